@@ -1,0 +1,88 @@
+"""Strict configuration: a mapping from YAML becomes a frozen dataclass, or a `ConfigError` that names the key.
+
+One section of `params.yaml` is one dataclass, kept beside the code that it configures.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from bertcore.errors import ConfigError
+
+Config = TypeVar("Config")
+
+
+def parse(config_class: type[Config], values: Any, where: str) -> Config:
+    """Build `config_class` from `values`, a mapping as YAML gives it.
+
+    `where` is the path that errors name, such as ``params.yaml: pretrain``. Unknown keys, missing keys and wrong types
+    raise `ConfigError`; so does a `ValueError` from the dataclass's own `__post_init__`, with `where` put before it.
+    """
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{where}: found {describe(values)}, expected a mapping with the keys {_keys(config_class)}")
+    hints = typing.get_type_hints(config_class)
+    fields = {field.name: field for field in dataclasses.fields(config_class)}  # type: ignore[arg-type]
+    for key in values:
+        if key not in fields:
+            raise ConfigError(f"{where}: unknown key {key!r}; {suggest(str(key), fields)}")
+    required = {
+        name
+        for name, field in fields.items()
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    if missing := sorted(required - set(values)):
+        raise ConfigError(f"{where}: the key {missing[0]!r} is missing, expected {type_name(hints[missing[0]])}; add it")
+    arguments = {key: convert(hints[key], value, f"{where}.{key}") for key, value in values.items()}
+    try:
+        return config_class(**arguments)
+    except ValueError as error:
+        raise ConfigError(f"{where}.{error}") from None
+
+
+def convert(hint: Any, value: Any, where: str) -> Any:
+    """`value` as the annotated type `hint`: int, float, str, bool, Literal, X | None, list[X], dict[str, X], dataclass."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        return convert(inner, value, where)
+    if dataclasses.is_dataclass(hint):
+        return parse(typing.cast(type, hint), value, where)
+    if origin is typing.Literal:
+        if value not in arguments:
+            raise ConfigError(f"{where}: found {value!r}; {suggest(str(value), [str(choice) for choice in arguments])}")
+        return value
+    if origin is list and isinstance(value, list):
+        return [convert(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if origin is dict and isinstance(value, Mapping):
+        return {str(key): convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if origin is None and isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
+        return value
+    raise ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; correct the value")
+
+
+def suggest(found: str, choices: typing.Iterable[str]) -> str:
+    """The remedy for a name that is not among `choices`: the nearest one, and all of them."""
+    known = sorted(choices)
+    near = difflib.get_close_matches(found, known, n=1, cutoff=0.5)
+    return (f"did you mean {near[0]!r}? " if near else "") + f"Expected one of: {', '.join(known)}"
+
+
+def describe(value: Any) -> str:
+    """A found value for an error message, with its YAML type."""
+    return "nothing (null)" if value is None else f"{value!r} ({type(value).__name__})"
+
+
+def type_name(hint: Any) -> str:
+    """How an error message names an annotated type."""
+    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
+
+
+def _keys(config_class: type) -> str:
+    return ", ".join(field.name for field in dataclasses.fields(config_class))  # type: ignore[arg-type]

@@ -1,0 +1,21 @@
+"""Every error that bertcore raises for a user's input. One line each: what, where, found, expected, remedy."""
+
+
+class BertcoreError(Exception):
+    """Base of all errors whose message is meant for the user; the stages print it without a traceback."""
+
+
+class ConfigError(BertcoreError):
+    """A parameter is unknown, of the wrong type, out of range, or contradicts another one."""
+
+
+class InputError(BertcoreError):
+    """A file, a data set, a row or a text that was given cannot be used."""
+
+
+class ArtifactError(BertcoreError):
+    """Something an earlier stage wrote (tokenizer, shard, model, checkpoint) is missing, damaged or does not fit."""
+
+
+class TrainingError(BertcoreError):
+    """Training cannot go on: a loss that is not finite, ranks that disagree, a batch that does not fit."""

@@ -1,0 +1,57 @@
+"""Writing so that a reader never sees half an output: beside the target, onto the disk, then renamed over it."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def replace_directory(directory: Path) -> Iterator[Path]:
+    """An empty directory to write into; it takes the place of `directory` when the block ends without an error."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        yield beside
+        for path in sorted(beside.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                _sync(path)
+        beside.chmod(0o755)  # mkdtemp's 0700 would hide the output from other users
+        if directory.exists():
+            shutil.rmtree(directory)
+        beside.rename(directory)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """A path to write to; what stands there takes the place of `path` when the block ends without an error."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield beside
+        _sync(beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, values: Any) -> None:
+    """`values` as indented JSON, keys in the order given; the same values give the same bytes."""
+    with replace_file(path) as beside:
+        beside.write_text(json.dumps(values, indent=2, ensure_ascii=False, default=_plain) + "\n", encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _plain(value: Any) -> Any:
+    """NumPy numbers as Python's."""
+    return value.item()

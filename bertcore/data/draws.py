@@ -1,0 +1,47 @@
+"""Random draws that are pure functions of their coordinates, so that any part can be drawn alone and again.
+
+A sequential generator would tie every draw to all draws before it. Here a draw is a hash of (seed, stream, coordinates):
+the mask of row 7 in epoch 3 is the same whoever draws it, in whatever order, on however many workers.
+"""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+U64 = NDArray[np.uint64]
+
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def key(*parts: int | str) -> int:
+    """A 64-bit key of a tuple of coordinates that do not vary within one array of draws (seed, epoch, purpose …)."""
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
+
+
+def bits(stream: int, counters: U64) -> U64:
+    """64 random bits for each counter: the splitmix64 output function (Steele et al. 2014) at `stream` + counter."""
+    with np.errstate(over="ignore"):
+        mixed = (counters + np.uint64(1)) * _INCREMENT + np.uint64(stream)
+        mixed ^= mixed >> np.uint64(30)
+        mixed *= _FIRST
+        mixed ^= mixed >> np.uint64(27)
+        mixed *= _SECOND
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def uniform(stream: int, counters: U64) -> NDArray[np.float64]:
+    """Uniform in [0, 1), 53 bits each."""
+    return (bits(stream, counters) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def fraction_of(seed: int, name: str) -> float:
+    """A number in [0, 1) that depends on the seed and the name alone."""
+    return key("fraction", seed, name) / 2.0**64
+
+
+def permutation(stream: int, size: int) -> NDArray[np.int64]:
+    """A permutation of range(size): the order of `size` draws; ties are broken by the index."""
+    return np.argsort(bits(stream, np.arange(size, dtype=np.uint64)), kind="stable")

@@ -1,0 +1,212 @@
+"""Token shards: a few large Arrow files that are memory-mapped, with sentence and document boundaries, and a manifest.
+
+One shard set serves every objective and length: tokens are stored once, without special tokens. Word boundaries need no
+storage: a piece that begins with ``##`` continues a word, and `Vocabulary.continues` tells which ids do.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from bertcore.data.wordpiece import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
+from bertcore.errors import ArtifactError
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardsConfig:
+    """Section `shards` of params.yaml."""
+
+    shard_tokens: int = 4_000_000
+    """Tokens after which a shard is closed (at the end of a document)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.shard_tokens < 2**30:
+            raise ValueError(f"shard_tokens: found {self.shard_tokens}, expected between 1 and 2**30 tokens")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What the data path needs to know of a tokenizer."""
+
+    size: int
+    pad: int
+    unk: int
+    cls: int
+    sep: int
+    mask: int
+    special: NDArray[np.bool_]
+    """(size,) True for [PAD], [UNK], [CLS], [SEP], [MASK]."""
+    continues: NDArray[np.bool_]
+    """(size,) True for pieces that continue a word (``##…``)."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        ids = tokenizer.get_vocab(with_added_tokens=True)
+        special, continues = np.zeros((2, len(ids)), dtype=bool)
+        special[[ids[token] for token in SPECIAL_TOKENS]] = True
+        continues[[index for token, index in ids.items() if token.startswith(CONTINUATION)]] = True
+        return cls(len(ids), ids[PAD], ids[UNK], ids[CLS], ids[SEP], ids[MASK], special, continues)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type that holds every id."""
+        return np.dtype(np.uint16 if self.size <= 2**16 else np.uint32)
+
+
+@dataclass(frozen=True)
+class TokenShard:
+    """The documents of one shard: flat arrays, mapped from the file without a copy."""
+
+    tokens: NDArray[Any]
+    """(T,) ids of all sentences, one after the other."""
+    sentence_offsets: NDArray[np.int32]
+    """(S + 1,) where each sentence begins in `tokens`."""
+    document_offsets: NDArray[np.int32]
+    """(D + 1,) where each document begins in the sentences."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        try:
+            with pa.memory_map(str(path)) as source:
+                batch = pa.ipc.open_file(source).get_batch(0)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise ArtifactError(f"{path}: cannot be read as a token shard ({error}); run `dvc repro shards`") from None
+        documents = batch.column("sentences")
+        sentences = documents.values
+        return cls(
+            tokens=sentences.values.to_numpy(),
+            sentence_offsets=sentences.offsets.to_numpy(),
+            document_offsets=documents.offsets.to_numpy(),
+        )
+
+    def write(self, path: Path) -> None:
+        sentences = pa.ListArray.from_arrays(pa.array(self.sentence_offsets, pa.int32()), pa.array(self.tokens))
+        documents = pa.ListArray.from_arrays(pa.array(self.document_offsets, pa.int32()), sentences)
+        batch = pa.record_batch([documents], names=["sentences"])
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+
+
+@dataclass(frozen=True)
+class ShardEntry:
+    """One line of the manifest."""
+
+    name: str
+    split: str
+    documents: int
+    sentences: int
+    tokens: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Every shard with its counts and checksum, and the tokenizer that made the ids."""
+
+    vocab_size: int
+    tokenizer_sha256: str
+    shards: list[ShardEntry]
+
+    def of_split(self, split: str) -> list[ShardEntry]:
+        return [shard for shard in self.shards if shard.split == split]
+
+    def tokens(self, split: str) -> int:
+        return sum(shard.tokens for shard in self.of_split(split))
+
+    def write(self, directory: Path) -> None:
+        (directory / MANIFEST).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        path = directory / MANIFEST
+        if not path.is_file():
+            raise ArtifactError(f"{path}: not found, expected the manifest of the token shards; run `dvc repro shards`")
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**values, "shards": [ShardEntry(**shard) for shard in values["shards"]]})
+
+
+class ShardWriter:
+    """Encodes documents and writes the shards of one split."""
+
+    def __init__(self, directory: Path, split: str, tokenizer: Tokenizer, shard_tokens: int):
+        self.entries: list[ShardEntry] = []
+        self._directory, self._split, self._tokenizer = directory, split, tokenizer
+        self._shard_tokens, self._dtype = shard_tokens, Vocabulary.of(tokenizer).dtype
+        self._clear()
+
+    def _clear(self) -> None:
+        self._ids: list[NDArray[Any]] = []
+        self._lengths: list[int] = []
+        self._sentences_per_document: list[int] = []
+        self._count = 0
+
+    def add(self, documents: list[list[str]]) -> None:
+        """Encode a batch of documents (each a list of sentences); sentences without a token are left out."""
+        sentences = [sentence for document in documents for sentence in document]
+        encodings = iter(self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False))
+        for document in documents:
+            ids = [encoding.ids for encoding in (next(encodings) for _ in document) if encoding.ids]
+            if not ids:
+                continue
+            self._ids.append(np.concatenate([np.array(sentence, self._dtype) for sentence in ids]))
+            self._lengths.extend(map(len, ids))
+            self._sentences_per_document.append(len(ids))
+            self._count += len(self._ids[-1])
+            if self._count >= self._shard_tokens:
+                self._flush()
+
+    def close(self) -> list[ShardEntry]:
+        if self._ids:
+            self._flush()
+        return self.entries
+
+    def _flush(self) -> None:
+        path = self._directory / f"{self._split}-{len(self.entries):05d}.arrow"
+        shard = TokenShard(np.concatenate(self._ids), _offsets(self._lengths), _offsets(self._sentences_per_document))
+        shard.write(path)
+        counts = (len(self._sentences_per_document), len(self._lengths), self._count)
+        self.entries.append(ShardEntry(path.name, self._split, *counts, sha256=checksum(path)))
+        self._clear()
+
+
+def write_split(
+    documents: Iterable[list[list[str]]], split: str, directory: Path, tokenizer: Tokenizer, config: ShardsConfig
+) -> list[ShardEntry]:
+    """Encode batches of documents into the shards of a split; the manifest entries in order."""
+    writer = ShardWriter(directory, split, tokenizer, config.shard_tokens)
+    for batch in documents:
+        writer.add(batch)
+    return writer.close()
+
+
+def verify(directory: Path, manifest: Manifest) -> None:
+    """Raise `ArtifactError` naming the first shard that is missing, truncated or altered."""
+    for shard in manifest.shards:
+        path = directory / shard.name
+        if not path.is_file():
+            raise ArtifactError(f"{path}: not found, but {MANIFEST} lists it; run `dvc checkout` or `dvc repro --force shards`")
+        if (found := checksum(path)) != shard.sha256:
+            raise ArtifactError(
+                f"{path}: found SHA-256 {found[:12]}…, expected {shard.sha256[:12]}… as {MANIFEST} says; the file is damaged: "
+                "delete it and run `dvc checkout` or `dvc repro --force shards`"
+            )
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _offsets(lengths: list[int]) -> NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32)

@@ -1,0 +1,180 @@
+"""WordPiece vocabularies: deterministic training, BERT's text normalisation, the Hugging Face tokenizer layout."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from bertcore.errors import ArtifactError, InputError
+
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+CONTINUATION = "##"
+
+Texts = Iterable[list[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig:
+    """Section `tokenizer` of params.yaml."""
+
+    vocab_size: int = 8192
+    """Entries of the vocabulary, special and `[unused]` tokens included."""
+    lowercase: bool = True
+    """Lower-case and strip accents (BERT's uncased); False keeps both (cased)."""
+    min_frequency: int = 2
+    """Occurrences that a word piece needs in the training text."""
+    alphabet_size: int = 1000
+    """Most frequent characters that become entries; rarer ones are unknown."""
+    unused_tokens: int = 0
+    """Slots `[unused0]` … kept free for a team's own tokens."""
+    vocab_file: str | None = None
+    """An existing vocab.txt (plain, .gz or .zst) to use instead of training one; the other fields but `lowercase` are unused."""
+
+    def __post_init__(self) -> None:
+        least = len(SPECIAL_TOKENS) + self.unused_tokens + 1
+        if self.vocab_file is None and self.vocab_size <= least:
+            raise ValueError(f"vocab_size: found {self.vocab_size}, expected more than the {least} special tokens")
+        for name in ("min_frequency", "alphabet_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
+        if self.unused_tokens < 0:
+            raise ValueError(f"unused_tokens: found {self.unused_tokens}, expected 0 or more")
+
+
+def make_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
+    """BERT's tokenizer over `vocabulary`; encodes exactly as `transformers.BertTokenizerFast` with the same vocab.txt."""
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix=CONTINUATION)
+    tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocabulary])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A {SEP}",
+        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
+        special_tokens=[(token, vocabulary[token]) for token in (CLS, SEP)],
+    )
+    return tokenizer
+
+
+def train_vocabulary(config: TokenizerConfig, texts: Callable[[], Texts]) -> dict[str, int]:
+    """A vocabulary of exactly `config.vocab_size` entries; the same texts give the same entries with the same ids.
+
+    `texts()` gives batches of texts and is called twice. The library's trainer numbers the continuation characters in the
+    order of a hash map, which changes from run to run and decides ties between merges. So the alphabet is counted first,
+    and its continuations are handed over as reserved tokens in sorted order: every id is then fixed before merging starts.
+    Raises `InputError` where the text does not support that many entries.
+    """
+    normalizer = normalizers.BertNormalizer(lowercase=config.lowercase)
+    alphabet = _alphabet(normalizer, texts(), config.alphabet_size)
+    special = [*SPECIAL_TOKENS, *(f"[unused{index}]" for index in range(config.unused_tokens))]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=config.vocab_size,
+        min_frequency=config.min_frequency,
+        special_tokens=special + [CONTINUATION + character for character in alphabet],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        continuing_subword_prefix=CONTINUATION,
+        show_progress=False,
+    )
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNK))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.train_from_iterator(texts(), trainer)
+    vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    if len(vocabulary) != config.vocab_size:
+        raise InputError(
+            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports {len(vocabulary)} entries "
+            f"at min_frequency {config.min_frequency} and an alphabet of {len(alphabet)}; set vocab_size to "
+            f"{len(vocabulary)} if that is smaller, lower alphabet_size if it is larger, or give more text"
+        )
+    return vocabulary
+
+
+def _alphabet(normalizer: normalizers.BertNormalizer, texts: Texts, limit: int) -> list[str]:
+    counts: Counter[str] = Counter()
+    for batch in texts:
+        counts.update(normalizer.normalize_str("\n".join(batch)))
+    visible = (item for item in counts.items() if not item[0].isspace())
+    kept = sorted(visible, key=lambda item: (-item[1], item[0]))[:limit]
+    return sorted(character for character, _ in kept)
+
+
+def read_vocabulary(lines: Iterable[str], where: str) -> dict[str, int]:
+    """The entries of a vocab.txt, one a line; `InputError` for a repeated entry or a missing special token."""
+    vocabulary: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        token = line.rstrip("\r\n")
+        if token in vocabulary:
+            raise InputError(f"{where}:{number}: the entry {token!r} stands already in line {vocabulary[token] + 1}; remove one")
+        vocabulary[token] = number - 1
+    if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
+        raise InputError(f"{where}: {', '.join(missing)} not found, expected BERT's special tokens; add them to the vocabulary")
+    return vocabulary
+
+
+def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_length: int | None = None) -> None:
+    """Write the files that `AutoTokenizer.from_pretrained` reads; the same tokenizer gives the same bytes."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    ordered = sorted(vocabulary, key=vocabulary.__getitem__)
+    (directory / "vocab.txt").write_text("".join(f"{token}\n" for token in ordered), encoding="utf-8")
+    (directory / "tokenizer.json").write_text(tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
+    special = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
+    configuration = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": lowercase,
+        "strip_accents": None,
+        "tokenize_chinese_chars": True,
+        **({"model_max_length": max_length} if max_length else {}),
+        **special,
+    }
+    _write_json(directory / "tokenizer_config.json", configuration)
+    _write_json(directory / "special_tokens_map.json", special)
+
+
+def load_tokenizer(directory: Path) -> Tokenizer:
+    """The tokenizer that `save_tokenizer` (or Hugging Face) wrote, without truncation or padding."""
+    path = directory / "tokenizer.json"
+    if not path.is_file():
+        raise ArtifactError(f"{path}: not found, expected a tokenizer in the Hugging Face layout; run `dvc repro tokenizer`")
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
+    """Share of unknown words, of words that are one entry, pieces per word and of the vocabulary that was used."""
+    words = unknown = whole = pieces = 0
+    used: set[int] = set()
+    unknown_id = tokenizer.token_to_id(UNK)
+    for batch in texts:
+        for encoding in tokenizer.encode_batch(batch, add_special_tokens=False):
+            ids, word_ids = encoding.ids, encoding.word_ids
+            used.update(ids)
+            per_word = Counter(word_ids)
+            words += len(per_word)
+            pieces += len(ids)
+            unknown += ids.count(unknown_id)
+            whole += sum(count == 1 for count in per_word.values())
+    return {
+        "vocab_size": tokenizer.get_vocab_size(),
+        "heldout_words": words,
+        "heldout_unknown_word_share": unknown / max(words, 1),
+        "heldout_whole_word_share": (whole - unknown) / max(words, 1),
+        "heldout_pieces_per_word": pieces / max(words, 1),
+        "heldout_vocabulary_used": len(used) / tokenizer.get_vocab_size(),
+    }
+
+
+def flatten(documents: Iterable[list[list[str]]]) -> Iterator[list[str]]:
+    """Batches of documents as batches of sentences."""
+    for batch in documents:
+        yield [sentence for document in batch for sentence in document]
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

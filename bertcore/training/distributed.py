@@ -1,0 +1,107 @@
+"""What the machine decides: processes, threads, precision. Read from the environment, recorded, never in params.yaml.
+
+| variable | meaning | default |
+|---|---|---|
+| `BERTCORE_PROCESSES` | training processes on this machine | GPUs, or 1 on a CPU |
+| `BERTCORE_PRECISION` | `bf16` or `no` (float32) | bf16 where the processor computes in it |
+| `BERTCORE_MICRO_BATCH` | sequences that one process computes at once | its whole share of the batch |
+| `BERTCORE_ACCELERATE_CONFIG` | an accelerate config file, instead of the first two | none |
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+
+from bertcore.errors import ConfigError, TrainingError
+
+_EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
+
+
+def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
+    """The command that runs `python -m module` in every training process, and the environment it needs."""
+    # quiet: the failing process says why; the launcher would add a traceback of its own.
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--quiet"]
+    environment = dict(os.environ)
+    if config := os.environ.get("BERTCORE_ACCELERATE_CONFIG"):
+        if not Path(config).is_file():
+            raise ConfigError(f"BERTCORE_ACCELERATE_CONFIG: found {config!r}, expected a file; see infra/accelerate for examples")
+        return [*launch, "--config_file", config, "-m", module], environment
+    processes = process_count()
+    environment[_EXPECTED] = str(processes)
+    arguments = ["--num_processes", str(processes), "--num_machines", "1", "--dynamo_backend", "no"]
+    arguments += ["--mixed_precision", precision(), "--num_cpu_threads_per_process", str(threads(processes))]
+    if not torch.cuda.is_available():
+        # `--cpu` would silently start one process; with this variable `--multi_gpu` joins them through gloo.
+        environment["ACCELERATE_USE_CPU"] = "true"
+    if processes > 1:
+        # Port 0 lets the launcher find a free one, so that two trainings on one machine do not meet.
+        arguments += ["--multi_gpu", "--main_process_port", "0"]
+    return [*launch, *arguments, "-m", module], environment
+
+
+def process_count() -> int:
+    """Training processes on this machine."""
+    return _positive("BERTCORE_PROCESSES", max(torch.cuda.device_count(), 1))
+
+
+def threads(processes: int) -> int:
+    """CPU threads of each process: the cores this process may use, shared evenly."""
+    return max(len(os.sched_getaffinity(0)) // processes, 1)
+
+
+def precision() -> str:
+    """`bf16` or `no`."""
+    found = os.environ.get("BERTCORE_PRECISION")
+    if found is None:
+        return "bf16" if has_fast_bf16() else "no"
+    if found not in ("bf16", "no"):
+        raise ConfigError(f"BERTCORE_PRECISION: found {found!r}, expected bf16 or no; correct the variable")
+    return found
+
+
+def has_fast_bf16() -> bool:
+    """Whether matrix products in bfloat16 are computed by the hardware."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    cpu = Path("/proc/cpuinfo")
+    return cpu.is_file() and any(flag in cpu.read_text() for flag in ("avx512_bf16", "amx_bf16"))
+
+
+def micro_batch_size(share: int) -> int:
+    """Sequences that one process computes at once, of the `share` that it has of the global batch."""
+    return min(_positive("BERTCORE_MICRO_BATCH", share), share)
+
+
+def make_accelerator() -> Accelerator:
+    """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for."""
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
+    if accelerator.num_processes != expected:
+        raise TrainingError(
+            f"accelerate started {accelerator.num_processes} joined processes, expected {expected}: the trainings would be "
+            "independent; check BERTCORE_PROCESSES and the accelerate config"
+        )
+    return accelerator
+
+
+def describe(accelerator: Accelerator) -> dict[str, str | int]:
+    """The facts on which the bits of a training depend beside its inputs."""
+    device = accelerator.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else torch.backends.cpu.get_cpu_capability()
+    return {
+        "device": f"{device.type} ({name})",
+        "precision": accelerator.mixed_precision,
+        "world_size": accelerator.num_processes,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
+
+
+def _positive(variable: str, default: int) -> int:
+    found = os.environ.get(variable, str(default))
+    if not found.isdecimal() or int(found) < 1:
+        raise ConfigError(f"{variable}: found {found!r}, expected a whole number of at least 1; correct the variable")
+    return int(found)

@@ -1,0 +1,22 @@
+"""Stage `corpus`: sources -> cleaned, de-duplicated documents in sentences, train and held out."""
+
+import sys
+
+from bertcore.data.corpus import CorpusConfig, build_corpus
+from bertcore.files import replace_directory, write_json
+from tasks import params
+from tasks.paths import CORPUS, INPUTS, METRICS
+from tasks.stage import main
+from tasks.tracking import StageRun
+
+
+def run(stage_run: StageRun) -> None:
+    config = params.section("corpus", CorpusConfig)
+    with replace_directory(CORPUS) as beside:
+        statistics = build_corpus(config, INPUTS / "corpus", beside).as_metrics()
+    write_json(METRICS / "corpus.json", statistics)
+    stage_run.log_metrics(statistics)
+
+
+if __name__ == "__main__":
+    sys.exit(main("corpus", run))

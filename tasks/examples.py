@@ -1,0 +1,40 @@
+"""Stage `examples@TASK`: a task's files, hub data set or the docstrings -> examples in one layout, every drop counted."""
+
+import sys
+
+from bertcore.examples import schema
+from bertcore.examples.formats import FORMATS
+from bertcore.examples.hub import read_hub
+from bertcore.examples.schema import ExampleSet
+from bertcore.files import write_json
+from bertcore.finetune.config import TaskConfig
+from tasks import params
+from tasks.paths import CORPUS, DERIVED, EXAMPLES, INPUTS, METRICS
+from tasks.stage import main
+from tasks.tracking import StageRun
+
+
+def run(stage_run: StageRun, name: str) -> None:
+    task = params.task(name, TaskConfig)
+    examples = _read(name, task)
+    schema.write(examples, EXAMPLES / name)
+    metrics = {
+        "format": task.format,
+        "family": examples.family,
+        "splits": {split: table.num_rows for split, table in examples.splits.items()},
+        "labels": None if examples.labels is None else len(examples.labels),
+        "dropped": examples.dropped,
+    }
+    write_json(METRICS / "examples" / f"{name}.json", metrics)
+    stage_run.log_metrics({"splits": metrics["splits"], "dropped": sum(examples.dropped.values())})
+
+
+def _read(name: str, task: TaskConfig) -> ExampleSet:
+    if task.data.startswith("hf://"):
+        return read_hub(task.data, task.format)
+    return FORMATS[task.format].reader(CORPUS if task.data == DERIVED else INPUTS / name)
+
+
+if __name__ == "__main__":
+    name = sys.argv[1]
+    sys.exit(main("examples", lambda stage_run: run(stage_run, name), name))

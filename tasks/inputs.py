@@ -1,0 +1,134 @@
+"""Stage `inputs`: check every parameter, and link the local files they name into data/inputs, where DVC watches them.
+
+DVC's dependencies are fixed paths, but `corpus.sources` and the tasks' `data` name any number of files anywhere. Linking them
+under a fixed path makes their content a dependency: a changed source re-runs what read it, and nothing else.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from bertcore.config import parse, suggest
+from bertcore.data.corpus import CorpusConfig
+from bertcore.data.instances import MaskConfig
+from bertcore.data.shards import ShardsConfig
+from bertcore.data.sources import parse_uri
+from bertcore.data.sources.pydoc import LOCK
+from bertcore.data.wordpiece import TokenizerConfig
+from bertcore.errors import ConfigError, InputError
+from bertcore.examples.formats import FORMATS
+from bertcore.files import replace_directory
+from bertcore.finetune.config import TaskConfig
+from bertcore.training.config import PretrainConfig
+from tasks import params
+from tasks.paths import DERIVED, INPUTS
+from tasks.stage import main
+from tasks.tracking import StageRun
+
+SECTIONS = {
+    "corpus": CorpusConfig,
+    "tokenizer": TokenizerConfig,
+    "shards": ShardsConfig,
+    "mask": MaskConfig,
+    "pretrain": PretrainConfig,
+}
+
+
+def run(_: StageRun) -> None:
+    configs, tasks = check(params.read())
+    with replace_directory(INPUTS) as beside:
+        for index, uri in enumerate(configs["corpus"].sources):
+            _link_source(uri, beside / "corpus" / str(index))
+        _link(configs["tokenizer"].vocab_file, beside / "vocabulary")
+        for name, task in tasks.items():
+            _link(None if task.data == DERIVED else task.data, beside / name)
+
+
+def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:
+    """All sections and all fine-tuning tasks as dataclasses; `ConfigError` for the first thing that cannot work."""
+    for name in values:
+        if name not in (*SECTIONS, "finetune"):
+            raise ConfigError(f"params.yaml: unknown section {name!r}; {suggest(str(name), [*SECTIONS, 'finetune'])}")
+    configs = {name: parse(cls, values.get(name, {}), f"params.yaml: {name}") for name, cls in SECTIONS.items()}
+    section = values.get("finetune") or {}
+    if unknown := [key for key in section if key != "tasks"]:
+        raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
+    entries = section.get("tasks") or {}
+    tasks = {str(name): parse(TaskConfig, entry, f"params.yaml: finetune.tasks.{name}") for name, entry in entries.items()}
+    _check_lengths(configs, tasks)
+    for name, task in tasks.items():
+        _check_task(name, task, configs["corpus"])
+    return configs, tasks
+
+
+def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
+    positions = configs["pretrain"].model.build(configs["tokenizer"].vocab_size).max_position_embeddings
+    lengths = {"mask": configs["mask"].sequence_length}
+    lengths |= {f"finetune.tasks.{name}": task.sequence_length for name, task in tasks.items()}
+    for where, length in lengths.items():
+        if length > positions:
+            raise ConfigError(
+                f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the {positions} positions of "
+                "the model; lower it or raise pretrain.model.max_position_embeddings"
+            )
+
+
+def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
+    where = f"params.yaml: finetune.tasks.{name}"
+    if not name.replace("_", "").replace("-", "").isalnum() or name in ("corpus", "vocabulary"):
+        raise ConfigError(f"{where}: found the task name {name!r}, expected letters, digits, - and _; rename it")
+    if task.format not in FORMATS:
+        raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")
+    if task.format.startswith("pydoc/") != (task.data == DERIVED):
+        raise ConfigError(
+            f"{where}.data: found {task.data!r} with format {task.format!r}, expected `data: corpus` for the formats pydoc/…, "
+            "and files or hf://… for all others; correct one of them"
+        )
+    if task.data == DERIVED and "pydoc" not in corpus.sources:
+        raise ConfigError(
+            f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is {corpus.sources}; "
+            "add pydoc to the sources or remove the task"
+        )
+
+
+def _link_source(uri: str, directory: Path) -> None:
+    location = parse_uri(uri)
+    if location.kind == "pydoc":
+        _link_files([LOCK], LOCK.parent, directory)
+    elif location.files:
+        _link_files(list(location.files), Path(os.path.commonpath([file.parent for file in location.files])), directory)
+    else:
+        _note(uri, directory)
+
+
+def _link(uri: str | None, directory: Path) -> None:
+    if uri is None or "://" in uri:
+        if uri is not None:
+            parse_uri(uri)
+        _note(uri, directory)
+        return
+    path = Path(uri)
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    if not files or not files[0].is_file():
+        raise InputError(f"params.yaml: found {uri!r}, expected a file or a directory with files; correct the path")
+    _link_files(files, path if path.is_dir() else path.parent, directory)
+
+
+def _link_files(files: list[Path], root: Path, directory: Path) -> None:
+    for file in files:
+        link = directory / file.relative_to(root)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the rename.
+        link.symlink_to(os.path.relpath(file.resolve(), link.parent.resolve()))
+
+
+def _note(uri: str | None, directory: Path) -> None:
+    """What is not a local file leaves a note, so that every input is a directory with a file in it."""
+    directory.mkdir(parents=True)
+    (directory / "source.json").write_text(json.dumps({"uri": uri}) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main("inputs", run))

@@ -1,0 +1,73 @@
+"""What a stage was made from: its paths as dvc.yaml declares them, their DVC hashes, the git commit."""
+
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from bertcore.errors import ArtifactError
+
+PIPELINE, LOCK = Path("dvc.yaml"), Path("dvc.lock")
+
+
+def stage_paths(stage: str, task: str | None) -> tuple[list[str], list[str]]:
+    """The deps and outs of a stage (of a matrix stage for `task`), as written in dvc.yaml."""
+    definition = _load(PIPELINE)["stages"][stage]
+
+    def paths(kinds: tuple[str, ...]) -> list[str]:
+        entries = [entry for kind in kinds for entry in definition.get(kind, [])]
+        names = [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
+        return [name.replace("${key}", task or "") for name in names]
+
+    return paths(("deps",)), paths(("outs", "metrics", "plots"))
+
+
+def recorded_hashes() -> dict[str, str]:
+    """path -> hash of everything that dvc.lock says a finished stage has written."""
+    stages = _load(LOCK).get("stages", {}) if LOCK.is_file() else {}
+    return {out["path"]: out["md5"] for stage in stages.values() for out in stage.get("outs", []) if "md5" in out}
+
+
+def dvc_hash(path: Path) -> str:
+    """The hash that DVC records for a file or a directory."""
+    if path.is_file():
+        return _md5(path)
+    files = sorted((file.relative_to(path).as_posix(), file) for file in path.rglob("*") if file.is_file())
+    listing = [{"md5": _md5(file), "relpath": name} for name, file in files]
+    return hashlib.md5(json.dumps(listing, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
+
+
+def fingerprint(paths: list[str]) -> dict[str, tuple[int, int]]:
+    """Size and time of change of every file below `paths`: enough to see that a dependency was edited."""
+    files = (file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*.*"))))
+    states = ((str(file), file.stat()) for file in files if file.is_file() and "__pycache__" not in file.parts)
+    return {name: (state.st_size, state.st_mtime_ns) for name, state in states}
+
+
+def check_unchanged(before: dict[str, tuple[int, int]], paths: list[str]) -> None:
+    """Raise `ArtifactError` if a dependency was edited while the stage ran: DVC would record its new hash with old outputs."""
+    after = fingerprint(paths)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    if changed:
+        raise ArtifactError(
+            f"{changed[0]}: changed while the stage was running, so its result belongs to neither version; run the stage again"
+        )
+
+
+def git_commit() -> str | None:
+    """The commit of the working tree, with `-dirty` where tracked files differ from it; None outside of git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip() or None
+
+
+def _load(path: Path) -> dict[str, Any]:
+    return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+
+
+def _md5(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,0 +1,51 @@
+"""params.yaml, read as DVC reads it (YAML 1.2, so that 1e-4 is a number) and checked strictly."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ruamel.yaml import YAML, YAMLError
+
+from bertcore.config import parse, suggest
+from bertcore.errors import ConfigError
+
+PARAMS = Path("params.yaml")
+
+Config = TypeVar("Config")
+
+
+def read() -> dict[str, Any]:
+    """The whole file; `ConfigError` where it is missing or no mapping."""
+    try:
+        values = YAML(typ="safe", pure=True).load(PARAMS.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root") from None
+    except YAMLError as error:
+        raise ConfigError(f"{PARAMS}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"{PARAMS}: found no mapping, expected one section per stage; restore the file")
+    return dict(values)
+
+
+def section(name: str, config_class: type[Config]) -> Config:
+    """The section `name` as its dataclass."""
+    return parse(config_class, read().get(name, {}), f"{PARAMS}: {name}")
+
+
+def task(name: str, config_class: type[Config]) -> Config:
+    """The entry `finetune.tasks.NAME` as its dataclass."""
+    tasks = (read().get("finetune") or {}).get("tasks") or {}
+    if name not in tasks:
+        raise ConfigError(f"{PARAMS}: finetune.tasks: no task {name!r}; {suggest(name, map(str, tasks))}")
+    return parse(config_class, tasks[name], f"{PARAMS}: finetune.tasks.{name}")
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``{"pretrain.model.preset": "tiny", …}``: leaves by their dotted path; lists are leaves."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,21 @@
+"""Where each stage leaves what the next one reads. dvc.yaml declares the same paths as deps and outs."""
+
+from pathlib import Path
+
+INPUTS = Path("data/inputs")
+CORPUS = Path("data/corpus")
+TOKENIZER = Path("models/tokenizer")
+SHARDS = Path("data/shards")
+INSTANCES = Path("data/instances")
+PRETRAINED = Path("models/pretrained")
+EXAMPLES = Path("data/examples")
+FINETUNED = Path("models/finetuned")
+PREDICTIONS = Path("predictions")
+METRICS = Path("metrics")
+REPORTS = Path("reports")
+
+CHECKPOINTS = Path(".checkpoints")
+"""Of trainings that have not finished; not an output of any stage."""
+
+DERIVED = "corpus"
+"""In place of a path, the `data` of a task whose examples are made from the docstrings in `CORPUS`."""

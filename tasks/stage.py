@@ -1,0 +1,53 @@
+"""What every stage has in common: its MLflow run, its lineage, and errors that are one line."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from bertcore.errors import BertcoreError
+from tasks import lineage, tracking
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+Body = Callable[[tracking.StageRun], None]
+
+
+def main(stage: str, body: Body, task: str | None = None) -> int:
+    """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    for chatty in ("alembic", "mlflow", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    try:
+        _tracked(stage, body, task)
+    except BertcoreError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _tracked(stage: str, body: Body, task: str | None) -> None:
+    deps, outs = lineage.stage_paths(stage, task)
+    before = lineage.fingerprint(deps)
+    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(deps))
+    os.environ[tracking.RUN_ID] = run.run_id
+    succeeded = False
+    try:
+        body(run)
+        lineage.check_unchanged(before, deps)
+        run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(lineage.Path(path)) for path in outs})
+        succeeded = True
+    finally:
+        run.end(succeeded)
+
+
+def _tags(deps: list[str]) -> dict[str, str]:
+    recorded = lineage.recorded_hashes()
+    tags = {f"dvc.dep.{path}": recorded[path] for path in deps if path in recorded}
+    if commit := lineage.git_commit():
+        tags["git.commit"] = commit
+    if flow_run := os.environ.get("BERTCORE_PIPELINE_RUN"):
+        tags["prefect.flow_run_id"] = flow_run
+    return tags

@@ -1,0 +1,43 @@
+"""Stage `tokenizer`: corpus -> WordPiece vocabulary and tokenizer in the Hugging Face layout."""
+
+import sys
+from collections.abc import Iterator
+from itertools import islice
+
+from bertcore.compressed import read_text
+from bertcore.data import wordpiece
+from bertcore.data.documents import corpus_shards, read_sentences
+from bertcore.data.wordpiece import TokenizerConfig
+from bertcore.files import replace_directory, write_json
+from tasks import params
+from tasks.paths import CORPUS, INPUTS, METRICS, TOKENIZER
+from tasks.stage import main
+from tasks.tracking import StageRun
+
+REPORT_BATCHES = 4
+"""Row groups of held-out text that the vocabulary report counts."""
+
+
+def run(stage_run: StageRun) -> None:
+    config = params.section("tokenizer", TokenizerConfig)
+    tokenizer = wordpiece.make_tokenizer(_vocabulary(config), config.lowercase)
+    with replace_directory(TOKENIZER) as beside:
+        wordpiece.save_tokenizer(tokenizer, beside, config.lowercase)
+    report = wordpiece.vocabulary_report(tokenizer, islice(_sentences("heldout"), REPORT_BATCHES))
+    write_json(METRICS / "tokenizer.json", report)
+    stage_run.log_metrics(report)
+
+
+def _vocabulary(config: TokenizerConfig) -> dict[str, int]:
+    if config.vocab_file is None:
+        return wordpiece.train_vocabulary(config, lambda: _sentences("train"))
+    (link,) = (INPUTS / "vocabulary").iterdir()
+    return wordpiece.read_vocabulary(read_text(link).rstrip("\n").split("\n"), config.vocab_file)
+
+
+def _sentences(split: str) -> Iterator[list[str]]:
+    return wordpiece.flatten(read_sentences(corpus_shards(CORPUS, split)))
+
+
+if __name__ == "__main__":
+    sys.exit(main("tokenizer", run))

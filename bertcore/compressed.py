@@ -1,0 +1,74 @@
+"""Plain, `.gz` and `.zst` files read alike, as streams of bounded memory, with an error for a cut-off or damaged one.
+
+pyarrow unpacks both formats: unlike the readers of `zstandard`, it says when a stream ends too early, and it accepts
+the window of 2^27 bytes that `zstd --long=27` writes.
+"""
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from bertcore.errors import InputError
+
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+BUFFER_BYTES = 1 << 20
+
+
+def plain_name(path: Path) -> str:
+    """The file's name without the ending of its compression: `a.txt` for `a.txt.zst`."""
+    return path.stem if path.suffix in COMPRESSIONS else path.name
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """The unpacked bytes of `path`. Reading a cut-off or damaged archive raises `OSError`; see `read_lines`."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; correct the path")
+    if path.suffix not in COMPRESSIONS:
+        return path.open("rb", buffering=BUFFER_BYTES)
+    stream = pa.input_stream(str(path), compression=COMPRESSIONS[path.suffix])
+    return cast(BinaryIO, io.BufferedReader(stream, BUFFER_BYTES))
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of `path`, split at newlines only and without them; one line is held at a time."""
+    number = 0
+    with open_binary(path) as file:
+        try:
+            for number, line in enumerate(file, start=1):  # noqa: B007 (the count so far is for the error)
+                yield line.rstrip(b"\r\n")
+        except OSError as error:
+            raise damaged(path, error, f" after line {number}") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """All unpacked bytes of `path`."""
+    with open_binary(path) as file:
+        try:
+            return file.read()
+        except OSError as error:
+            raise damaged(path, error) from None
+
+
+def read_text(path: Path) -> str:
+    """All of `path` as UTF-8, without a byte-order mark."""
+    try:
+        return read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is not UTF-8; convert the file to UTF-8") from None
+
+
+def read_json(path: Path) -> Any:
+    """The one JSON value that `path` holds."""
+    try:
+        return json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}: not JSON ({error.msg}); correct the file") from None
+
+
+def damaged(path: Path, error: OSError, where: str = "") -> InputError:
+    """What to raise for `error` of a stream that `open_binary` gave."""
+    return InputError(f"{path}: cut off or damaged{where} ({error}); fetch or pack the file again")

@@ -1,0 +1,137 @@
+"""What a task's score is worth: the scores, on dev, of methods that learn nothing or next to nothing.
+
+Every family has `majority`; the others are named for what they are. All are deterministic.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from bertcore.evaluation import classification, squad, tagging
+from bertcore.examples.schema import ExampleSet
+from bertcore.examples.squad import to_articles
+
+Scores = dict[str, dict[str, float]]
+
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+def baselines(example_set: ExampleSet, seed: int) -> Scores:
+    """Baseline -> metric -> value, for the metrics of `example_set`, learned on train and scored on dev."""
+    return FAMILIES[example_set.family](example_set, seed)
+
+
+def _classification(examples: ExampleSet, seed: int) -> Scores:
+    """`majority`: the most frequent label of train, or the mean score. `bag_of_words`: the features of `_Texts` under a
+    logistic or ridge regression."""
+    train, dev = examples.splits["train"], examples.splits["dev"]
+    labels, gold = train["label"].to_pylist(), dev["label"].to_pylist()
+    model = Ridge(random_state=seed) if examples.labels is None else LogisticRegression(max_iter=1000)
+    constant = float(np.mean(labels)) if examples.labels is None else _most_frequent(labels)
+    texts = _Texts(train)
+    if len(set(labels)) > 1:
+        predicted = model.fit(texts.features(train), labels).predict(texts.features(dev)).tolist()
+    else:
+        predicted = [constant] * len(gold)
+    return {
+        "majority": classification.compute(examples.metrics, gold, [constant] * len(gold)),
+        "bag_of_words": classification.compute(examples.metrics, gold, predicted),
+    }
+
+
+class _Texts:
+    """TF-IDF of the words of each text on its own, and for pairs how much of either's vocabulary the other shares."""
+
+    def __init__(self, train: pa.Table):
+        self._columns = [name for name in ("text_a", "text_b") if train[name].null_count < train.num_rows]
+        self._vectorizers = [
+            TfidfVectorizer(token_pattern=_WORD.pattern, sublinear_tf=True).fit([*_texts(train, name), "word"])
+            for name in self._columns
+        ]
+
+    def features(self, table: pa.Table) -> sparse.csr_matrix:
+        """Shape (rows, features)."""
+        parts: list[Any] = [
+            vectorizer.transform(_texts(table, name))
+            for vectorizer, name in zip(self._vectorizers, self._columns, strict=True)
+        ]
+        if len(self._columns) == 2:
+            parts.append(_overlap(_texts(table, "text_a"), _texts(table, "text_b")))
+        return sparse.csr_matrix(sparse.hstack(parts))
+
+
+def _overlap(texts_a: list[str], texts_b: list[str]) -> npt.NDArray[np.float64]:
+    """Share of a's words in b, of b's in a, and of both in either; shape (rows, 3)."""
+    rows = []
+    for a, b in zip(map(_words, texts_a), map(_words, texts_b), strict=True):
+        common = len(a & b)
+        rows.append([common / max(len(a), 1), common / max(len(b), 1), common / max(len(a | b), 1)])
+    return np.asarray(rows, dtype=np.float64)
+
+
+def _tagging(examples: ExampleSet, seed: int) -> Scores:
+    """`majority`: every word has the most frequent tag, commonly O. `word_lookup`: each word has its own most frequent
+    tag of train, and the majority's if it was never seen."""
+    train, dev = examples.splits["train"], examples.splits["dev"]
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for words, tags in zip(train["words"].to_pylist(), train["tags"].to_pylist(), strict=True):
+        for word, tag in zip(words, tags, strict=True):
+            counts[word][tag] += 1
+    constant = _most_frequent(tag for each in counts.values() for tag in each.elements())
+    lookup = {word: _most_frequent(each.elements()) for word, each in counts.items()}
+    sentences, gold = dev["words"].to_pylist(), dev["tags"].to_pylist()
+
+    def scores(tag_of: Callable[[str], str]) -> dict[str, float]:
+        result = tagging.evaluate(gold, [[tag_of(word) for word in words] for words in sentences])
+        return {name: result[name] for name in examples.metrics}
+
+    return {"majority": scores(lambda word: constant), "word_lookup": scores(lambda word: lookup.get(word, constant))}
+
+
+def _question_answering(examples: ExampleSet, seed: int) -> Scores:
+    """`majority`: the most frequent answer of train (which may be "no answer") to every question. `overlap_sentence`:
+    the sentence of the context that shares most words with the question, the first of several."""
+    answers = (answers[0]["text"] if answers else "" for answers in examples.splits["train"]["answers"].to_pylist())
+    constant = _most_frequent(answers)
+    rows = examples.splits["dev"].select(["id", "context", "question"]).to_pylist()
+    articles = to_articles(examples.splits["dev"])
+    predictions = {
+        "majority": {row["id"]: constant for row in rows},
+        "overlap_sentence": {row["id"]: _nearest_sentence(row["context"], row["question"]) for row in rows},
+    }
+    scores = {name: squad.evaluate(articles, predicted) for name, predicted in predictions.items()}
+    return {name: {metric: each[metric] for metric in examples.metrics} for name, each in scores.items()}
+
+
+def _nearest_sentence(context: str, question: str) -> str:
+    wanted = _words(question)
+    return max(_SENTENCE_END.split(context), key=lambda sentence: len(_words(sentence) & wanted))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
+def _texts(table: pa.Table, name: str) -> list[str]:
+    return [text or "" for text in table[name].to_pylist()]
+
+
+def _most_frequent(values: Iterable[str]) -> str:
+    """The most frequent value; of several, the first in sorted order."""
+    return min(Counter(values).items(), key=lambda item: (-item[1], item[0]))[0]
+
+
+FAMILIES: dict[str, Callable[[ExampleSet, int], Scores]] = {
+    "classification": _classification,
+    "tagging": _tagging,
+    "question_answering": _question_answering,
+}

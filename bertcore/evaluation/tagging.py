@@ -1,0 +1,132 @@
+"""Entity-level precision, recall and F1 and token accuracy of tagged words, as `conlleval` and `seqeval` count them.
+
+    python -m bertcore.evaluation.tagging FILE [--accuracy-only]
+
+FILE has one word a line; of its columns the last two are the gold and the predicted tag; a blank line ends a sentence.
+One set of rules reads IOB1, IOB2 and BIOES: a tag continues the entity before it where it is I or E, the tag before it
+is B or I, and both have the same type; any other tag but O begins an entity.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from bertcore.compressed import read_lines
+from bertcore.errors import BertcoreError, InputError
+
+Entity: TypeAlias = tuple[str, int, int]
+"""Type, position of the first word, position after the last one."""
+
+Sentences: TypeAlias = Sequence[Sequence[str]]
+
+_TAG = re.compile(r"O|[BIES](-.*)?")
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+    """The entities of one sentence, in order."""
+    found: list[Entity] = []
+    before, type_before = "O", ""
+    for position, tag in enumerate(tags):
+        prefix, _, type_ = tag.partition("-")
+        if prefix in ("I", "E") and before in ("B", "I") and type_ == type_before:
+            found[-1] = (type_, found[-1][1], position + 1)
+        elif prefix != "O":
+            found.append((type_, position, position + 1))
+        before, type_before = prefix, type_
+    return found
+
+
+def evaluate(gold: Sentences, predicted: Sentences) -> dict[str, Any]:
+    """`precision`, `recall`, `f1` over all entities, token `accuracy`, and under `types` the first three by type.
+
+    Shares, not percentages. An entity is right where its type, beginning and end are. A quotient 0/0 counts as 0.0.
+    `types` also has the numbers of `gold` and `predicted` entities.
+    """
+    result = {"accuracy": accuracy(gold, predicted)}
+    gold_counts: Counter[str] = Counter()
+    predicted_counts: Counter[str] = Counter()
+    correct: Counter[str] = Counter()
+    for gold_tags, predicted_tags in zip(gold, predicted, strict=True):
+        gold_entities, predicted_entities = entities(gold_tags), entities(predicted_tags)
+        gold_counts.update(type_ for type_, _, _ in gold_entities)
+        predicted_counts.update(type_ for type_, _, _ in predicted_entities)
+        correct.update(type_ for type_, _, _ in set(gold_entities) & set(predicted_entities))
+    types = {
+        type_: {
+            **_scores(correct[type_], gold_counts[type_], predicted_counts[type_]),
+            "gold": gold_counts[type_],
+            "predicted": predicted_counts[type_],
+        }
+        for type_ in sorted(gold_counts | predicted_counts)
+    }
+    return {**_scores(correct.total(), gold_counts.total(), predicted_counts.total()), **result, "types": types}
+
+
+def accuracy(gold: Sentences, predicted: Sentences) -> float:
+    """Share of words whose tags are equal, over all sentences."""
+    if [len(tags) for tags in gold] != [len(tags) for tags in predicted]:
+        raise InputError("predictions: other numbers of sentences or words than the gold tags, expected the same")
+    total = sum(len(tags) for tags in gold)
+    if not total:
+        raise InputError("the gold tags are empty, expected at least one word")
+    pairs = zip(gold, predicted, strict=True)
+    return sum(a == b for tags in pairs for a, b in zip(*tags, strict=True)) / total
+
+
+def _scores(correct: int, gold: int, predicted: int) -> dict[str, float]:
+    precision, recall = correct / predicted if predicted else 0.0, correct / gold if gold else 0.0
+    f1 = (2 * precision * recall) / (precision + recall) if correct else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1}
+
+
+def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]], list[list[str]]]:
+    """The gold and the predicted tags of every sentence of a file as the module describes.
+
+    A `-DOCSTART-` line is a word like any other, as in `conlleval`. Tags other than O and B, I, E or S with a type
+    raise `InputError` unless `any_tag`.
+    """
+    gold: list[list[str]] = [[]]
+    predicted: list[list[str]] = [[]]
+    for number, line in enumerate(read_lines(path), start=1):
+        columns = line.decode("utf-8", errors="replace").split()
+        if not columns:
+            gold.append([])
+            predicted.append([])
+            continue
+        if len(columns) < 2:
+            raise InputError(
+                f"{path}:{number}: found 1 column, expected 2 or more, the gold and the predicted tag last"
+            )
+        for tag in columns[-2:]:
+            if not any_tag and not _TAG.fullmatch(tag):
+                raise InputError(
+                    f"{path}:{number}: found the tag {tag!r}, expected O or B-, I-, E- or S- with a type; "
+                    f"use --accuracy-only for tags that mark no entities"
+                )
+        gold[-1].append(columns[-2])
+        predicted[-1].append(columns[-1])
+    return [tags for tags in gold if tags], [tags for tags in predicted if tags]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bertcore.evaluation.tagging", description=__doc__.splitlines()[0])
+    parser.add_argument("file", type=Path, help="last two columns: the gold and the predicted tag; also .gz, .zst")
+    parser.add_argument("--accuracy-only", action="store_true", help="for tags such as parts of speech")
+    options = parser.parse_args(arguments)
+    try:
+        gold, predicted = read_columns(options.file, any_tag=options.accuracy_only)
+        scores = {"accuracy": accuracy(gold, predicted)} if options.accuracy_only else evaluate(gold, predicted)
+    except BertcoreError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(scores, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

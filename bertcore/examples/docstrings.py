@@ -1,0 +1,20 @@
+"""The four tasks that are made from the documentation strings in `data/corpus`, one for each head family.
+
+Split by document: dev examples come from the held-out modules, which pre-training never saw.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from bertcore.examples.docstring_pair import read_pair
+from bertcore.examples.docstring_questions import read_qa
+from bertcore.examples.docstring_tagging import read_tagging
+from bertcore.examples.docstring_topic import read_topic
+from bertcore.examples.schema import ExampleSet
+
+READERS: dict[str, Callable[[Path], ExampleSet]] = {
+    "topic": read_topic,
+    "pair": read_pair,
+    "tagging": read_tagging,
+    "qa": read_qa,
+}

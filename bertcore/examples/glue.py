@@ -1,0 +1,219 @@
+"""The GLUE tasks in their original TSV layouts, as the benchmark's download script leaves them.
+
+Their oddities: CoLA has no header, MRPC begins with a byte-order mark, quotes are ordinary characters, blank last lines
+are nothing, test files have no labels, and QQP has a few rows of too few columns, which every published reader skips.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bertcore.compressed import COMPRESSIONS, read_lines
+from bertcore.errors import InputError
+from bertcore.examples.schema import ExampleSet, schema_of
+
+SPLIT_FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlueTask:
+    """One task: where its texts and labels stand, and how it is scored."""
+
+    text_a: tuple[str, ...]
+    """Names that the column of the first text may have."""
+    text_b: tuple[str, ...] = ()
+    """The same for the second text; empty for single sentences."""
+    label: tuple[str, ...] = ("label",)
+    """The same for the label."""
+    labels: list[str] | None
+    """In the order of the data sets on the hub, so that a label's position is its number there; None for regression."""
+    metrics: list[str]
+    """Names as in `bertcore.evaluation`."""
+    columns: tuple[str, ...] = ()
+    """Columns of files without a header, which are told by their first cell not being `index`."""
+    skips_short_rows: bool = False
+    """Rows of a wrong number of columns are part of the official files and always skipped."""
+    files: dict[str, tuple[str, ...]] | None = None
+    """Split -> file names, the first found is read; None stands for `SPLIT_FILES`."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    width: int
+    text_a: int
+    text_b: int | None
+    label: int | None
+
+
+def read(name: str, directory: Path, *, strict: bool = True) -> ExampleSet:
+    """The task `name` of `TASKS` from `directory`, which holds `train.tsv`, `dev.tsv` … (plain, `.gz` or `.zst`).
+
+    Train and dev must be there and have labels. A row with a wrong number of columns, an unknown label or no text
+    raises `InputError`; with `strict` off it is left out and counted.
+    """
+    task, dropped = TASKS[name], Counter[str]()
+    splits = {}
+    for split, names in (task.files or SPLIT_FILES).items():
+        path = _find(directory, names)
+        if path is not None:
+            labelled = split in ("train", "dev")
+            splits[split] = read_file(name, path, labelled=labelled, strict=strict, dropped=dropped)
+        elif split in ("train", "dev"):
+            raise InputError(
+                f"{directory}: no {names[0]} (nor .gz, .zst), expected GLUE's layout of {name}; "
+                f"found {', '.join(sorted(item.name for item in directory.iterdir())) or 'nothing'}"
+            )
+    return ExampleSet(
+        family="classification", labels=task.labels, metrics=task.metrics, splits=splits, dropped=dict(dropped)
+    )
+
+
+def read_file(
+    name: str, path: Path, *, labelled: bool = True, strict: bool = True, dropped: Counter[str] | None = None
+) -> pa.Table:
+    """One TSV file. `id` is the row's number from 0, as in GLUE's submissions; labels are null where `labelled` is off
+    and the file has none."""
+    task, drops = TASKS[name], Counter[str]() if dropped is None else dropped
+    rows: list[dict[str, Any]] = []
+    columns: _Columns | None = None
+    total = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        cells = _cells(line, f"{path}:{number}", first=number == 1)
+        if columns is None:
+            columns, is_header = _layout(task, cells, path, labelled)
+            if is_header:
+                continue
+        if cells == [""]:
+            continue
+        total += 1
+        try:
+            rows.append({"id": str(total - 1), **_row(task, columns, cells)})
+        except BadRowError as bad:
+            if strict and not (bad.reason == WRONG_COLUMNS and task.skips_short_rows):
+                raise InputError(f"{path}:{number}: {bad}; correct the row, or let bad rows be skipped") from None
+            drops[bad.reason] += 1
+    return pa.Table.from_pylist(rows, schema_of("classification", task.labels))
+
+
+WRONG_COLUMNS, UNKNOWN_LABEL, EMPTY_TEXT = "wrong number of columns", "unknown label", "empty text"
+
+
+class BadRowError(Exception):
+    """What is wrong with one row, and the reason that it is counted under when it is skipped."""
+
+    def __init__(self, reason: str, message: str):
+        super().__init__(message)
+        self.reason = reason
+
+
+def _row(task: GlueTask, columns: _Columns, cells: Sequence[str]) -> dict[str, Any]:
+    if len(cells) != columns.width:
+        raise BadRowError(WRONG_COLUMNS, f"found {len(cells)} columns, expected {columns.width} separated by tabs")
+    text_a = cells[columns.text_a]
+    text_b = None if columns.text_b is None else cells[columns.text_b]
+    if not text_a.strip() and not (text_b or "").strip():
+        raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
+    label = None if columns.label is None else parse_label(task, cells[columns.label])
+    return {"text_a": text_a, "text_b": text_b, "label": label}
+
+
+def parse_label(task: GlueTask, cell: str) -> str | float:
+    """A label as it stands in a file, a number for regression; `BadRowError` where it is neither known nor a number."""
+    if task.labels is not None:
+        if cell not in task.labels:
+            raise BadRowError(UNKNOWN_LABEL, f"found the label {cell!r}, expected one of: {', '.join(task.labels)}")
+        return cell
+    try:
+        number = float(cell)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadRowError(UNKNOWN_LABEL, f"found the score {cell!r}, expected a number")
+    return number
+
+
+def _cells(line: bytes, where: str, *, first: bool) -> list[str]:
+    try:
+        return line.decode("utf-8-sig" if first else "utf-8").split("\t")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: byte {error.start} of the row is not UTF-8; convert the file to UTF-8") from None
+
+
+def _layout(task: GlueTask, first: list[str], path: Path, labelled: bool) -> tuple[_Columns, bool]:
+    """Where the columns are, and whether the first row was a header."""
+    is_header = not task.columns or first[0] == "index"
+    names = first if is_header else list(task.columns)
+    positions = [
+        next((names.index(name) for name in candidates if name in names), None)
+        for candidates in (task.text_a, task.text_b, task.label)
+    ]
+    wanted = (task.text_a, task.text_b, task.label if labelled else ())
+    for candidates, position in zip(wanted, positions, strict=True):
+        if candidates and position is None:
+            raise InputError(
+                f"{path}:1: no column {candidates[0]!r} among {', '.join(map(repr, names[:12]))}; "
+                f"give the file in GLUE's original layout"
+            )
+    text_a, text_b, label = positions
+    assert text_a is not None
+    return _Columns(len(names), text_a, text_b, label), is_header
+
+
+def _find(directory: Path, names: Sequence[str]) -> Path | None:
+    return next(_candidates(directory, names), None)
+
+
+def _candidates(directory: Path, names: Sequence[str]) -> Iterator[Path]:
+    for name in names:
+        for ending in ("", *COMPRESSIONS):
+            if (path := directory / f"{name}{ending}").is_file():
+                yield path
+
+
+_BINARY = ["0", "1"]
+_ENTAILMENT = ["entailment", "not_entailment"]
+_MNLI = GlueTask(
+    text_a=("sentence1", "Premise"),
+    text_b=("sentence2", "Hypothesis"),
+    label=("gold_label", "Label"),
+    labels=["entailment", "neutral", "contradiction"],
+    metrics=["accuracy"],
+    files={
+        "train": ("train.tsv",),
+        "dev": ("dev_matched.tsv",),
+        "dev_mismatched": ("dev_mismatched.tsv",),
+        "test": ("test_matched.tsv",),
+        "test_mismatched": ("test_mismatched.tsv",),
+        "ax": ("diagnostic-full.tsv", "diagnostic.tsv", "AX.tsv"),
+    },
+)
+
+TASKS: dict[str, GlueTask] = {
+    "cola": GlueTask(
+        text_a=("sentence",), labels=_BINARY, metrics=["mcc"], columns=("source", "label", "mark", "sentence")
+    ),
+    "sst2": GlueTask(text_a=("sentence",), labels=_BINARY, metrics=["accuracy"]),
+    "mrpc": GlueTask(
+        text_a=("#1 String",), text_b=("#2 String",), label=("Quality",), labels=_BINARY, metrics=["accuracy", "f1"]
+    ),
+    "stsb": GlueTask(
+        text_a=("sentence1",), text_b=("sentence2",), label=("score",), labels=None, metrics=["pearson", "spearmanr"]
+    ),
+    "qqp": GlueTask(
+        text_a=("question1",),
+        text_b=("question2",),
+        label=("is_duplicate",),
+        labels=_BINARY,
+        metrics=["accuracy", "f1"],
+        skips_short_rows=True,
+    ),
+    "mnli": _MNLI,
+    "qnli": GlueTask(text_a=("question",), text_b=("sentence",), labels=_ENTAILMENT, metrics=["accuracy"]),
+    "rte": GlueTask(text_a=("sentence1",), text_b=("sentence2",), labels=_ENTAILMENT, metrics=["accuracy"]),
+    "wnli": GlueTask(text_a=("sentence1",), text_b=("sentence2",), labels=_BINARY, metrics=["accuracy"]),
+}

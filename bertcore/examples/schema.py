@@ -1,0 +1,108 @@
+"""What every task's data looks like after reading: an `ExampleSet`, kept as a Parquet file per split + `task.json`."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertcore.errors import ArtifactError
+from bertcore.files import replace_directory, write_json
+
+TASK_FILE = "task.json"
+
+ANSWERS = pa.list_(pa.struct([("text", pa.string()), ("answer_start", pa.int32())]))
+CLASSIFICATION = pa.schema(
+    [("id", pa.string()), ("text_a", pa.string()), ("text_b", pa.string()), ("label", pa.string())]
+)
+REGRESSION = pa.schema([("id", pa.string()), ("text_a", pa.string()), ("text_b", pa.string()), ("label", pa.float64())])
+TAGGING = pa.schema([("id", pa.string()), ("words", pa.list_(pa.string())), ("tags", pa.list_(pa.string()))])
+QUESTION_ANSWERING = pa.schema(
+    [
+        ("id", pa.string()),
+        ("title", pa.string()),
+        ("context", pa.string()),
+        ("question", pa.string()),
+        ("answers", ANSWERS),
+    ]
+)
+
+FAMILIES = ("classification", "tagging", "question_answering")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleSet:
+    """One task's examples. Texts are as their files have them; nothing is tokenised or truncated."""
+
+    family: str
+    """One of `FAMILIES`; regression is classification without labels."""
+    labels: list[str] | None
+    """Class or tag names, in the official order where there is one, else sorted; None for regression and questions."""
+    metrics: list[str]
+    """Names as in `bertcore.evaluation`; the first is the task's headline."""
+    splits: dict[str, pa.Table]
+    """"train", "dev" and what else there is, such as "test" (its labels may be null) or "dev_mismatched"."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Reason -> number of examples that were left out or mended, over all splits."""
+
+    def __post_init__(self) -> None:
+        schema = schema_of(self.family, self.labels)
+        for name, table in self.splits.items():
+            if not table.schema.equals(schema):
+                raise ValueError(f"split {name!r} has the columns {table.schema}, expected {schema}")
+
+
+def schema_of(family: str, labels: list[str] | None) -> pa.Schema:
+    """The columns of every split's table."""
+    if family == "classification":
+        return CLASSIFICATION if labels is not None else REGRESSION
+    return {"tagging": TAGGING, "question_answering": QUESTION_ANSWERING}[family]
+
+
+def write(example_set: ExampleSet, directory: Path) -> None:
+    """Write `SPLIT.parquet` files and `task.json` into `directory`, replaced as a whole once all are on disk."""
+    with replace_directory(directory) as beside:
+        for name, table in sorted(example_set.splits.items()):
+            pq.write_table(table, beside / f"{name}.parquet", compression="zstd")
+        write_json(beside / TASK_FILE, _description(example_set))
+
+
+def read(directory: Path) -> ExampleSet:
+    """What `write` wrote; `ArtifactError` where a file is missing or damaged."""
+    path = directory / TASK_FILE
+    try:
+        task = json.loads(path.read_text(encoding="utf-8"))
+        splits = {name: _read_table(directory / f"{name}.parquet") for name in task["splits"]}
+        return ExampleSet(
+            family=task["family"],
+            labels=task["labels"],
+            metrics=task["metrics"],
+            splits=splits,
+            dropped=task["dropped"],
+        )
+    except FileNotFoundError as error:
+        raise ArtifactError(
+            f"{error.filename or directory}: not found, expected the output of stage examples; run `dvc repro examples`"
+        ) from None
+    except (ValueError, KeyError, pa.ArrowException) as error:
+        raise ArtifactError(
+            f"{directory}: damaged ({str(error).splitlines()[0]}), expected the output of stage examples; "
+            f"delete it and run that stage again"
+        ) from None
+
+
+def _read_table(path: Path) -> pa.Table:
+    with path.open("rb") as file:  # and not by name, whose absence pyarrow reports without naming the file
+        return pq.read_table(file)
+
+
+def _description(example_set: ExampleSet) -> dict[str, Any]:
+    return {
+        "family": example_set.family,
+        "labels": example_set.labels,
+        "metrics": example_set.metrics,
+        "splits": {name: table.num_rows for name, table in sorted(example_set.splits.items())},
+        "dropped": dict(sorted(example_set.dropped.items())),
+    }

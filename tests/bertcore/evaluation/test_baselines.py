@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bertcore.evaluation.baselines import baselines
+from bertcore.examples import glue
+from bertcore.examples.schema import ExampleSet, schema_of
+
+
+def example_set(
+    family: str, labels: list[str] | None, metrics: list[str], train: list[dict], dev: list[dict]
+) -> ExampleSet:
+    splits = {
+        name: pa.Table.from_pylist(rows, schema_of(family, labels)) for name, rows in (("train", train), ("dev", dev))
+    }
+    return ExampleSet(family=family, labels=labels, metrics=metrics, splits=splits)
+
+
+def texts(*rows: tuple) -> list[dict]:
+    return [{"id": str(index), "text_a": a, "text_b": b, "label": label} for index, (a, b, label) in enumerate(rows)]
+
+
+def test_single_texts_by_hand() -> None:
+    train = texts(*[("good film", None, "1"), ("bad film", None, "0"), ("good", None, "1")] * 5)
+    dev = texts(("a good one", None, "1"), ("a bad one", None, "0"), ("bad", None, "0"))
+    examples = example_set("classification", ["0", "1"], ["accuracy", "f1"], train, dev)
+    assert baselines(examples, seed=1) == {
+        "majority": {"accuracy": 1 / 3, "f1": 0.5},
+        "bag_of_words": {"accuracy": 1.0, "f1": 1.0},
+    }
+
+
+def test_pairs_see_what_the_texts_share() -> None:
+    names = [f"w{index}" for index in range(40)]
+    train = texts(
+        *[(a, a if same else b, str(int(same))) for a, b in zip(names, names[1:], strict=False) for same in (0, 1)]
+    )
+    dev = texts(("new", "new", "1"), ("new", "other", "0"))
+    examples = example_set("classification", ["0", "1"], ["accuracy"], train, dev)
+    assert baselines(examples, seed=1) == {"majority": {"accuracy": 0.5}, "bag_of_words": {"accuracy": 1.0}}
+
+
+def test_regression() -> None:
+    train = texts(*[("a b", "a b", 5.0), ("a b", "c d", 0.0), ("a b", "a d", 2.5)] * 4)
+    dev = texts(("x y", "x y", 5.0), ("x y", "x z", 2.5), ("x y", "v w", 0.0))
+    scores = baselines(example_set("classification", None, ["pearson", "spearmanr"], train, dev), seed=1)
+    assert scores["majority"] == {"pearson": 0.0, "spearmanr": 0.0}
+    assert scores["bag_of_words"]["spearmanr"] == pytest.approx(1.0)
+
+
+def test_one_class_and_empty_texts() -> None:
+    train, dev = texts(("", None, "0"), ("", None, "0")), texts(("x", None, "0"), ("", None, "1"))
+    scores = baselines(example_set("classification", ["0", "1"], ["mcc"], train, dev), seed=1)
+    assert scores == {"majority": {"mcc": 0.0}, "bag_of_words": {"mcc": 0.0}}
+    train = texts(("", None, "0"), ("!", None, "1"))
+    assert set(baselines(example_set("classification", ["0", "1"], ["accuracy"], train, dev), seed=1)) == set(scores)
+
+
+def test_tagging_by_hand() -> None:
+    train = [{"id": "0", "words": ["in", "Rome", "May", "x"], "tags": ["O", "B-LOC", "B-PER", "O"]}]
+    train += [{"id": "1", "words": ["May", "in", "May"], "tags": ["O", "O", "O"]}]
+    dev = [{"id": "0", "words": ["Rome", "in", "May", "new"], "tags": ["B-LOC", "O", "B-PER", "B-LOC"]}]
+    scores = baselines(example_set("tagging", ["O", "B-LOC", "B-PER"], ["f1", "accuracy"], train, dev), seed=1)
+    assert scores == {
+        "majority": {"f1": 0.0, "accuracy": 0.25},
+        "word_lookup": {"f1": (2 * 1.0 * (1 / 3)) / (1.0 + 1 / 3), "accuracy": 0.5},
+    }
+
+
+def question(key: str, context: str, asked: str, *answers: str) -> dict:
+    golds = [{"text": text, "answer_start": 0} for text in answers]
+    return {"id": key, "title": "t", "context": context, "question": asked, "answers": golds}
+
+
+def test_questions_by_hand() -> None:
+    train = [question("a", "c", "?", "x"), question("b", "c", "?", "x"), question("c", "c", "?", "y")]
+    dev = [
+        question("d", "A fox ran. The dog slept! Who?", "Which dog slept?", "the dog slept"),
+        question("e", "Nothing.", "?", "x"),
+    ]
+    assert baselines(example_set("question_answering", None, ["f1", "exact_match"], train, dev), seed=1) == {
+        "majority": {"f1": 50.0, "exact_match": 50.0},
+        "overlap_sentence": {"f1": 50.0, "exact_match": 50.0},
+    }
+    impossible = [question("g", "c", "?"), question("h", "c", "?")]
+    scores = baselines(
+        example_set("question_answering", None, ["exact_match"], impossible, [*dev, *impossible]), seed=1
+    )
+    assert scores["majority"] == {"exact_match": 50.0}
+
+
+def test_the_same_numbers_every_time_and_better_than_the_majority(shared_data: Path) -> None:
+    examples = glue.read("mrpc", shared_data / "glue/MRPC")
+    first = baselines(examples, seed=1)
+    assert first == baselines(examples, seed=1)
+    assert first["majority"]["accuracy"] == 279 / 408 < first["bag_of_words"]["accuracy"]

@@ -1,0 +1,96 @@
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcore.errors import InputError
+from bertcore.evaluation.tagging import Entity, accuracy, entities, evaluate, main
+
+BIOES = ["O", *(f"{prefix}-{type_}" for prefix, type_ in product("BIES", ("A", "B-2")))]
+
+
+def entities_by_boundaries(tags: list[str]) -> set[Entity]:
+    """An independent reading, as conlleval documents it: an entity is a run of words without a boundary inside."""
+
+    def boundary(position: int) -> bool:
+        """Whether an entity ends or begins between the words `position - 1` and `position`."""
+        if position in (0, len(tags)):
+            return True
+        (left, _, left_type), (right, _, right_type) = tags[position - 1].partition("-"), tags[position].partition("-")
+        return left_type != right_type or left in "OES" or right in "OBS"
+
+    cuts = [position for position in range(len(tags) + 1) if boundary(position)]
+    pieces = zip(cuts, cuts[1:], strict=False)
+    return {(tags[begin].partition("-")[2], begin, end) for begin, end in pieces if tags[begin] != "O"}
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("I-A I-A O I-A", [("A", 0, 2), ("A", 3, 4)]),  # IOB1
+        ("I-A B-A I-A I-B", [("A", 0, 1), ("A", 1, 3), ("B", 3, 4)]),  # IOB1, B where two touch
+        ("B-A I-A B-A O B-B I-B", [("A", 0, 2), ("A", 2, 3), ("B", 4, 6)]),  # IOB2
+        ("B-A I-A E-A S-A S-B B-B E-B", [("A", 0, 3), ("A", 3, 4), ("B", 4, 5), ("B", 5, 7)]),  # BIOES
+        ("E-A E-A I-A", [("A", 0, 1), ("A", 1, 2), ("A", 2, 3)]),  # ends that nothing began
+        ("B-per-x I-per-x", [("per-x", 0, 2)]),  # a type with a hyphen
+        ("O O", []),
+    ],
+)
+def test_entities_by_hand(tags: str, expected: list[Entity]) -> None:
+    assert entities(tags.split()) == expected
+
+
+@given(st.lists(st.sampled_from(BIOES), max_size=8))
+def test_entities_equal_an_independent_reading(tags: list[str]) -> None:
+    found = entities(tags)
+    assert set(found) == entities_by_boundaries(tags) and found == sorted(found, key=lambda entity: entity[1])
+
+
+def test_evaluate_by_hand() -> None:
+    gold = [["B-A", "I-A", "O", "B-B"], ["B-A", "O"]]
+    predicted = [["B-A", "O", "O", "B-B"], ["B-A", "B-C"]]
+    assert evaluate(gold, predicted) == {
+        "precision": 0.5,
+        "recall": 2 / 3,
+        "f1": (2 * 0.5 * (2 / 3)) / (0.5 + 2 / 3),
+        "accuracy": 4 / 6,
+        "types": {
+            "A": {"precision": 0.5, "recall": 0.5, "f1": 0.5, "gold": 2, "predicted": 2},
+            "B": {"precision": 1.0, "recall": 1.0, "f1": 1.0, "gold": 1, "predicted": 1},
+            "C": {"precision": 0.0, "recall": 0.0, "f1": 0.0, "gold": 0, "predicted": 1},
+        },
+    }
+
+
+def test_entities_do_not_reach_over_sentences() -> None:
+    assert evaluate([["B-A"], ["I-A"]], [["B-A"], ["I-A"]])["types"]["A"]["gold"] == 2
+
+
+def test_nothing_to_find_scores_zero() -> None:
+    assert evaluate([["O"]], [["O"]]) == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "accuracy": 1.0, "types": {}}
+
+
+def test_other_lengths_are_refused() -> None:
+    with pytest.raises(InputError, match="other numbers of sentences or words"):
+        accuracy([["O"]], [["O", "O"]])
+    with pytest.raises(InputError, match="at least one word"):
+        evaluate([], [])
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tagged.txt"
+    path.write_text("-DOCSTART- -X- O O\n\nEU NNP B-ORG B-ORG\nrejects VBZ O O\n \nGerman JJ B-MISC O\n\n")
+    assert main([str(path)]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert (scores["precision"], scores["recall"], scores["accuracy"]) == (1.0, 0.5, 0.75)
+    path.write_text("a NN NN\nb VB NN\n")
+    assert main([str(path)]) == 1
+    assert "tagged.txt:1: found the tag 'NN'" in capsys.readouterr().err
+    assert main([str(path), "--accuracy-only"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"accuracy": 0.5}
+    path.write_text("a O O\nO\n")
+    assert main([str(path)]) == 1
+    assert "tagged.txt:2: found 1 column" in capsys.readouterr().err

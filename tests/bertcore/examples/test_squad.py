@@ -1,0 +1,115 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertcore.compressed import read_json
+from bertcore.errors import InputError
+from bertcore.examples import squad
+from tests.packing import pack
+
+CONTEXT = "The fox saw a fox, 😀 and a dog."
+
+
+def question(key: str, *answers: tuple[str, int], **more: Any) -> dict[str, Any]:
+    golds = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": key, "question": "What?", "answers": golds, **more}
+
+
+def dataset(*questions: dict[str, Any]) -> bytes:
+    return json.dumps(
+        {"version": "v", "data": [{"title": "t", "paragraphs": [{"context": CONTEXT, "qas": questions}]}]}
+    ).encode()
+
+
+def test_read_both_versions(tmp_path: Path) -> None:
+    content = dataset(
+        question("a", ("dog", 27)), question("b", is_impossible=True, plausible_answers=[{"text": "fox"}])
+    )
+    pack(tmp_path / "train-v2.0.json.gz", content)
+    pack(tmp_path / "dev-v2.0.json.zst", content)
+    pack(tmp_path / "dev-v1.1.json", b"not read")
+    examples = squad.read(tmp_path)
+    assert examples.splits["dev"].to_pylist() == [
+        {
+            "id": "a",
+            "title": "t",
+            "context": CONTEXT,
+            "question": "What?",
+            "answers": [{"text": "dog", "answer_start": 27}],
+        },
+        {"id": "b", "title": "t", "context": CONTEXT, "question": "What?", "answers": []},
+    ]
+    assert (examples.metrics, examples.labels, examples.dropped) == (["f1", "exact_match"], None, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "repaired"), [("fox", 0, 4), ("fox", 13, 14), ("fox", 999, 14), ("fox", -5, 4), ("fox", 9, 4)]
+)
+def test_a_wrong_start_moves_to_the_nearest_place(text: str, start: int, repaired: int, tmp_path: Path) -> None:
+    pack(tmp_path / "train-v1.1.json", dataset(question("a", (text, start))))
+    pack(tmp_path / "dev-v1.1.json", dataset(question("a", ("dog", 27))))
+    examples = squad.read(tmp_path)
+    assert examples.splits["train"]["answers"].to_pylist() == [[{"text": text, "answer_start": repaired}]]
+    assert examples.dropped == {squad.REPAIRED: 1}
+
+
+def test_an_answer_that_stands_nowhere_is_dropped_in_train_and_kept_in_dev(tmp_path: Path) -> None:
+    content = dataset(question("a", ("cat", 4), ("dog", 27)), question("b", ("cat", 4)))
+    pack(tmp_path / "train-v1.1.json", content)
+    pack(tmp_path / "dev-v1.1.json", content)
+    examples = squad.read(tmp_path)
+    assert examples.splits["train"]["id"].to_pylist() == ["a"]
+    assert examples.splits["train"]["answers"].to_pylist() == [[{"text": "dog", "answer_start": 27}]]
+    assert examples.splits["dev"]["id"].to_pylist() == ["a", "b"]
+    assert examples.splits["dev"]["answers"].to_pylist()[1] == [{"text": "cat", "answer_start": squad.NOWHERE}]
+    assert examples.dropped == {squad.ANSWER_DROPPED: 4, squad.QUESTION_DROPPED: 1}
+    with pytest.raises(
+        InputError, match="train-v1.1.json: question a: found 'fox' at answer_start 4, expected .*'cat'"
+    ):
+        squad.read(tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"data": [{"paragraphs": [{"qas": []}]}]}', "found no question"),
+        (b'{"data": [{"paragraphs": [{"qas": [{}]}]}]}', "not SQuAD's layout"),
+        (b"[1]", "not SQuAD's layout"),
+        (dataset(question("a"), question("a")), "found the id 'a' for 2 questions"),
+        (dataset(question("a"), {"id": "b"}), "not SQuAD's layout after question a"),
+    ],
+)
+def test_other_layouts_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        squad.read_file(pack(tmp_path / "dev-v1.1.json", content), is_train=False)
+
+
+def test_the_files_must_be_of_one_version(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"found 0 train-v\*.json, expected one"):
+        squad.read(tmp_path)
+    pack(tmp_path / "train-v1.1.json", b"{}")
+    with pytest.raises(InputError, match="no dev-v1.1.json beside train-v1.1.json"):
+        squad.read(tmp_path)
+    pack(tmp_path / "train-v2.0.json", b"{}")
+    with pytest.raises(InputError, match="found 2 train-v"):
+        squad.read(tmp_path)
+
+
+def test_to_articles_is_the_inverse(shared_data: Path) -> None:
+    path = shared_data / "squad/dev-v2.0.json.zst"
+    articles = squad.to_articles(squad.read_file(path, is_train=False))
+    original = read_json(path)["data"]
+    assert [article["title"] for article in articles] == [article["title"] for article in original]
+    for ours, theirs in zip(articles, original, strict=True):
+        questions = [[q for p in article["paragraphs"] for q in p["qas"]] for article in (ours, theirs)]
+        assert [(q["id"], q["answers"]) for q in questions[0]] == [(q["id"], q["answers"]) for q in questions[1]]
+
+
+def test_official_counts(shared_data: Path) -> None:
+    examples = squad.read(shared_data / "squad")
+    assert (examples.splits["train"].num_rows, examples.splits["dev"].num_rows) == (87599, 10570)
+    assert examples.dropped == {}
+    second = squad.read_file(shared_data / "squad/dev-v2.0.json.zst", is_train=False)
+    assert second.num_rows == 11873 and sum(not answers for answers in second["answers"].to_pylist()) == 5945

@@ -7,7 +7,6 @@ from bertcore.examples.formats import FORMATS
 from bertcore.examples.hub import read_hub
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
-from bertcore.finetune.config import TaskConfig
 from tasks import params
 from tasks.paths import CORPUS, DERIVED, EXAMPLES, INPUTS, METRICS
 from tasks.stage import main
@@ -15,11 +14,11 @@ from tasks.tracking import StageRun
 
 
 def run(stage_run: StageRun, name: str) -> None:
-    task = params.task(name, TaskConfig)
-    examples = _read(name, task)
+    entry = params.task_entry(name)
+    examples = _read(name, entry["format"], entry["data"])
     schema.write(examples, EXAMPLES / name)
     metrics = {
-        "format": task.format,
+        "format": entry["format"],
         "family": examples.family,
         "splits": {split: table.num_rows for split, table in examples.splits.items()},
         "labels": None if examples.labels is None else len(examples.labels),
@@ -29,10 +28,10 @@ def run(stage_run: StageRun, name: str) -> None:
     stage_run.log_metrics({"splits": metrics["splits"], "dropped": sum(examples.dropped.values())})
 
 
-def _read(name: str, task: TaskConfig) -> ExampleSet:
-    if task.data.startswith("hf://"):
-        return read_hub(task.data, task.format)
-    return FORMATS[task.format].reader(CORPUS if task.data == DERIVED else INPUTS / name)
+def _read(name: str, form: str, data: str) -> ExampleSet:
+    if data.startswith("hf://"):
+        return read_hub(data, form)
+    return FORMATS[form].reader(CORPUS if data == DERIVED else INPUTS / name)
 
 
 if __name__ == "__main__":

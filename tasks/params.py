@@ -32,12 +32,17 @@ def section(name: str, config_class: type[Config]) -> Config:
     return parse(config_class, read().get(name, {}), f"{PARAMS}: {name}")
 
 
-def task(name: str, config_class: type[Config]) -> Config:
-    """The entry `finetune.tasks.NAME` as its dataclass."""
+def task_entry(name: str) -> dict[str, Any]:
+    """The entry `finetune.tasks.NAME`, which stage `inputs` has checked."""
     tasks = (read().get("finetune") or {}).get("tasks") or {}
     if name not in tasks:
         raise ConfigError(f"{PARAMS}: finetune.tasks: no task {name!r}; {suggest(name, map(str, tasks))}")
-    return parse(config_class, tasks[name], f"{PARAMS}: finetune.tasks.{name}")
+    return tasks[name]
+
+
+def task(name: str, config_class: type[Config]) -> Config:
+    """The entry `finetune.tasks.NAME` as its dataclass."""
+    return parse(config_class, task_entry(name), f"{PARAMS}: finetune.tasks.{name}")
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -77,7 +77,9 @@ def micro_batch_size(share: int) -> int:
 
 def make_accelerator() -> Accelerator:
     """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for."""
-    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    # The launcher has put its precision into the environment; a process started without it decides the same way.
+    mixed_precision = os.environ.get("ACCELERATE_MIXED_PRECISION") or precision()
+    accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed_precision)
     expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
     if accelerator.num_processes != expected:
         raise TrainingError(

@@ -1,0 +1,126 @@
+"""One task's scores side by side, and what may be concluded from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+from bertcore.errors import ArtifactError
+from tasks.reporting.measurements import Measurements
+
+MAJORITY, RANDOM, PRETRAINED = "majority", "random_initialisation", "pretrained"
+
+CORRELATIONS = ("mcc", "pearson", "spearmanr")
+"""Metrics between -1 and 1; all others are shares of right answers, or means of such shares."""
+
+STANDARD_ERRORS = 2.0
+"""A difference of fewer standard errors is taken for chance: about one in twenty would be as large without a cause."""
+
+_NOT_SYSTEMS = ("metrics", "protocol")
+_NAMES = {"overlap_sentence": "word overlap", "sentence_overlap": "word overlap"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The scores of one task on its dev examples by its headline metric, as shares (0..1) or coefficients (-1..1)."""
+
+    task: str
+    metric: str
+    majority: float
+    baseline_name: str | None
+    """The best of the simple methods that learn from words; None where the task has none."""
+    baseline: float | None
+    random_initialisation: float
+    pretrained: float
+    dev_examples: int
+
+    @property
+    def gain(self) -> float:
+        """What pre-training adds to the same architecture from random weights with the same budget."""
+        return self.pretrained - self.random_initialisation
+
+    @property
+    def baseline_label(self) -> str:
+        return readable(self.baseline_name) if self.baseline_name else ""
+
+    def margin(self, other: float) -> float:
+        """How far `pretrained` and `other` may differ by the choice of the dev examples alone."""
+        return margin(self.metric, self.pretrained, other, self.dev_examples)
+
+    def verdict(self) -> str:
+        """Against random weights first; then against what needs no network, where that is not clearly behind."""
+        remark = self._remark()
+        allowed = self.margin(self.random_initialisation)
+        if self.gain > allowed:
+            verdict = "helps" if remark else "pre-training helps"
+        elif self.gain < -allowed:
+            verdict = "hurts" if remark else "pre-training hurts"
+        else:
+            verdict = "no clear difference" if self.gain > 0 else "does not help"
+        return f"{verdict}; {remark}" if remark else verdict
+
+    def _remark(self) -> str:
+        if self.baseline is not None and self.pretrained <= self.baseline:
+            clear = self.baseline - self.pretrained > self.margin(self.baseline)
+            return f"{self.baseline_label} {'better' if clear else 'as good'}"
+        if self.pretrained - self.majority <= self.margin(self.majority):
+            return "no better than majority"
+        return ""
+
+
+def read_comparison(measurements: Measurements, task: str) -> Comparison:
+    """The scores of `task`; `ArtifactError` where one is missing or no share."""
+    source = f"finetune/{task}"
+    metric = measurements.word(source, "metrics", "0")
+    headline = {system: values[metric] for system, values in systems(measurements, task).items() if metric in values}
+    for system in (MAJORITY, RANDOM, PRETRAINED):
+        headline[system] = measurements.number(source, system, metric)
+    for system, value in headline.items():
+        if not -1.0 <= value <= 1.0:
+            raise ArtifactError(
+                f"metrics/{source}.json: {system}/{metric}: found {value}, expected a share or a coefficient between -1 and 1; "
+                f"run `dvc repro --force finetune@{task}`"
+            )
+    simple = {system: value for system, value in headline.items() if system not in (MAJORITY, RANDOM, PRETRAINED)}
+    best = max(simple, key=lambda system: simple[system], default=None)
+    return Comparison(
+        task=task,
+        metric=metric,
+        majority=headline[MAJORITY],
+        baseline_name=best,
+        baseline=None if best is None else simple[best],
+        random_initialisation=headline[RANDOM],
+        pretrained=headline[PRETRAINED],
+        dev_examples=round(measurements.number(source, "", "dev_examples")),
+    )
+
+
+def systems(measurements: Measurements, task: str) -> Mapping[str, dict[str, float]]:
+    """Everything that was scored on `task`: name -> metric -> value."""
+    source = f"finetune/{task}"
+    names = [name for name in measurements.groups(source) if name and "/" not in name and name not in _NOT_SYSTEMS]
+    return {name: measurements.numbers(source, name) for name in names}
+
+
+def readable(name: str) -> str:
+    """A system or a metric as it is shown: `bag_of_words` as "bag of words"."""
+    return _NAMES.get(name, name).replace("_", " ")
+
+
+def margin(metric: str, first: float, second: float, count: int) -> float:
+    """`STANDARD_ERRORS` of the difference of two scores over `count` examples.
+
+    The scores are taken as independent; as both are of the same examples, the true error is commonly smaller.
+    """
+    return sqrt(error(metric, first, count) ** 2 + error(metric, second, count) ** 2)
+
+
+def error(metric: str, score: float, count: int) -> float:
+    """`STANDARD_ERRORS` of one score over `count` examples.
+
+    Shares with one success and one failure added (Agresti and Caffo 2000), so that 0 and 1 have an error too;
+    means of shares, such as F1, vary at most as much. Correlations: (1 - r^2) / sqrt(n - 1).
+    """
+    if metric in CORRELATIONS:
+        return STANDARD_ERRORS * (1 - score**2) / sqrt(max(count - 1, 1))
+    share = (min(max(score, 0.0), 1.0) * count + 1) / (count + 2)
+    return STANDARD_ERRORS * sqrt(share * (1 - share) / (count + 2))

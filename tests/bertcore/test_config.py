@@ -1,0 +1,63 @@
+"""Strict configuration: every mistake is one line with what, where, found, expected and the remedy."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pytest
+
+from bertcore.config import parse
+from bertcore.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    width: int = 4
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise ValueError(f"width: found {self.width}, expected at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str
+    rate: float = 0.1
+    flag: bool = False
+    limit: int | None = None
+    kind: Literal["a", "b"] = "a"
+    files: list[str] = field(default_factory=list)
+    inner: Inner = field(default_factory=Inner)
+    table: dict[str, int] = field(default_factory=dict)
+
+
+def test_values_take_their_types() -> None:
+    found = parse(Outer, {"name": "x", "rate": 2, "limit": None, "inner": {"width": 8}, "files": ["f"], "table": {"k": 1}}, "p")
+    assert found == Outer(name="x", rate=2.0, inner=Inner(width=8), files=["f"], table={"k": 1})
+    assert isinstance(found.rate, float)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"nam": "x"}, "p: unknown key 'nam'; did you mean 'name'? Expected one of: files, flag"),
+        ({}, "p: the key 'name' is missing, expected str; add it"),
+        ({"name": 3}, "p.name: found 3 (int), expected str; correct the value"),
+        ({"name": "x", "rate": "fast"}, "p.rate: found 'fast' (str), expected float"),
+        ({"name": "x", "rate": True}, "p.rate: found True (bool), expected float"),
+        ({"name": "x", "limit": 1.5}, "p.limit: found 1.5 (float), expected int"),
+        ({"name": "x", "flag": 1}, "p.flag: found 1 (int), expected bool"),
+        ({"name": "x", "kind": "c"}, "p.kind: found 'c'; "),
+        ({"name": "x", "files": "f"}, "p.files: found 'f' (str), expected list[str]"),
+        ({"name": "x", "files": ["f", 2]}, "p.files[1]: found 2 (int), expected str"),
+        ({"name": "x", "inner": {"width": 0}}, "p.inner.width: found 0, expected at least 1"),
+        ({"name": "x", "inner": {"depth": 0}}, "p.inner: unknown key 'depth'"),
+        ({"name": "x", "inner": 3}, "p.inner: found 3 (int), expected a mapping"),
+        ({"name": "x", "name2": None, "rate": None}, "p: unknown key 'name2'; did you mean 'name'?"),
+        ({"name": None}, "p.name: found nothing (null), expected str"),
+        ([], "p: found [] (list), expected a mapping with the keys name, rate"),
+    ],
+)
+def test_mistakes_are_named(values: object, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse(Outer, values, "p")
+    assert str(error.value).startswith(message) and "\n" not in str(error.value)

@@ -1,0 +1,40 @@
+"""Atomic writes: the old content or the new, never a part of it, and nothing left over."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertcore.files import replace_directory, replace_file, write_json
+
+
+def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    target = tmp_path / "out" / "data"
+    for content in ("first", "second"):
+        with replace_directory(target) as beside:
+            (beside / "file").write_text(content)
+            (beside / content).touch()
+    assert sorted(path.name for path in target.iterdir()) == ["file", "second"]
+    assert [path.name for path in target.parent.iterdir()] == ["data"]
+
+
+def test_a_failure_leaves_the_previous_state_and_nothing_else(tmp_path: Path) -> None:
+    directory, file = tmp_path / "data", tmp_path / "file"
+    directory.mkdir()
+    (directory / "kept").touch()
+    file.write_text("kept")
+    with pytest.raises(RuntimeError), replace_directory(directory) as beside:
+        (beside / "half").touch()
+        raise RuntimeError
+    with pytest.raises(RuntimeError), replace_file(file) as beside:
+        beside.write_text("half")
+        raise RuntimeError
+    assert [path.name for path in directory.iterdir()] == ["kept"] and file.read_text() == "kept"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "file"]
+
+
+def test_json_has_the_same_bytes_for_the_same_values(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_json(tmp_path / name, {"z": np.float64(0.1), "a": [np.int64(3), "é"]})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a").read_text(encoding="utf-8") == '{\n  "z": 0.1,\n  "a": [\n    3,\n    "é"\n  ]\n}\n'

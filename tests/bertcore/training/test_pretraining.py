@@ -1,0 +1,178 @@
+"""The loop: global normalisation, exact resume, and two processes that equal one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.samples import token_shard, vocabulary
+
+from bertcore.data.instances import DrawnInstances, MaskConfig
+from bertcore.data.loader import Loader
+from bertcore.errors import ConfigError, TrainingError
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import ModelConfig
+from bertcore.training import distributed
+from bertcore.training.checkpoint import Checkpoints
+from bertcore.training.config import PretrainConfig
+from bertcore.training.pretraining import Pretraining
+
+MODEL = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48}
+
+
+def config(**values: object) -> PretrainConfig:
+    defaults = {"batch_size": 8, "max_steps": 12, "warmup_steps": 2, "learning_rate": 5e-3, "logging_steps": 3, "eval_steps": 5}
+    return PretrainConfig(model=ModelConfig(**MODEL), **{**defaults, **values})
+
+
+def training(directory: Path, settings: PretrainConfig | None = None, report=lambda step, metrics: None) -> Pretraining:
+    settings = settings or config()
+    mask = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
+    shard = token_shard(directory, 80)
+    source = [DrawnInstances.of(shard, "shard", 0, mask, vocabulary())]
+    torch.manual_seed(settings.seed)
+    model = BertForPreTraining(settings.model.build(vocabulary().size))
+    loader = Loader(lambda epoch: source, settings.batch_size, settings.seed)
+    accelerator = distributed.make_accelerator()
+    return Pretraining(settings, model, loader, source, accelerator, Checkpoints(directory / "checkpoints"), report)
+
+
+def weights(run: Pretraining) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+
+
+def test_training_learns_and_reports(tmp_path: Path) -> None:
+    seen: list[tuple[int, dict[str, float]]] = []
+    run = training(tmp_path, config(max_steps=60), lambda step, metrics: seen.append((step, metrics)))
+    before = run.evaluate()
+    after = run.run()
+    assert after["eval/mlm_loss"] < before["eval/mlm_loss"] - 0.7
+    assert [step for step, metrics in seen if "train/loss" in metrics] == list(range(3, 61, 3))
+    assert {"train/gradient_norm", "train/learning_rate", "train/tokens_per_second"} <= seen[0][1].keys()
+    assert all("tokens_per_second" not in name for row in run.curves for name in row)
+
+
+def test_the_loss_is_normalised_over_the_global_batch_whatever_the_micro_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = []
+    for size in (8, 3, 1):
+        monkeypatch.setenv("BERTCORE_MICRO_BATCH", str(size))
+        (tmp_path / str(size)).mkdir()
+        run = training(tmp_path / str(size), _no_dropout())
+        run.run()
+        runs.append(weights(run))
+    for other in runs[1:]:
+        for name, tensor in runs[0].items():
+            torch.testing.assert_close(other[name], tensor, atol=2e-4, rtol=2e-3)
+
+
+def _no_dropout() -> PretrainConfig:
+    model = ModelConfig(**MODEL, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    return PretrainConfig(model=model, batch_size=8, max_steps=4, warmup_steps=0, learning_rate=1e-3, logging_steps=2, eval_steps=9)
+
+
+def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
+    whole = training(tmp_path)
+    whole.run()
+
+    class Killed(Exception):
+        pass
+
+    def stop(step: int, metrics: dict[str, float]) -> None:
+        if step >= 9:
+            raise Killed
+
+    broken = training(tmp_path, report=stop)
+    broken._agree = lambda wanted: broken.step == 7  # a checkpoint between two points of the curve
+    with pytest.raises(Killed):
+        broken.run()
+
+    replayed: list[int] = []
+    resumed = training(tmp_path, report=lambda step, metrics: replayed.append(step))
+    resumed.run()
+    assert resumed.curves == whole.curves
+    assert replayed == [int(row["step"]) for row in whole.curves]
+    for name, tensor in weights(whole).items():
+        assert torch.equal(weights(resumed)[name], tensor), name
+
+
+def test_a_loss_that_is_not_finite_stops_the_training(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match=r"step \d+: found loss .* lower pretrain.learning_rate"):
+        training(tmp_path, config(learning_rate=1e30, warmup_steps=0, max_grad_norm=None)).run()
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    checkpoints = Checkpoints(tmp_path / "c")
+    for step in (1, 2, 3):
+        checkpoints.save(step, {"step": step, "tensor": torch.arange(step)})
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["step-00000002", "step-00000003"]
+    state = tmp_path / "c" / "step-00000003" / "state.pt"
+    content = bytearray(state.read_bytes())
+    content[len(content) // 2] ^= 1
+    state.write_bytes(content)
+    found = checkpoints.latest()
+    assert found is not None and found["step"] == 2
+    assert "step-00000003 is damaged" in caplog.text
+    checkpoints.remove()
+    assert checkpoints.latest() is None
+
+
+WORKER = """
+import json, sys
+from pathlib import Path
+from tests.bertcore.training import test_pretraining as module
+run = module.training(Path(sys.argv[1]), module._no_dropout())
+final = run.run()
+if run._accelerator.is_main_process:
+    import torch
+    torch.save(run.model.state_dict(), Path(sys.argv[1]) / "weights.pt")
+    (Path(sys.argv[1]) / "final.json").write_text(json.dumps(final))
+"""
+
+
+def test_two_processes_train_what_one_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text(WORKER)
+    results = []
+    for processes in (1, 2):
+        directory = tmp_path / str(processes)
+        directory.mkdir()
+        monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        command, environment = distributed.launch_command("worker")
+        environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+        token_shard(directory, 80)  # written before two processes look for it
+        subprocess.run([*command, str(directory)], env=environment, check=True, timeout=120)
+        state = torch.load(directory / "weights.pt", weights_only=True)
+        results.append((state, json.loads((directory / "final.json").read_text())))
+    (one, final_one), (two, final_two) = results
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, atol=2e-4, rtol=2e-3, msg=name)
+    assert final_two == pytest.approx(final_one, rel=1e-3)
+
+
+def test_the_machine_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTCORE_PROCESSES", "none")
+    with pytest.raises(ConfigError, match="BERTCORE_PROCESSES: found 'none', expected a whole number"):
+        distributed.launch_command("x")
+    monkeypatch.setenv("BERTCORE_PROCESSES", "2")
+    monkeypatch.setenv("BERTCORE_PRECISION", "fp8")
+    with pytest.raises(ConfigError, match="BERTCORE_PRECISION: found 'fp8'"):
+        distributed.launch_command("x")
+
+
+def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTCORE_EXPECTED_PROCESSES", "4")
+    with pytest.raises(TrainingError, match="started 1 joined processes, expected 4"):
+        distributed.make_accelerator()
+
+
+def test_padding_is_not_computed(tmp_path: Path) -> None:
+    run = training(tmp_path)
+    instances = run._loader.batch(0)
+    assert len(instances.tokens) == np.diff(instances.offsets).sum() == run._train_step()

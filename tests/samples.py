@@ -1,0 +1,50 @@
+"""Small real parts for the tests: texts, a trained tokenizer, token shards."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from bertcore.data.shards import ShardsConfig, TokenShard, Vocabulary, write_split
+from bertcore.data.wordpiece import TokenizerConfig, make_tokenizer, train_vocabulary
+
+SUBJECTS = ["the parser", "a reader", "every worker", "the scheduler", "one process", "the cache", "this stream", "an index"]
+VERBS = ["reads", "writes", "closes", "returns", "checks", "keeps", "drops", "copies", "compresses", "verifies"]
+OBJECTS = ["the file", "a large buffer", "its first line", "both tokens", "the unfinished table", "every checksum"]
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    """`count` sentences of a small grammar."""
+    generator = np.random.default_rng(seed)
+    draw = generator.integers(0, 10**6, (count, 3))
+    return [
+        f"{SUBJECTS[a % len(SUBJECTS)]} {VERBS[b % len(VERBS)]} {OBJECTS[c % len(OBJECTS)]}{' again and again' * (a % 3)}."
+        for a, b, c in draw.tolist()
+    ]
+
+
+def documents(count: int, seed: int = 0) -> list[list[str]]:
+    """`count` documents of 1 to 30 sentences."""
+    lengths = np.random.default_rng(seed).integers(1, 31, count)
+    return [sentences(int(length), seed + 1000 * index) for index, length in enumerate(lengths)]
+
+
+@cache
+def tokenizer(vocab_size: int = 120) -> Tokenizer:
+    """A WordPiece tokenizer trained on the grammar's sentences."""
+    texts = sentences(2000, seed=1)
+    config = TokenizerConfig(vocab_size=vocab_size, min_frequency=1)
+    return make_tokenizer(train_vocabulary(config, lambda: iter([texts])), lowercase=True)
+
+
+def vocabulary() -> Vocabulary:
+    return Vocabulary.of(tokenizer())
+
+
+def token_shard(directory: Path, count: int = 60, seed: int = 0) -> TokenShard:
+    """One shard of `count` documents, written into a folder of `directory` for its seed, and opened."""
+    directory = directory / f"seed-{seed}"
+    directory.mkdir(exist_ok=True)
+    (entry,) = write_split([documents(count, seed)], "train", directory, tokenizer(), ShardsConfig())
+    return TokenShard.open(directory / entry.name)

@@ -1,0 +1,77 @@
+"""Where the sequences of a batch lie when they are concatenated, without padding, into one row of tokens.
+
+Shape letters used throughout `bertcore.model`: B sequences, T tokens in all of them together, L tokens in the longest,
+H hidden size, A heads, D head size, V vocabulary, M masked positions.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """B sequences laid end to end, T tokens. Attention never crosses from one sequence to another."""
+
+    lengths: Tensor
+    """(B,) int64: tokens of each sequence, all at least 1."""
+    cumulative: Tensor
+    """(B + 1,) int32: sequence b is the tokens cumulative[b] to cumulative[b + 1]."""
+    position_ids: Tensor
+    """(T,) int64: place of each token in its own sequence, from 0."""
+    padded_index: Tensor
+    """(T,) int64: place of each token in the flattened padded array (B * L,)."""
+    max_length: int
+    """L, tokens of the longest sequence."""
+
+    @classmethod
+    def from_lengths(cls, lengths: Tensor) -> "Layout":
+        """The layout for `lengths`, a (B,) integer tensor on the CPU; B and every length must be at least 1."""
+        lengths = lengths.to(torch.int64)
+        assert lengths.ndim == 1 and lengths.numel() > 0 and int(lengths.min()) > 0, f"lengths of sequences: {lengths}"
+        ends = lengths.cumsum(0)
+        max_length = int(lengths.max())
+        sequence = torch.repeat_interleave(torch.arange(lengths.numel()), lengths)
+        position_ids = torch.arange(int(ends[-1])) - (ends - lengths)[sequence]
+        return cls(
+            lengths=lengths,
+            cumulative=torch.cat([ends.new_zeros(1), ends]).to(torch.int32),
+            position_ids=position_ids,
+            padded_index=sequence * max_length + position_ids,
+            max_length=max_length,
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """B."""
+        return self.lengths.shape[0]
+
+    @property
+    def total(self) -> int:
+        """T."""
+        return self.position_ids.shape[0]
+
+    @property
+    def is_full(self) -> bool:
+        """All sequences have the same length, so that (T, …) is a view of (B, L, …)."""
+        return self.total == self.batch_size * self.max_length
+
+    @property
+    def first_tokens(self) -> Tensor:
+        """(B,) int64: flat index of each sequence's first token, [CLS]."""
+        return self.cumulative[:-1].to(torch.int64)
+
+    def key_mask(self) -> Tensor:
+        """(B, L) bool: True where the padded array holds a token."""
+        return torch.arange(self.max_length, device=self.lengths.device) < self.lengths[:, None]
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "Layout":
+        """The same layout with its tensors on `device`."""
+        return Layout(
+            lengths=self.lengths.to(device, non_blocking=non_blocking),
+            cumulative=self.cumulative.to(device, non_blocking=non_blocking),
+            position_ids=self.position_ids.to(device, non_blocking=non_blocking),
+            padded_index=self.padded_index.to(device, non_blocking=non_blocking),
+            max_length=self.max_length,
+        )

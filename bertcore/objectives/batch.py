@@ -1,0 +1,69 @@
+"""One micro-batch of pre-training, as tensors: what the objectives and the training loop pass to the model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertcore.model.layout import Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreTrainingBatch:
+    """B sequences of T tokens in all, M of them masked; the tokens lie end to end without padding."""
+
+    input_ids: Tensor
+    """(T,) int64: token ids, masked positions already replaced by the 80/10/10 rule."""
+    token_type_ids: Tensor
+    """(T,) int64: 0 in sentence A, 1 in sentence B."""
+    layout: Layout
+    """Where each sequence begins and ends."""
+    masked_positions: Tensor
+    """(M,) int64: flat indices into the T tokens; M may be 0."""
+    masked_labels: Tensor
+    """(M,) int64: the original ids at those positions."""
+    next_sentence_labels: Tensor | None
+    """(B,) int64: 0 if sentence B follows A in its document, 1 if it is random (Hugging Face's convention); or None."""
+
+    @classmethod
+    def from_numpy(
+        cls,
+        *,
+        input_ids: NDArray[np.integer],
+        token_type_ids: NDArray[np.integer],
+        lengths: NDArray[np.integer],
+        masked_positions: NDArray[np.integer],
+        masked_labels: NDArray[np.integer],
+        next_sentence_labels: NDArray[np.integer] | None = None,
+    ) -> "PreTrainingBatch":
+        """From the arrays of the data loader: as the fields, any integer type, with `lengths` (B,) for the layout."""
+        total = int(lengths.sum())
+        assert len(input_ids) == len(token_type_ids) == total, f"{len(input_ids)} tokens, lengths sum to {total}"
+        assert len(masked_positions) == len(masked_labels), f"{len(masked_positions)} and {len(masked_labels)} masked"
+        return cls(
+            input_ids=_tensor(input_ids),
+            token_type_ids=_tensor(token_type_ids),
+            layout=Layout.from_lengths(_tensor(lengths)),
+            masked_positions=_tensor(masked_positions),
+            masked_labels=_tensor(masked_labels),
+            next_sentence_labels=None if next_sentence_labels is None else _tensor(next_sentence_labels),
+        )
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> "PreTrainingBatch":
+        """The same batch with its tensors on `device`."""
+        labels = self.next_sentence_labels
+        return PreTrainingBatch(
+            input_ids=self.input_ids.to(device, non_blocking=non_blocking),
+            token_type_ids=self.token_type_ids.to(device, non_blocking=non_blocking),
+            layout=self.layout.to(device, non_blocking),
+            masked_positions=self.masked_positions.to(device, non_blocking=non_blocking),
+            masked_labels=self.masked_labels.to(device, non_blocking=non_blocking),
+            next_sentence_labels=None if labels is None else labels.to(device, non_blocking=non_blocking),
+        )
+
+
+def _tensor(array: NDArray[np.integer]) -> Tensor:
+    # The arrays may be read-only views of a memory-mapped shard, which torch would warn about: always a copy.
+    return torch.from_numpy(array.astype(np.int64, copy=True))

@@ -1,0 +1,85 @@
+"""The ways to compute attention give the same outputs and gradients, and the right one is chosen."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertcore.model import attention
+from bertcore.model.attention import attend_each, attend_padded, choose
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import ModelConfig
+from bertcore.model.layout import Layout
+
+
+def plain(qkv: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """The formula (Vaswani et al. 2017, equation 1), sequence by sequence and head by head, in double precision."""
+    contexts = []
+    for sequence in qkv.double().split(layout.lengths.tolist()):
+        query, key, value = sequence.unbind(1)  # (L, A, D)
+        heads = [
+            torch.softmax(query[:, head] @ key[:, head].T / query.shape[-1] ** 0.5, dim=-1) @ value[:, head]
+            for head in range(query.shape[1])
+        ]
+        contexts.append(torch.stack(heads, dim=1))
+    return torch.cat(contexts)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    heads=st.integers(1, 3),
+    head_size=st.integers(1, 17),
+    attend=st.sampled_from([attend_each, attend_padded]),
+)
+def test_outputs_and_gradients_are_those_of_the_formula(lengths, heads, head_size, attend):
+    generator = torch.Generator().manual_seed(0)
+    layout = Layout.from_lengths(torch.tensor(lengths))
+    values = torch.randn(layout.total, 3, heads, head_size, generator=generator)
+    weights = torch.randn(layout.total, heads, head_size, generator=generator)
+    found, expected = values.clone().requires_grad_(), values.clone().requires_grad_()
+    context, reference = attend(found, layout, 0.0), plain(expected, layout)
+    assert context.shape == (layout.total, heads, head_size)
+    torch.testing.assert_close(context.double(), reference, rtol=0, atol=1e-5 * float(values.abs().max()))
+    (context * weights).sum().backward()
+    (reference * weights).sum().backward()
+    torch.testing.assert_close(found.grad, expected.grad, rtol=0, atol=2e-5 * float(values.abs().max()))
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "lengths", "dropout", "name"),
+    [
+        ("cpu", torch.float32, [3, 5], 0.0, "attend_each"),
+        ("cpu", torch.bfloat16, [3, 5], 0.0, "attend_each"),
+        ("cpu", torch.float32, [5, 5], 0.0, "attend_padded"),
+        ("cpu", torch.float32, [3, 5], 0.1, "attend_padded"),
+        ("meta", torch.float32, [3, 5], 0.0, "attend_padded"),
+    ],
+)
+def test_the_way_is_chosen_by_device_lengths_and_dropout(device, dtype, lengths, dropout, name):
+    layout = Layout.from_lengths(torch.tensor(lengths))
+    qkv = torch.zeros(layout.total, 3, 1, 4, device=device, dtype=dtype)
+    assert choose(qkv, layout, dropout) is getattr(attention, name)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_cuda_equals_the_formula(dtype):
+    layout = Layout.from_lengths(torch.tensor([37, 128, 5])).to("cuda")
+    qkv = torch.randn(layout.total, 3, 4, 64, device="cuda", dtype=dtype)
+    attend = choose(qkv, layout, 0.0)
+    assert attend is (attention.attend_padded if dtype == torch.float32 else attention.attend_variable)
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    torch.testing.assert_close(attend(qkv, layout, 0.0).double(), plain(qkv, layout), rtol=0, atol=tolerance)
+
+
+def test_the_model_compiles_as_one_graph_for_any_lengths():
+    torch.manual_seed(0)
+    model = BertForPreTraining(ModelConfig(preset="tiny").build(50)).eval()
+    compiled = torch.compile(model, backend="eager", dynamic=True, fullgraph=True)
+    for lengths in ([9, 4, 7], [30, 2], [5, 5, 5, 8]):
+        layout = Layout.from_lengths(torch.tensor(lengths))
+        ids = torch.arange(layout.total) % 50
+        inputs = (ids, torch.zeros_like(ids), layout, torch.tensor([1, 3, 4]))
+        for found, expected in zip(compiled(*inputs), model(*inputs), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)

@@ -85,4 +85,4 @@ def type_name(hint: Any) -> str:
 
 
 def _keys(config_class: type) -> str:
-    return ", ".join(field.name for field in dataclasses.fields(config_class))  # type: ignore[arg-type]
+    return ", ".join(field.name for field in dataclasses.fields(config_class))

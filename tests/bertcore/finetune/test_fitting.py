@@ -1,0 +1,204 @@
+"""The loop: each family learns a toy task, the same seed gives the same bits, and what cannot be is refused."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+from bertcore.data.wordpiece import save_tokenizer
+from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.fitting import Finetuning, batches, finetune
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import save_pretrained
+
+COLOURS, NOUNS = ["red", "green", "blue"], ["cat", "dog", "bird", "table", "river"]
+
+
+def sentences(count: int, seed: int) -> list[list[str]]:
+    generator = random.Random(seed)
+    return [generator.choices([*COLOURS, *NOUNS, "the", "is", "on"], k=generator.randint(3, 9)) for _ in range(count)]
+
+
+def classification(words: list[str]) -> dict[str, Any]:
+    """Is there a cat?"""
+    return {"text_a": " ".join(words), "label": "yes" if "cat" in words else "no"}
+
+
+def pair(words: list[str]) -> dict[str, Any]:
+    """Is there a cat in the second text?"""
+    return {"text_a": "where is the cat", "text_b": " ".join(words), "label": "yes" if "cat" in words else "no"}
+
+
+def regression(words: list[str]) -> dict[str, Any]:
+    """The share of colours."""
+    return {"text_a": " ".join(words), "label": sum(word in COLOURS for word in words) / len(words)}
+
+
+def tagging(words: list[str]) -> dict[str, Any]:
+    """Colours are entities."""
+    return {"words": words, "tags": ["B-COLOUR" if word in COLOURS else "O" for word in words]}
+
+
+def question_answering(words: list[str]) -> dict[str, Any]:
+    """Where is berlin?"""
+    words = [*words[:-1], "berlin", *words[-1:]]
+    start = len(" ".join(words[:-2])) + 1
+    return {
+        "context": " ".join(words),
+        "question": "what city?",
+        "answers": [{"text": "berlin", "answer_start": start}],
+    }
+
+
+TOYS: dict[str, tuple[Callable[[list[str]], dict[str, Any]], str, list[str] | None, str, float]] = {
+    "single": (classification, "classification", ["no", "yes"], "accuracy", 0.95),
+    "pair": (pair, "classification", ["no", "yes"], "accuracy", 0.95),
+    "regression": (regression, "classification", None, "pearson", 0.9),
+    "tagging": (tagging, "tagging", ["B-COLOUR", "O"], "f1", 0.95),
+    "question_answering": (question_answering, "question_answering", None, "f1", 95.0),
+}
+
+Toy = Callable[..., ExampleSet]
+
+
+@pytest.fixture
+def toy(make_examples: Callable[..., ExampleSet]) -> Toy:
+    def make(name: str, size: int = 256) -> ExampleSet:
+        row, family, labels, metric, _ = TOYS[name]
+        train, dev = map(row, sentences(size, 1)), map(row, sentences(64, 2))
+        test = [{**row(words), **dict.fromkeys(("label", "tags", "answers"))} for words in sentences(5, 3)]
+        return make_examples(family, labels, [metric], train=list(train), dev=list(dev), test=test)
+
+    return make
+
+
+@pytest.mark.parametrize("name", TOYS)
+def test_toy_task_is_learned_from_random_weights(
+    name: str, toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig], tmp_path: Path
+) -> None:
+    *_, metric, least = TOYS[name]
+    steps: list[int] = []
+    task = make_task(epochs=12, batch_size=16)
+    result = finetune(task, toy(name), tokenizer, config, report=lambda step, metrics: steps.append(step))
+    assert result.metrics.keys() == {"dev"} and result.metrics["dev"][metric] >= least
+    assert result.predictions.keys() == {"dev", "test"}
+    assert result.steps == 12 * 16 == steps[-1] and [row["step"] for row in result.curves] == steps
+    assert result.curves[-1][f"eval/{metric}"] == result.metrics["dev"][metric]
+    assert result.counts["train"]["examples"] == 256 and result.counts["test"]["sequences"] == 5
+    result.save_predictions(tmp_path / "predictions")
+    suffix = {"tagging": "txt", "question_answering": "json"}.get(name, "tsv")
+    assert {f"dev.{suffix}", f"test.{suffix}"} <= {path.name for path in (tmp_path / "predictions").iterdir()}
+
+
+def weights(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("name", ["single", "tagging", "question_answering"])
+def test_same_seed_gives_the_same_bits(
+    name: str, toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig]
+) -> None:
+    task = make_task(epochs=1, dropout=0.1)
+    prepared = Finetuning(task, toy(name, 64), tokenizer)
+    first, other_seed, again = (prepared.run(config, seed=seed) for seed in (7, 8, 7))
+    assert torch.equal(weights(first.model), weights(again.model))
+    assert first.metrics == again.metrics and first.curves == again.curves
+    assert not torch.equal(weights(first.model), weights(other_seed.model))
+    alone = finetune(replace(task, seed=7), toy(name, 64), tokenizer, config)
+    assert torch.equal(weights(first.model), weights(alone.model))
+
+
+def test_micro_batches_change_nothing_but_rounding(
+    toy: Toy,
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., TaskConfig],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared = Finetuning(make_task(epochs=1), toy("tagging", 64), tokenizer)
+    whole = prepared.run(config)
+    monkeypatch.setenv("BERTCORE_MICRO_BATCH", "5")
+    parts = prepared.run(config)
+    torch.testing.assert_close(weights(parts.model), weights(whole.model), atol=1e-4, rtol=1e-3)
+    assert parts.curves[0]["train/loss"] == pytest.approx(whole.curves[0]["train/loss"], rel=1e-5)
+
+
+def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
+    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig], tmp_path: Path
+) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
+    torch.manual_seed(3)
+    pretrained = BertForPreTraining(config)
+    save_pretrained(pretrained, tmp_path / "pretrained", tmp_path / "tokenizer")
+    examples = toy("single", 32)
+    # A learning rate that moves nothing: the encoder must come back as it was.
+    result = finetune(make_task(epochs=1, learning_rate=1e-30), examples, tokenizer, tmp_path / "pretrained")
+    encoder = result.model.get_submodule("bert")
+    torch.testing.assert_close(weights(encoder), weights(pretrained.bert), atol=1e-29, rtol=0)
+    result.save_model(tmp_path / "finetuned", tmp_path / "tokenizer")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "finetuned").eval()
+    encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "finetuned")
+    dev = examples.splits["dev"]["text_a"].to_pylist()
+    with torch.no_grad():
+        best = [int(theirs(**encode(text, return_tensors="pt")).logits.argmax()) for text in dev]
+    assert [theirs.config.id2label[index] for index in best] == result.predictions["dev"].predicted  # type: ignore[attr-defined]
+    # And the result is an encoder for the next task, whose head is another one.
+    again = finetune(make_task(epochs=1), toy("regression", 32), tokenizer, tmp_path / "finetuned")
+    assert again.metrics["dev"].keys() == {"pearson"}
+
+
+def test_order_is_a_permutation_of_every_epoch(make_task: Callable[..., TaskConfig]) -> None:
+    task = make_task(epochs=3, batch_size=4)
+    steps = batches(10, task)
+    epochs = [np.concatenate(steps[start : start + 3]) for start in (0, 3, 6)]
+    assert len(steps) == 9 and [len(rows) for rows in steps[:3]] == [4, 4, 2]
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
+    assert not np.array_equal(epochs[0], epochs[1])
+    assert not np.array_equal(np.concatenate(batches(10, replace(task, seed=2))[:3]), epochs[0])
+
+
+def test_limited_examples_are_the_same_for_every_seed(
+    toy: Toy, tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], config: BertConfig
+) -> None:
+    results = [
+        Finetuning(make_task(epochs=1, max_train_examples=20, seed=seed), toy("single"), tokenizer).run(config)
+        for seed in (1, 2)
+    ]
+    assert [result.counts["train"]["examples"] for result in results] == [20, 20]
+    assert results[0].tokens == results[1].tokens
+
+
+def test_loss_that_is_not_finite_stops_the_training(
+    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig]
+) -> None:
+    task = make_task(epochs=2, learning_rate=1e30, warmup_ratio=0.0)
+    with pytest.raises(TrainingError, match=r"step \d+: found loss .*lower the task's learning_rate"):
+        finetune(task, toy("single", 64), tokenizer, config)
+
+
+def test_what_does_not_fit_is_refused_before_training(
+    toy: Toy,
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., TaskConfig],
+    make_examples: Callable[..., ExampleSet],
+) -> None:
+    prepared = Finetuning(make_task(), toy("single", 8), tokenizer)
+    with pytest.raises(ArtifactError, match=r"encoder: vocab_size: found 50, expected at least the \d+ entries"):
+        prepared.run(replace(config, vocab_size=50))
+    with pytest.raises(ConfigError, match="sequence_length: found 32, expected at most the 16 positions"):
+        prepared.run(replace(config, max_position_embeddings=16))
+    empty = make_examples("classification", ["x"], ["accuracy"], train=[])
+    with pytest.raises(InputError, match="no labelled training example"):
+        Finetuning(make_task(), empty, tokenizer)

@@ -1,0 +1,109 @@
+"""Token tagging: every word once, in the right place; logits and loss of `transformers`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from bertcore.evaluation.tagging import read_columns
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.tagging import Tagged, Tagging
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import save_pretrained
+
+TAGS = ["B-X", "I-X", "O"]
+WORD = st.sampled_from(["red", "cat", "dogs", "berlin", "x", "\x01", "", "abcdefghijklmnopqrst", "é-b"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(sentences=st.lists(st.lists(WORD, max_size=40), min_size=1, max_size=4), stride=st.integers(1, 20))
+def test_every_word_has_one_place_and_it_holds_its_first_piece(
+    sentences: list[list[str]],
+    stride: int,
+    tokenizer: Tokenizer,
+    make_task: Callable[..., TaskConfig],
+    make_examples: Callable[..., ExampleSet],
+) -> None:
+    rows = [{"words": words, "tags": [TAGS[len(word) % 3] for word in words]} for words in sentences]
+    examples = make_examples("tagging", TAGS, ["f1"], train=rows)
+    family = Tagging(make_task(sequence_length=12, doc_stride=stride), examples, tokenizer)
+    features = family.featurize(examples.splits["train"])
+    words = [word for sentence in sentences for word in sentence]
+    pieces = [tokenizer.encode(word, add_special_tokens=False).ids for word in words]
+    unknown = tokenizer.token_to_id("[UNK]")
+    assert features.tokens[features.word_places].tolist() == [ids[0] if ids else unknown for ids in pieces]
+    assert len(set(features.word_places.tolist())) == len(words)
+    assert features.targets is not None
+    assert features.targets[features.word_places].tolist() == [len(word) % 3 for word in words]
+    assert (features.targets != -100).sum() == len(words)
+    assert features.lengths.max(initial=0) <= 12
+    assert features.counts["words_without_pieces"] == sum(not ids for ids in pieces)
+    assert features.counts["words_cut"] == sum(len(ids) > 10 for ids in pieces)
+    # Logits that name the word's tag at its place, and another one everywhere else, come back as that tag.
+    logits = np.zeros((len(features.tokens), 3), dtype=np.float32)
+    logits[features.word_places, [len(word) % 3 for word in words]] = 1.0
+    predicted = family.predict(examples.splits["train"], features, logits)
+    assert predicted.predicted == [row["tags"] for row in rows]
+
+
+def test_short_sentence_is_one_sequence_as_in_transformers(
+    tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], make_examples: Callable[..., ExampleSet]
+) -> None:
+    words = ["The", "dogs", "is", "on", "Berlin", "!"]
+    examples = make_examples("tagging", TAGS, ["f1"], train=[{"words": words, "tags": ["O"] * 6}])
+    features = Tagging(make_task(), examples, tokenizer).featurize(examples.splits["train"])
+    encoding = tokenizer.encode(words, is_pretokenized=True)
+    assert features.tokens.tolist() == encoding.ids
+    first = [encoding.word_ids.index(word) for word in range(6)]
+    assert features.word_places.tolist() == first
+
+
+def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., TaskConfig],
+    make_examples: Callable[..., ExampleSet],
+    tmp_path: Path,
+) -> None:
+    examples = make_examples(
+        "tagging", TAGS, ["f1"], train=[{"words": ["the", "dogs", "xyz"], "tags": ["O", "B-X", "I-X"]}]
+    )
+    family = Tagging(make_task(), examples, tokenizer)
+    torch.manual_seed(1)
+    model = family.build(config).eval()
+    torch.nn.init.normal_(model.classifier.weight)
+    save_pretrained(model, tmp_path / "model", extra_config=family.model_config())
+    theirs, info = transformers.AutoModelForTokenClassification.from_pretrained(
+        tmp_path / "model", output_loading_info=True
+    )
+    assert not info["missing_keys"] and not info["unexpected_keys"]
+    batch = family.featurize(examples.splits["train"]).batch(np.asarray([0]))
+    assert batch.targets is not None
+    with torch.no_grad():
+        logits = model(batch.input_ids, batch.token_type_ids, batch.layout)
+        expected = theirs.eval()(
+            input_ids=batch.input_ids[None], token_type_ids=batch.token_type_ids[None], labels=batch.targets[None]
+        )
+    torch.testing.assert_close(logits, expected.logits[0], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(family.loss(logits, batch) / batch.count, expected.loss, atol=1e-6, rtol=1e-5)
+    assert theirs.config.label2id == {"B-X": 0, "I-X": 1, "O": 2}
+
+
+@pytest.mark.parametrize("metrics", [["f1", "precision", "accuracy"], ["accuracy"]])
+def test_predictions_file_is_what_the_scorer_reads(metrics: list[str], tmp_path: Path) -> None:
+    predictions = Tagged(
+        words=[["a b", "c"], ["d"]], predicted=[["B-X", "O"], ["O"]], gold=[["B-X", "I-X"], ["O"]]
+    )
+    predictions.write(tmp_path, "dev")
+    assert (tmp_path / "dev.txt").read_text() == "a_b B-X B-X\nc I-X O\n\nd O O\n\n"
+    assert read_columns(tmp_path / "dev.txt") == (predictions.gold, predictions.predicted)
+    assert predictions.score(metrics) == {
+        name: {"f1": 0.0, "precision": 0.0, "accuracy": 2 / 3}[name] for name in metrics
+    }

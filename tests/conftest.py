@@ -1,0 +1,18 @@
+"""What all tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The directory of the real texts and data sets; a test that needs it is skipped where there is none."""
+    place = os.environ.get("BERTCORE_DATA")
+    if not place:
+        pytest.skip("BERTCORE_DATA is not set: it names the directory of the real texts and data sets")
+    directory = Path(place).resolve()
+    if not directory.is_dir():
+        pytest.skip(f"BERTCORE_DATA={place} is not a directory")
+    return directory

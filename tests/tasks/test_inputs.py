@@ -1,0 +1,131 @@
+"""Bad input: one line that says what, where, found, expected and the remedy, before anything else runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from bertcore.errors import BertcoreError
+from tasks import inputs, params
+from tasks.inputs import check
+from tests.import_closure import ROOT
+
+
+@pytest.fixture
+def values(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The committed params, which the test may change."""
+    monkeypatch.chdir(ROOT)
+    return params.read()
+
+
+def set_path(values: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for name in parents:
+        values = values.setdefault(name, {})
+    values[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("pretrian", {}, "params.yaml: unknown section 'pretrian'; did you mean 'pretrain'?"),
+        ("pretrain.learning_rat", 1.0, "params.yaml: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'?"),
+        ("pretrain.learning_rate", "fast", "params.yaml: pretrain.learning_rate: found 'fast' (str), expected float"),
+        ("pretrain.batch_size", 0, "params.yaml: pretrain.batch_size: found 0, expected at least 1"),
+        ("pretrain.optimizer", "adamm", "params.yaml: pretrain.optimizer: found 'adamm'; did you mean 'adamw'?"),
+        ("pretrain.model.preset", "tinny", "params.yaml: pretrain.model.preset: found 'tinny'; did you mean 'tiny'?"),
+        ("pretrain.model.num_attention_heads", 3, "params.yaml: pretrain.model.num_attention_heads: found 3, expected a divisor"),
+        ("pretrain.warmup_steps", 10**7, "params.yaml: pretrain.warmup_steps: found 10000000, expected between 0 and max_steps"),
+        ("mask.sequence_length", 1024, "params.yaml: mask.sequence_length: found 1024 tokens, expected at most the 512 positions"),
+        ("finetune.tasks.topic.sequence_length", 600, "params.yaml: finetune.tasks.topic.sequence_length: found 600 tokens"),
+        ("finetune.tasks.topic.format", "glue/colla", "params.yaml: finetune.tasks.topic.format: found 'glue/colla'; did you mean 'glue/cola'?"),
+        ("finetune.tasks.topic.data", "elsewhere", "params.yaml: finetune.tasks.topic.data: found 'elsewhere' with format 'pydoc/topic'"),
+        ("finetune.task", {}, "params.yaml: finetune: unknown key 'task'; did you mean 'tasks'?"),
+        ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
+        ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list[str]"),
+        ("corpus.sources", ["/none.txt"], "params.yaml: finetune.tasks.topic: the format 'pydoc/topic' is made from the source pydoc"),
+    ],
+)
+def test_every_mistake_is_one_line(values: dict[str, Any], path: str, value: Any, message: str) -> None:
+    set_path(values, path, value)
+    with pytest.raises(BertcoreError) as error:
+        check(values)
+    assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]) -> Path:
+    """A working directory with params.yaml; `write` puts changed params there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "requirements.lock").write_text("a==1\n")
+    values["finetune"]["tasks"] = {}
+    write(tmp_path, values)
+    return tmp_path
+
+
+def write(directory: Path, values: dict[str, Any]) -> None:
+    with (directory / "params.yaml").open("w") as file:
+        YAML().dump(values, file)
+
+
+def run() -> None:
+    inputs.run(None)  # type: ignore[arg-type]  # the stage logs nothing
+
+
+def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path, values: dict[str, Any]) -> None:
+    task = project / "elsewhere" / "CoLA"
+    task.mkdir(parents=True)
+    for name in ("train.tsv", "dev.tsv"):
+        (task / name).write_text(name)
+    (project / "text.txt").write_text("Some text.\n")
+    values["corpus"]["sources"] = ["pydoc", "text.txt", "https://example.org/a.txt"]
+    values["finetune"]["tasks"] = {"cola": {"format": "glue/cola", "data": str(task)}}
+    write(project, values)
+    run()
+    found = {path.relative_to("data/inputs").as_posix(): path.read_text() for path in sorted(Path("data/inputs").rglob("*.*"))}
+    assert found == {
+        "cola/dev.tsv": "dev.tsv",
+        "cola/train.tsv": "train.tsv",
+        "corpus/0/requirements.lock": "a==1\n",
+        "corpus/1/text.txt": "Some text.\n",
+        "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
+        "vocabulary/source.json": '{"uri": null}\n',
+    }
+    assert Path("data/inputs/cola/dev.tsv").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("sources", "data", "message"),
+    [
+        (["missing.txt"], None, "missing.txt: no such file"),
+        (["ftp://x/y"], None, "ftp://x/y: unknown kind of source 'ftp'"),
+        (["hf://only-one-part"], None, "hf://only-one-part: not the name of a data set on the hub"),
+        (["pydoc"], "missing", "params.yaml: found 'missing', expected a file or a directory"),
+    ],
+)
+def test_missing_files_and_unknown_sources_leave_nothing_behind(
+    project: Path, values: dict[str, Any], sources: list[str], data: str | None, message: str
+) -> None:
+    values["corpus"]["sources"] = sources
+    if data:
+        values["finetune"]["tasks"] = {"cola": {"format": "glue/cola", "data": data}}
+    write(project, values)
+    with pytest.raises(BertcoreError) as error:
+        run()
+    assert message in str(error.value) and "\n" not in str(error.value)
+    assert not Path("data/inputs").exists() and list(Path("data").glob("*") if Path("data").exists() else []) == []
+
+
+def test_a_stage_ends_with_status_2_and_its_error_in_one_line(project: Path, values: dict[str, Any]) -> None:
+    (project / "dvc.yaml").write_text((ROOT / "dvc.yaml").read_text())
+    for link in ("bertcore", "tasks"):
+        (project / link).symlink_to(ROOT / link)
+    values["pretrain"]["learning_rate"] = "fast"
+    write(project, values)
+    result = subprocess.run([sys.executable, "-m", "tasks.inputs"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert [line for line in result.stderr.splitlines() if line.startswith("error: params.yaml: pretrain.learning_rate")]
+    assert "Traceback" not in result.stderr

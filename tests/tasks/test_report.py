@@ -1,0 +1,371 @@
+"""The report from fabricated metrics: what it says, what it leaves out, and what it refuses."""
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcore.errors import ArtifactError, ConfigError
+from flows.report import cells, tables
+from tasks import report
+from tasks.reporting.comparison import BAD, GOOD, MIXED, Comparison, error
+from tasks.reporting.measurements import Measurements
+
+SPLIT = {
+    "sequences": 2000,
+    "tokens": 200_000,
+    "predicted_tokens": 30_000,
+    "predicted_share": 0.15,
+    "mask_share": 0.8,
+    "random_share": 0.1,
+    "kept_share": 0.1,
+    "replacement_p_value": 0.5,
+    "position_p_value": 0.6,
+    "special_tokens_predicted": 0,
+    "sequences_with_wrong_count": 0,
+    "random_next_share": 0.45,
+    "next_sentence_by_length_alone_accuracy": 0.6,
+    "padding_share_if_padded": 0.2,
+    "truncated_tokens": 7,
+    "length_histogram": {"16-31": 500, "128-128": 1500},
+}
+FILES: dict[str, Any] = {
+    "corpus.json": {
+        "documents_read": {"pydoc": 100, "../texts/*.txt": 3},
+        "dropped": {"duplicate | copy": 4, "fewer than <8> words": 2},
+        "train": {"documents": 90, "sentences": 900, "words": 9_000, "bytes": 50_000},
+        "heldout": {"documents": 7, "sentences": 70, "words": 700, "bytes": 4_000},
+    },
+    "tokenizer.json": {
+        "vocab_size": 512,
+        "heldout_words": 700,
+        "heldout_unknown_word_share": 0.0,
+        "heldout_whole_word_share": 0.9,
+        "heldout_pieces_per_word": 1.2,
+        "heldout_vocabulary_used": 0.7,
+    },
+    "mask.json": {"train": SPLIT, "heldout": SPLIT, "heldout_unigram_baseline": {"loss": 6.5, "accuracy": 0.07}},
+    "pretrain.json": {
+        "loss": 4.7,
+        "mlm_loss": 4.0,
+        "mlm_accuracy": 0.3,
+        "nsp_loss": 0.7,
+        "nsp_accuracy": 0.7,
+        "steps": 40,
+        "tokens": 300_000,
+        "parameters": 1_500_000,
+    },
+    "timing/pretrain.json": {
+        "tokens_per_second": 9000.5,
+        "device": "cpu (AVX2)",
+        "precision": "no",
+        "world_size": 1,
+        "threads": 2,
+        "torch": "2.0",
+    },
+    "curves/pretrain_train.csv": "step,train/loss,train/mlm_loss,train/mlm_accuracy,train/nsp_accuracy,train/learning_rate\n"
+    "20,6.0,5.5,0.2,0.6,0.001\n40,5.0,4.1,0.3,0.7,0.0\n",
+    "curves/pretrain_eval.csv": "step,eval/loss,eval/mlm_loss,eval/mlm_accuracy,eval/nsp_accuracy\n40,4.7,4.0,0.3,0.7\n",
+}
+ROW = ("topic", "accuracy", "20.0", "65.0 bag of words", "60.0", "70.0", "+10.0", "pre-training helps")
+
+
+def task_files(task: str, scores: dict[str, float], metric: str = "accuracy", dev: int = 1000) -> dict[str, Any]:
+    return {
+        f"examples/{task}.json": {
+            "format": "pydoc/topic",
+            "family": "classification",
+            "splits": {"train": 5000, "dev": dev},
+            "labels": 9,
+            "dropped": {"no words": 3},
+        },
+        f"finetune/{task}.json": {
+            "format": "pydoc/topic",
+            "family": "classification",
+            "metrics": [metric, "macro_f1"],
+            **{system: {metric: value, "macro_f1": value} for system, value in scores.items()},
+            "protocol": {"epochs": 3, "batch_size": 32, "learning_rate": 3e-4, "sequence_length": 128, "seed": 1},
+            "truncated": 11,
+            "train_examples": 5000,
+            "dev_examples": dev,
+        },
+        f"timing/finetune/{task}.json": {"seconds": {"pretrained": 5.0, "random_initialisation": 6.0}},
+    }
+
+
+SCORES = {"pretrained": 0.7, "random_initialisation": 0.6, "majority": 0.2, "bag_of_words": 0.65}
+
+
+class FakeRun:
+    def __init__(self) -> None:
+        self.metrics: dict[str, Any] = {}
+        self.parent_metrics: dict[str, Any] = {}
+        self.artifacts: list[Path] = []
+
+    def log_metrics(self, metrics: dict[str, Any]) -> None:
+        self.metrics |= metrics
+
+    def log_parent_metrics(self, metrics: dict[str, Any]) -> None:
+        self.parent_metrics |= metrics
+
+    def log_artifacts(self, path: Path) -> None:
+        self.artifacts.append(path)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, {**FILES, **task_files("topic", SCORES)})
+    (tmp_path / "params.yaml").write_text("finetune: {tasks: {topic: {format: pydoc/topic}}}\n")
+    return tmp_path
+
+
+def write(project: Path, files: dict[str, Any]) -> None:
+    for name, content in files.items():
+        path = project / "metrics" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def make(project: Path) -> tuple[str, dict[str, Any], FakeRun]:
+    """report.md, the summary and what was logged."""
+    run = FakeRun()
+    report.run(run)  # type: ignore[arg-type]
+    summary = json.loads((project / "metrics" / "summary.json").read_text())
+    return (project / "reports" / "report.md").read_text(), summary, run
+
+
+def first_table(project: Path) -> list[list[str]]:
+    return cells(tables(project / "reports" / "report.md")[0])
+
+
+def test_the_summary_and_the_logged_numbers(project: Path) -> None:
+    _, summary, run = make(project)
+    assert summary["pretrain"] == {
+        "mlm_loss": 4.0,
+        "unigram_loss": 6.5,
+        "perplexity": math.exp(4.0),
+        "mlm_accuracy": 0.3,
+        "unigram_accuracy": 0.07,
+        "nsp_accuracy": 0.7,
+        "nsp_majority": 0.55,
+        "nsp_by_length_alone": 0.6,
+        "steps": 40,
+        "tokens": 300_000,
+        "parameters": 1_500_000,
+        "tokens_per_second": 9000.5,
+    }
+    gain = summary["finetune"]["topic"].pop("gain")
+    assert gain == pytest.approx(0.1)
+    assert summary["finetune"]["topic"] == {"metric": "accuracy", **SCORES, "dev_examples": 1000}
+    assert run.metrics["pretrain"] == summary["pretrain"]
+    assert run.parent_metrics["eval/mlm_loss"] == 4.0
+    assert run.parent_metrics["topic/accuracy"] == 0.7
+    assert run.artifacts == [Path("reports")]
+
+
+def test_the_first_table_holds_the_results_and_is_narrow(project: Path) -> None:
+    make(project)
+    header, *rows = first_table(project)
+    assert header == ["Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict"]
+    assert rows == [
+        ["masked LM", "loss", "–", "6.50 unigram", "–", "4.00", "−2.50", "beats word counts"],
+        ["masked LM", "accuracy", "–", "7.0 unigram", "–", "30.0", "+23.0", "beats word counts"],
+        ["NSP", "accuracy", "55.0", "60.0 length", "–", "70.0", "+10.0", "beats length alone"],
+        list(ROW),
+    ]
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    assert sum(widths) + 3 * len(widths) <= 110
+
+
+def test_an_encoder_that_learned_nothing_is_called_so(project: Path) -> None:
+    learned = {**FILES["pretrain.json"], "mlm_loss": 6.51, "mlm_accuracy": 0.0701, "nsp_accuracy": 0.61}
+    write(project, {"pretrain.json": learned})
+    make(project)
+    verdicts = [row[-1] for row in first_table(project)[1:4]]
+    assert verdicts == ["no better than word counts", "no better than word counts", "no better than length alone"]
+
+
+def test_both_forms_have_every_section_and_every_picture(project: Path) -> None:
+    markdown, _, _ = make(project)
+    page = (project / "reports" / "report.html").read_text()
+    for title in ("Results", "Pre-training", "Tasks", "Text and vocabulary", "Masking audit"):
+        assert f"## {title}\n" in markdown
+        assert f"<h2>{title}</h2>" in page
+    pictures = re.findall(r"\]\((\w+\.png)\)", markdown)
+    assert sorted(pictures) == ["accuracy.png", "comparison.png", "curves.png", "lengths.png"]
+    for picture in pictures:
+        assert (project / "reports" / picture).read_bytes().startswith(b"\x89PNG")
+    assert page.count('<img src="data:image/svg+xml;base64,') == len(pictures)
+    for number in ("9,000", "300,000", "80.00 %", "0.0003", "duplicate", "no words", "macro F1 65.0"):
+        assert number in markdown and number in page
+
+
+def test_the_page_needs_no_other_file(project: Path) -> None:
+    make(project)
+    page = (project / "reports" / "report.html").read_text()
+    assert not re.search(r"""(src|href)\s*=\s*["']?(?!data:|#)|url\(|@import|<script|<link""", page)
+    assert "://" not in page
+
+
+def test_names_with_markup_stand_for_themselves(project: Path) -> None:
+    markdown, _, _ = make(project)
+    assert "`../texts/*.txt`" in markdown
+    assert "duplicate \\| copy" in markdown
+    assert "fewer than \\<8\\> words" in markdown
+    assert "fewer than &lt;8&gt; words" in (project / "reports" / "report.html").read_text()
+
+
+def test_the_same_metrics_give_the_same_bytes(project: Path) -> None:
+    make(project)
+    first = {path.name: path.read_bytes() for path in (project / "reports").iterdir()}
+    make(project)
+    assert {path.name: path.read_bytes() for path in (project / "reports").iterdir()} == first
+
+
+def test_all_numbers_are_in_one_tidy_table(project: Path) -> None:
+    table = Measurements.read(project / "metrics", ["topic"]).table
+    assert list(table.columns) == ["source", "group", "name", "step", "value", "text"]
+    row = table[(table.source == "finetune/topic") & (table.group == "pretrained") & (table.name == "accuracy")]
+    assert row.value.tolist() == [0.7]
+    curve = table[(table.source == "curves/pretrain_train") & (table.name == "train/mlm_loss")]
+    assert list(zip(curve.step, curve.value, strict=True)) == [(20, 5.5), (40, 4.1)]
+    assert not (table.value.notna() & table.text.notna()).any()
+
+
+def test_without_tasks_the_report_is_of_the_pretraining(project: Path) -> None:
+    (project / "params.yaml").write_text("finetune: {tasks: }\n")
+    markdown, summary, _ = make(project)
+    assert summary["finetune"] == {}
+    assert len(first_table(project)) == 4
+    assert "## Tasks" not in markdown and "comparison" not in markdown and "topic" not in markdown
+    assert not (project / "reports" / "comparison.png").exists()
+
+
+def test_tasks_that_params_does_not_name_are_leftovers(project: Path) -> None:
+    write(project, task_files("old", SCORES))
+    markdown, summary, _ = make(project)
+    assert list(summary["finetune"]) == ["topic"]
+    assert "old" not in [row[0] for row in first_table(project)]
+
+
+def test_optional_files_may_be_missing(project: Path) -> None:
+    for name in ("timing/pretrain.json", "timing/finetune/topic.json", "examples/topic.json", *CURVES):
+        (project / "metrics" / name).unlink()
+    markdown, summary, _ = make(project)
+    assert "tokens_per_second" not in summary["pretrain"]
+    assert "curves.png" not in markdown and "Machine" not in markdown
+    assert first_table(project)[-1] == list(ROW)
+
+
+CURVES = ("curves/pretrain_train.csv", "curves/pretrain_eval.csv")
+
+
+def test_an_objective_without_next_sentences(project: Path) -> None:
+    write(project, {"pretrain.json": {name: FILES["pretrain.json"][name] for name in
+                                      ("loss", "mlm_loss", "mlm_accuracy", "steps", "tokens", "parameters")}})  # fmt: skip
+    markdown, summary, _ = make(project)
+    assert not [name for name in summary["pretrain"] if name.startswith("nsp")]
+    assert "NSP" not in [row[0] for row in first_table(project)]
+    assert "by length alone" not in markdown
+
+
+@pytest.mark.parametrize("name", ["corpus", "tokenizer", "mask", "pretrain", "finetune/topic"])
+def test_a_missing_required_file_is_one_line_and_writes_nothing(project: Path, name: str) -> None:
+    (project / "metrics" / f"{name}.json").unlink()
+    with pytest.raises(ArtifactError, match=rf"^metrics/{name}\.json: no such file, .*dvc repro \S+`$"):
+        make(project)
+    assert not (project / "reports").exists() and not (project / "metrics" / "summary.json").exists()
+    assert not [path for path in project.iterdir() if path.name.startswith(".reports")]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"pretrain.json": {"loss": 1.0}}, r"metrics/pretrain\.json: 'mlm_loss' is missing"),
+        ({"corpus.json": "{"}, r"metrics/corpus\.json: not valid JSON"),
+        ({"mask.json": "[]"}, r"metrics/mask\.json: found list, expected an object"),
+        ({"curves/pretrain_eval.csv": "a,b\n1,x\n"}, r"metrics/curves/pretrain_eval\.csv: found no curve"),
+        (task_files("topic", {**SCORES, "majority": 20.0}), r"majority/accuracy: found 20\.0, expected a share"),
+        (task_files("topic", {**SCORES, "pretrained": math.nan}), r"'pretrained/accuracy' is missing"),
+        (task_files("topic", {"pretrained": 0.5, "majority": 0.5}), r"'random_initialisation/accuracy' is missing"),
+    ],
+)
+def test_damaged_metrics_are_one_line(project: Path, files: dict[str, Any], message: str) -> None:
+    write(project, files)
+    with pytest.raises(ArtifactError, match=message) as caught:
+        make(project)
+    assert "\n" not in str(caught.value) and "dvc repro" in str(caught.value)
+    assert not (project / "reports").exists()
+
+
+def test_tasks_must_be_a_mapping(project: Path) -> None:
+    (project / "params.yaml").write_text("finetune: {tasks: [topic]}\n")
+    with pytest.raises(ConfigError, match=r"finetune\.tasks: found a list"):
+        make(project)
+
+
+def compare(pretrained: float, random: float, baseline: float | None = None, **changes: Any) -> Comparison:
+    values: dict[str, Any] = {"task": "t", "metric": "accuracy", "majority": 0.1, "dev_examples": 1000, **changes}
+    name = None if baseline is None else "bag_of_words"
+    return Comparison(
+        baseline_name=name, baseline=baseline, pretrained=pretrained, random_initialisation=random, **values
+    )
+
+
+@pytest.mark.parametrize(
+    ("comparison", "text", "tone"),
+    [
+        # 2 * sqrt(0.5 * 0.5 * 2 / 1000) = 4.5 points
+        (compare(0.56, 0.50), "pre-training helps", GOOD),
+        (compare(0.54, 0.50), "no clear difference", MIXED),
+        (compare(0.54, 0.50, dev_examples=10_000), "pre-training helps", GOOD),
+        (compare(0.50, 0.50), "does not help", BAD),
+        (compare(0.49, 0.50), "does not help", BAD),
+        (compare(0.44, 0.50), "pre-training hurts", BAD),
+        (compare(0.70, 0.50, 0.80), "helps; baseline better", MIXED),
+        (compare(0.70, 0.50, 0.70), "helps; baseline as good", MIXED),
+        (compare(0.70, 0.50, 0.71), "helps; baseline as good", MIXED),
+        (compare(0.70, 0.50, 0.69), "pre-training helps", GOOD),
+        (compare(0.51, 0.50, 0.80), "unclear; baseline better", MIXED),
+        (compare(0.50, 0.60, 0.80), "hurts; baseline better", BAD),
+        (compare(0.50, 0.40, majority=0.5), "helps; no better than majority", BAD),
+        (compare(0.50, 0.50, majority=0.6), "does not help; no better than majority", BAD),
+        (compare(0.10, 0.00, metric="mcc", majority=0.0), "pre-training helps", GOOD),
+        (compare(-0.02, -0.05, metric="mcc", majority=0.0), "unclear; no better than majority", BAD),
+    ],
+)
+def test_the_verdict(comparison: Comparison, text: str, tone: str) -> None:
+    verdict = comparison.verdict()
+    assert (verdict.text, verdict.tone) == (text, tone)
+
+
+def test_the_error_of_a_share_is_two_standard_errors_of_a_binomial() -> None:
+    assert error("accuracy", 0.3, 10_000) == pytest.approx(2 * math.sqrt(0.3 * 0.7 / 10_000), rel=1e-3)
+    assert error("accuracy", 0.0, 10) > 0 and error("accuracy", 1.0, 10) > 0
+    assert error("pearson", 0.0, 101) == pytest.approx(0.2)
+
+
+@given(
+    st.floats(0, 1), st.floats(0, 1), st.none() | st.floats(0, 1), st.integers(1, 10**6), st.sampled_from(["f1", "mcc"])
+)
+def test_pretraining_is_never_said_to_help_where_it_is_not_ahead(
+    pretrained: float, random: float, baseline: float | None, dev: int, metric: str
+) -> None:
+    comparison = compare(pretrained, random, baseline, dev_examples=dev, metric=metric)
+    verdict = comparison.verdict()
+    if pretrained <= random:
+        assert "helps" not in verdict.text and verdict.tone == BAD
+    if baseline is not None and pretrained <= baseline:
+        assert "baseline" in verdict.text and verdict.tone != GOOD
+
+
+def test_the_best_simple_baseline_is_shown(project: Path) -> None:
+    write(project, task_files("topic", {**SCORES, "word_lookup": 0.68}))
+    make(project)
+    assert first_table(project)[-1][3] == "68.0 word lookup"

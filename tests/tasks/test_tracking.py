@@ -1,0 +1,114 @@
+"""MLflow: one parent for one invocation, children for its stages, params, lineage and curves."""
+
+from pathlib import Path
+
+import pytest
+
+from bertcore.errors import ArtifactError
+from tasks import lineage, stage, tracking
+from tests.import_closure import ROOT
+
+PIPELINE = """
+stages:
+  corpus:
+    cmd: python -m tasks.corpus
+    deps: [input.txt]
+    outs:
+      - data/corpus
+  finetune:
+    matrix:
+      task: ${finetune.tasks}
+    cmd: python -m tasks.finetune ${key}
+    deps:
+      - data/corpus
+    outs:
+      - models/${key}:
+          cache: false
+    metrics:
+      - metrics/${key}.json
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-1")
+    monkeypatch.setenv("BERTCORE_PIPELINE_NAME", "brisk-otter")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    Path("dvc.yaml").write_text(PIPELINE)
+    Path("params.yaml").write_text("corpus: {seed: 1}\nfinetune: {tasks: {topic: {epochs: 2}}}\n")
+    Path("input.txt").write_text("text")
+    return tmp_path
+
+
+def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> None:
+    def corpus(run: tracking.StageRun) -> None:
+        Path("data/corpus").mkdir(parents=True)
+        Path("data/corpus/file").write_text("content")
+        for step in range(3):
+            run.report(step, {"train/loss": 3.0 - step})
+
+    def finetune(run: tracking.StageRun) -> None:
+        Path("models/topic").mkdir(parents=True)
+        Path("metrics").mkdir()
+        Path("metrics/topic.json").write_text("{}")
+        run.log_metrics({"dev": {"accuracy": 0.5}, "words": "no number"})
+
+    assert stage.main("corpus", corpus) == 0
+    Path("dvc.lock").write_text("stages: {corpus: {outs: [{path: data/corpus, md5: abc.dir}]}}")
+    assert stage.main("finetune", finetune, "topic") == 0
+
+    client, experiment = tracking._client()
+    runs = {run.info.run_name: run for run in client.search_runs([experiment])}
+    assert set(runs) == {"brisk-otter", "corpus", "finetune@topic"}
+    parent = runs["brisk-otter"]
+    assert all(runs[name].data.tags["mlflow.parentRunId"] == parent.info.run_id for name in ("corpus", "finetune@topic"))
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert parent.data.params == {"corpus.seed": "1", "finetune.tasks.topic.epochs": "2"}
+    assert runs["finetune@topic"].data.params == {"topic.epochs": "2"}
+    assert runs["finetune@topic"].data.metrics == {"dev/accuracy": 0.5}
+    assert runs["finetune@topic"].data.tags["dvc.dep.data/corpus"] == "abc.dir"
+    assert runs["corpus"].data.tags["prefect.flow_run_id"] == "run-1"
+    assert runs["corpus"].data.tags["dvc.out.data/corpus"] == lineage.dvc_hash(Path("data/corpus"))
+    curve = client.get_metric_history(runs["corpus"].info.run_id, "train/loss")
+    assert [(point.step, point.value) for point in curve] == [(0, 3.0), (1, 2.0), (2, 1.0)]
+    assert (project / "mlflow.db").is_file()
+
+
+def test_a_failed_stage_is_a_failed_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def body(run: tracking.StageRun) -> None:
+        raise ArtifactError("models: broken; mend it")
+
+    assert stage.main("corpus", body) == 2
+    assert "error: models: broken; mend it\n" in capsys.readouterr().err
+    client, experiment = tracking._client()
+    assert {run.info.status for run in client.search_runs([experiment])} == {"FAILED"}
+
+
+def test_a_dependency_that_changes_while_the_stage_runs_fails_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def body(run: tracking.StageRun) -> None:
+        Path("input.txt").write_text("other text")
+        Path("data/corpus").mkdir(parents=True)
+
+    assert stage.main("corpus", body) == 2
+    assert "error: input.txt: changed while the stage was running" in capsys.readouterr().err
+
+
+def test_another_store_can_be_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tracking.tracking_uri() == f"sqlite:///{project / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    assert tracking.tracking_uri() == "http://127.0.0.1:1"
+
+
+def test_stage_paths_are_those_of_dvc_yaml(project: Path) -> None:
+    assert lineage.stage_paths("finetune", "topic") == (["data/corpus"], ["models/topic", "metrics/topic.json"])
+
+
+def test_git_commit_names_the_state_of_this_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert lineage.git_commit() is None
+    if (ROOT / ".git").exists():
+        monkeypatch.chdir(ROOT)
+        commit = lineage.git_commit()
+        assert commit is not None and len(commit.removesuffix("-dirty")) == 40

@@ -1,0 +1,71 @@
+"""dvc.yaml against the code: the deps of a stage are the files that decide what it computes, no more and no fewer."""
+
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tasks import lineage, params, paths
+from tasks.inputs import SECTIONS, check
+from tests.import_closure import ROOT, import_closure
+
+STAGES = YAML(typ="safe", pure=True).load((ROOT / "dvc.yaml").read_text())["stages"]
+
+# What cannot change a stage's output but an error message, a progress bar or how bytes reach the disk.
+NEUTRAL = {Path("bertcore") / f"{name}.py" for name in ("config", "errors", "files", "progress", "compressed")}
+
+
+def code_of(stage: str) -> list[Path]:
+    """The stage's own modules: `tasks/STAGE.py`, and the processes and rooms that it alone uses."""
+    return sorted(path.relative_to(ROOT) for path in (ROOT / "tasks").glob(f"{stage}*.py") if path.stem in (stage, f"{stage}_process"))
+
+
+def deps(stage: str) -> list[str]:
+    return lineage.stage_paths(stage, "TASK")[0]
+
+
+@pytest.fixture(autouse=True)
+def in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_stages_are_modules_and_sections() -> None:
+    assert [stage for stage in STAGES if not (ROOT / "tasks" / f"{stage}.py").is_file()] == []
+    assert set(params.read()) == {*SECTIONS, "finetune"} <= set(STAGES)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_deps_are_the_imported_files(stage: str) -> None:
+    declared = [Path(dep) for dep in deps(stage) if dep.split("/")[0] in ("bertcore", "tasks")]
+    closure = set().union(*(import_closure(file) for file in code_of(stage)))
+    imported = {file for file in closure if file.parts[0] == "bertcore" and (ROOT / file).stat().st_size} - NEUTRAL
+    imported |= set(code_of(stage)) | {file for file in closure if file.parts[:2] == ("tasks", "reporting")}
+    uncovered = {file for file in imported if not any(file == dep or dep in file.parents for dep in declared)}
+    idle = [dep for dep in declared if not any(file == dep or dep in file.parents for file in imported)]
+    assert not uncovered and not idle, f"{stage}: not among the deps: {sorted(map(str, uncovered))}; without use: {idle}"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_data_deps_are_outs_of_other_stages(stage: str) -> None:
+    outs = [Path(out) for other in STAGES for out in lineage.stage_paths(other, "TASK")[1]]
+    for dep in map(Path, deps(stage)):
+        if dep.parts[0] in ("data", "models", "metrics", "predictions"):
+            assert any(out == dep or out in dep.parents or dep in out.parents for out in outs), f"{stage}: {dep}"
+
+
+def test_every_declared_path_begins_with_one_of_the_known_places() -> None:
+    places = [str(value) for name, value in vars(paths).items() if isinstance(value, Path)]
+    for stage in STAGES:
+        for out in lineage.stage_paths(stage, "TASK")[1]:
+            assert any(out == place or out.startswith(place + "/") for place in places), f"{stage}: {out}"
+
+
+def test_the_committed_params_are_sound() -> None:
+    configs, tasks = check(params.read())
+    assert configs["pretrain"].model.preset == "tiny" and set(tasks) == {"topic", "pair", "tagging", "qa"}
+
+
+def test_locks_name_versions_and_no_addresses() -> None:
+    for name in ("requirements.lock", "requirements-dev.lock"):
+        for line in (ROOT / name).read_text().splitlines():
+            assert "==" in line and "/" not in line and " @ " not in line, f"{name}: {line}"

@@ -1,0 +1,128 @@
+"""Classes or scores of a text or a pair of texts, from the pooled [CLS] (Devlin et al. 2018, figure 4 a and b)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.evaluation import classification
+from bertcore.examples.schema import ExampleSet
+from bertcore.files import replace_file
+from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.features import Batch, Features, chunks, joined, own_tokenizer
+from bertcore.finetune.labels import label_index, label_names
+from bertcore.model.bert import BertModel, BertModule
+from bertcore.model.config import BertConfig
+from bertcore.model.initialization import initialize
+from bertcore.model.layout import Layout
+
+
+class BertForSequenceClassification(BertModule):
+    """The encoder, dropout, and one linear layer on the pooled [CLS]."""
+
+    architecture = "BertForSequenceClassification"
+
+    def __init__(self, config: BertConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, labels) logits."""
+        _, pooled = self.bert(input_ids, token_type_ids, layout)
+        return self.classifier(functional.dropout(pooled, self.config.hidden_dropout_prob, self.training))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """One label, or one number, for each example."""
+
+    ids: list[str]
+    predicted: list[Any]
+    gold: list[Any]
+
+    def score(self, metrics: Sequence[str]) -> dict[str, float]:
+        return classification.compute(metrics, self.gold, self.predicted)
+
+    def write(self, directory: Path, split: str) -> None:
+        """`SPLIT.tsv` as GLUE's server takes it."""
+        with replace_file(directory / f"{split}.tsv") as beside:
+            rows = zip(self.ids, self.predicted, strict=True)
+            text = "".join(f"{key}\t{label}\n" for key, label in rows)
+            beside.write_text("index\tprediction\n" + text, encoding="utf-8")
+
+
+class Classification:
+    """A class of `labels` for each example, or a number where the task has none (regression)."""
+
+    gold = "label"
+
+    def __init__(self, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+        self._labels = examples.labels
+        self._tokenizer = own_tokenizer(tokenizer)
+        # Tokens are taken off the end of the longer text of a pair, as Hugging Face does with `truncation=True`.
+        self._tokenizer.enable_truncation(task.sequence_length, strategy="longest_first")
+
+    def build(self, config: BertConfig) -> BertForSequenceClassification:
+        return BertForSequenceClassification(config, 1 if self._labels is None else len(self._labels))
+
+    def model_config(self) -> dict[str, Any]:
+        kind = "regression" if self._labels is None else "single_label_classification"
+        return {"problem_type": kind, **label_names(["score"] if self._labels is None else self._labels)}
+
+    def featurize(self, table: pa.Table) -> Features:
+        tokens, types, lengths, truncated = [], [], [], 0
+        for part in chunks(_texts(table)):
+            for encoding in self._tokenizer.encode_batch_fast(part):
+                tokens.append(np.asarray(encoding.ids))
+                types.append(np.asarray(encoding.type_ids))
+                lengths.append(len(tokens[-1]))
+                truncated += bool(encoding.overflowing)
+        return Features(
+            tokens=joined(tokens, np.int32),
+            token_types=joined(types, np.int8),
+            lengths=np.asarray(lengths, dtype=np.int64),
+            targets=self._targets(table),
+            counts={"truncated": truncated},
+        )
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross entropy in nats, or squared error."""
+        assert batch.targets is not None, "a batch without targets"
+        if self._labels is None:
+            return functional.mse_loss(logits.squeeze(-1).float(), batch.targets, reduction="sum")
+        return functional.cross_entropy(logits.float(), batch.targets, reduction="sum")
+
+    def predict(self, table: pa.Table, features: Features, logits: NDArray[np.float32]) -> Labelled:
+        if self._labels is None:
+            predicted: list[Any] = logits[:, 0].astype(float).tolist()
+        else:
+            predicted = [self._labels[index] for index in logits.argmax(axis=1)]
+        return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
+
+    def _targets(self, table: pa.Table) -> NDArray[Any] | None:
+        if table["label"].null_count:
+            return None
+        if self._labels is None:
+            return table["label"].to_numpy().astype(np.float32)
+        index_of = {label: index for index, label in enumerate(self._labels)}
+        return np.asarray(
+            [
+                label_index(index_of, label, f"example {key}")
+                for key, label in zip(table["id"].to_pylist(), table["label"].to_pylist(), strict=True)
+            ],
+            dtype=np.int64,
+        )
+
+
+def _texts(table: pa.Table) -> list[str | tuple[str, str]]:
+    pairs = zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)
+    return [first if second is None else (first, second) for first, second in pairs]

@@ -1,0 +1,109 @@
+"""Texts of a task as token arrays, made once; and the batches that are drawn from them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from bertcore.model.layout import Layout
+
+IGNORED = -100
+"""A target that the loss leaves out, as in torch and Hugging Face."""
+
+_CHUNK = 2048
+"""Texts tokenised at a time; bounds the memory for the library's objects."""
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """B sequences, T tokens in all, end to end without padding."""
+
+    input_ids: Tensor
+    """(T,) int64."""
+    token_type_ids: Tensor
+    """(T,) int64: 0 in the first text, 1 in the second."""
+    layout: Layout
+    """Where each sequence begins and ends."""
+    targets: Tensor | None
+    """What the head should say, shaped as its family has it; None where the examples have no labels."""
+
+    @property
+    def count(self) -> int:
+        """Targets that count in the loss."""
+        assert self.targets is not None, "a batch without targets"
+        return self.targets.numel() if self.targets.is_floating_point() else int((self.targets != IGNORED).sum())
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch with its tensors on `device`."""
+        return Batch(
+            input_ids=self.input_ids.to(device, non_blocking=True),
+            token_type_ids=self.token_type_ids.to(device, non_blocking=True),
+            layout=self.layout.to(device, non_blocking=True),
+            targets=None if self.targets is None else self.targets.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features:
+    """N sequences, T tokens in all."""
+
+    tokens: NDArray[np.int32]
+    """(T,) token ids."""
+    token_types: NDArray[np.int8]
+    """(T,) 0 in the first text, 1 in the second."""
+    lengths: NDArray[np.int64]
+    """(N,) tokens of each sequence."""
+    targets: NDArray[Any] | None
+    """(N, …), or (T,) where `per_token`; None where the examples have no labels."""
+    per_token: bool = False
+    """Whether a target belongs to a token and not to a sequence."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What the sequences do not show of the texts, by reason -> number of examples."""
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """(N + 1,): sequence n is the tokens offsets[n] to offsets[n + 1]."""
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
+    def token_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places of all tokens of the sequences `rows`, in that order."""
+        lengths = self.lengths[rows]
+        starts = self.offsets[rows] - (np.cumsum(lengths) - lengths)
+        return np.repeat(starts, lengths) + np.arange(lengths.sum())
+
+    def batch(self, rows: NDArray[np.int64]) -> Batch:
+        """The sequences `rows`, in that order; at least one."""
+        places = self.token_rows(rows)
+        targets = None if self.targets is None else self.targets[places if self.per_token else rows]
+        return Batch(
+            input_ids=torch.from_numpy(self.tokens[places].astype(np.int64)),
+            token_type_ids=torch.from_numpy(self.token_types[places].astype(np.int64)),
+            layout=Layout.from_lengths(torch.from_numpy(self.lengths[rows])),
+            targets=None if targets is None else torch.from_numpy(targets),
+        )
+
+
+def joined(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+    """All of `arrays` (which may be none) end to end, as one array of `dtype`."""
+    return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype=dtype)
+
+
+def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Consecutive parts of a size that the tokenizer is given at once."""
+    for start in range(0, len(items), _CHUNK):
+        yield items[start : start + _CHUNK]
+
+
+def own_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
+    """A copy, so that the truncation set on it is nobody else's."""
+    return Tokenizer.from_str(tokenizer.to_str())

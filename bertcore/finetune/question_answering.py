@@ -1,0 +1,256 @@
+"""The span of a context that answers a question, or none (Devlin et al. 2018, sections 4.2 and 4.3).
+
+Long contexts are read in overlapping windows. In training, a window that does not hold the whole answer has the answer
+[CLS], as has a question without an answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.data.wordpiece import CLS, SEP
+from bertcore.errors import ConfigError
+from bertcore.evaluation import squad
+from bertcore.examples.schema import ExampleSet
+from bertcore.examples.squad import to_articles
+from bertcore.files import write_json
+from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
+from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
+from bertcore.finetune.windows import best_windows, windows
+from bertcore.model.bert import BertModel, BertModule
+from bertcore.model.config import BertConfig
+from bertcore.model.initialization import initialize
+from bertcore.model.layout import Layout
+
+NULL_THRESHOLD = 0.0
+"""How much better than the best answer "no answer" must score to be chosen."""
+
+
+class BertForQuestionAnswering(BertModule):
+    """The encoder, without its pooler, and one linear layer that scores every token as the answer's start and end."""
+
+    architecture = "BertForQuestionAnswering"
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config)
+        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        initialize(self.qa_outputs, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, 2) logits of start and end."""
+        return self.qa_outputs(self.bert.encoder(self.bert.embeddings(input_ids, token_type_ids, layout), layout))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowFeatures(Features):
+    """[CLS] question [SEP] window of the context [SEP]; several windows of one question follow each other."""
+
+    examples: NDArray[np.int64]
+    """(N,) row of the question in its table."""
+    context_starts: NDArray[np.int64]
+    """(N,) tokens before the window of the context."""
+    characters: NDArray[np.int32]
+    """(T, 2) first character and end of each token in the context; 0 and 0 outside of the window."""
+    owned: NDArray[np.bool_]
+    """(T,) whether no other window has more context around this token; False outside of the window."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """For each question the best answers, best first; "" stands for no answer."""
+
+    table: pa.Table
+    best: dict[str, str]
+    """Question id -> answer."""
+    n_best: dict[str, list[Answer]]
+    null_odds: dict[str, float] | None
+    """Question id -> score of "no answer" less that of the best answer; None where every question has an answer."""
+
+    def score(self, metrics: Sequence[str]) -> dict[str, float]:
+        scores = squad.evaluate(to_articles(self.table), self.best)
+        return {name: scores[name] for name in metrics}
+
+    def write(self, directory: Path, split: str) -> None:
+        """`SPLIT.json` as the official script takes it, `SPLIT_nbest.json`, and `SPLIT_null_odds.json` (2.0)."""
+        write_json(directory / f"{split}.json", self.best)
+        write_json(directory / f"{split}_nbest.json", self.n_best)
+        if self.null_odds is not None:
+            write_json(directory / f"{split}_null_odds.json", self.null_odds)
+
+
+class QuestionAnswering:
+    """A span of the context; with unanswered questions in the training examples, as in SQuAD 2.0, also none."""
+
+    gold = "answers"
+
+    def __init__(self, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+        room = task.sequence_length - task.max_query_length - 3
+        if room < 1:
+            raise ConfigError(
+                f"sequence_length: found {task.sequence_length}, expected at least {task.max_query_length + 4} with "
+                f"max_query_length {task.max_query_length}, so that some context fits; lower max_query_length"
+            )
+        self._task = task
+        self._tokenizer = own_tokenizer(tokenizer)
+        self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
+        self._may_be_null = not all(examples.splits["train"]["answers"].to_pylist())
+
+    def build(self, config: BertConfig) -> BertForQuestionAnswering:
+        return BertForQuestionAnswering(config)
+
+    def model_config(self) -> dict[str, Any]:
+        return {}
+
+    def featurize(self, table: pa.Table) -> WindowFeatures:
+        questions = [ids for ids, _ in self._encode(table["question"].to_pylist())]
+        distinct = list(dict.fromkeys(table["context"].to_pylist()))
+        contexts = dict(zip(distinct, self._encode(distinct), strict=True))
+        parts: list[_Question] = []
+        counts = {"questions_cut": 0, "contexts_in_windows": 0, "answers_without_tokens": 0}
+        for row, (question, context) in enumerate(zip(questions, table["context"].to_pylist(), strict=True)):
+            part = self._question(row, question, *contexts[context])
+            counts["questions_cut"] += len(question) > self._task.max_query_length
+            counts["contexts_in_windows"] += len(part.spans) > 1
+            parts.append(part)
+        targets = None
+        if not table["answers"].null_count:
+            found = [_spans(part, answers) for part, answers in zip(parts, table["answers"].to_pylist(), strict=True)]
+            targets = np.concatenate(found) if found else np.zeros((0, 2), dtype=np.int64)
+            counts["answers_without_tokens"] = sum(int(spans[0, 0]) == IGNORED for spans in found)
+        return WindowFeatures(
+            tokens=joined([part.tokens for part in parts], np.int32),
+            token_types=joined([part.token_types for part in parts], np.int8),
+            lengths=joined([part.lengths for part in parts], np.int64),
+            targets=targets,
+            counts=counts,
+            examples=np.repeat(np.arange(len(parts)), [len(part.spans) for part in parts]),
+            context_starts=np.repeat([part.before for part in parts], [len(part.spans) for part in parts]),
+            characters=joined([part.characters for part in parts], np.int32).reshape(-1, 2),
+            owned=joined([part.owned for part in parts], np.bool_),
+        )
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross entropy in nats of the start and of the end, each over the tokens of its own sequence."""
+        assert batch.targets is not None, "a batch without targets"
+        sequences, longest = batch.layout.batch_size, batch.layout.max_length
+        padded = logits.new_full((sequences * longest, 2), float("-inf"), dtype=logits.float().dtype)
+        padded = padded.index_copy(0, batch.layout.padded_index, logits.float())
+        flat = padded.view(sequences, longest, 2).transpose(1, 2).flatten(0, 1)  # (2 * B, L)
+        return functional.cross_entropy(flat, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
+
+    def predict(self, table: pa.Table, features: WindowFeatures, logits: NDArray[np.float32]) -> Answers:
+        best, n_best, null_odds = {}, {}, {}
+        per_question: list[list[Window]] = [[] for _ in range(table.num_rows)]
+        for row, window in zip(features.examples, _with_logits(features, logits), strict=True):
+            per_question[row].append(window)
+        columns = zip(table["id"].to_pylist(), table["context"].to_pylist(), per_question, strict=True)
+        for key, context, of_question in columns:
+            answers = best_answers(of_question, context, self._task.n_best, self._task.max_answer_length)
+            best[key] = answers[0]["text"] if answers else ""
+            if self._may_be_null:
+                null = null_score(of_question)
+                null_odds[key] = null["score"] - answers[0]["score"] if answers else float(np.finfo(np.float32).max)
+                if null_odds[key] > NULL_THRESHOLD:
+                    best[key] = ""
+                answers = [*answers[: self._task.n_best - 1], null]
+            n_best[key] = with_probabilities(answers)
+        return Answers(table=table, best=best, n_best=n_best, null_odds=null_odds if self._may_be_null else None)
+
+    def _encode(self, texts: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Ids (n,) and characters (n, 2) of each text, without special tokens."""
+        return [
+            (np.asarray(encoding.ids, dtype=np.int64), np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2))
+            for part in chunks(texts)
+            for encoding in self._tokenizer.encode_batch(part, add_special_tokens=False)
+        ]
+
+    def _question(
+        self, row: int, question: NDArray[np.int64], context: NDArray[np.int64], characters: NDArray[np.int64]
+    ) -> "_Question":
+        question = question[: self._task.max_query_length]
+        before = np.concatenate([[self._cls], question, [self._sep]])
+        capacity = self._task.sequence_length - len(before) - 1
+        # A context without any token, of white space say, still makes one sequence.
+        spans = windows(np.ones(len(context), dtype=np.int64), capacity, self._task.doc_stride)
+        spans = spans if len(spans) else np.zeros((1, 2), dtype=np.int64)
+        owner = best_windows(spans, np.arange(len(context)))
+        return _Question(
+            before=len(before),
+            spans=spans,
+            characters_of_context=characters,
+            lengths=spans[:, 1] - spans[:, 0] + len(before) + 1,
+            tokens=_around(spans, context, before, np.asarray([self._sep])),
+            token_types=_around(spans, np.ones_like(context), np.zeros_like(before), np.ones(1)),
+            characters=_around(spans, characters, np.zeros((len(before), 2)), np.zeros((1, 2))),
+            owned=np.concatenate(
+                [
+                    np.concatenate([np.zeros(len(before)), owner[first:end] == index, np.zeros(1)])
+                    for index, (first, end) in enumerate(spans)
+                ]
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question:
+    """The W sequences of one question; `tokens` and what is like it lie end to end."""
+
+    before: int
+    """Tokens before the context in each."""
+    spans: NDArray[np.int64]
+    """(W, 2) first token of the context and end."""
+    characters_of_context: NDArray[np.int64]
+    """(tokens of the context, 2)."""
+    lengths: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    token_types: NDArray[np.int64]
+    characters: NDArray[np.int64]
+    owned: NDArray[np.float64]
+
+
+def _around(
+    spans: NDArray[np.int64], values: NDArray[Any], before: NDArray[Any], behind: NDArray[Any]
+) -> NDArray[Any]:
+    return np.concatenate([part for first, end in spans for part in (before, values[first:end], behind)])
+
+
+def _spans(part: _Question, answers: list[dict[str, Any]]) -> NDArray[np.int64]:
+    """(W, 2) first and last token of the first answer in each window: 0 and 0 where it is not, or not all, inside.
+
+    `IGNORED` in all windows if the answer has no token, or no place in the context.
+    """
+    result = np.zeros((len(part.spans), 2), dtype=np.int64)
+    if not answers:
+        return result
+    begin, stop = answers[0]["answer_start"], answers[0]["answer_start"] + len(answers[0]["text"])
+    first, end = part.characters_of_context[:, 0], part.characters_of_context[:, 1]
+    (inside,) = np.nonzero((end > begin) & (first < stop))
+    if begin < 0 or not len(inside):
+        return np.full_like(result, IGNORED)
+    whole = (part.spans[:, 0] <= inside[0]) & (inside[-1] < part.spans[:, 1])
+    answer = np.asarray([inside[0], inside[-1]]) - part.spans[:, :1] + part.before
+    return np.where(whole[:, None], answer, result)
+
+
+def _with_logits(features: WindowFeatures, logits: NDArray[np.float32]) -> Iterable[Window]:
+    offsets = features.offsets
+    for start, end, before in zip(offsets[:-1], offsets[1:], features.context_starts, strict=True):
+        context = slice(start + before, end - 1)
+        yield Window(
+            start_logits=logits[context, 0],
+            end_logits=logits[context, 1],
+            null_logits=(float(logits[start, 0]), float(logits[start, 1])),
+            characters=features.characters[context],
+            owned=features.owned[context],
+        )

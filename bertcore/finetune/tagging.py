@@ -1,0 +1,190 @@
+"""A tag for each word, from the hidden state of its first piece (Devlin et al. 2018, section 5.3).
+
+Long sentences are read in overlapping windows of whole words. Each word is learned and tagged exactly once, in the
+window that has most context around it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.data.wordpiece import CLS, SEP, UNK
+from bertcore.evaluation import tagging
+from bertcore.examples.schema import ExampleSet
+from bertcore.files import replace_file
+from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
+from bertcore.finetune.labels import label_index, label_names
+from bertcore.finetune.windows import best_windows, windows
+from bertcore.model.bert import BertModel, BertModule
+from bertcore.model.config import BertConfig
+from bertcore.model.initialization import initialize
+from bertcore.model.layout import Layout
+
+
+class BertForTokenClassification(BertModule):
+    """The encoder, without its pooler, dropout, and one linear layer on every token."""
+
+    architecture = "BertForTokenClassification"
+
+    def __init__(self, config: BertConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config)
+        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, labels) logits."""
+        hidden = self.bert.encoder(self.bert.embeddings(input_ids, token_type_ids, layout), layout)
+        return self.classifier(functional.dropout(hidden, self.config.hidden_dropout_prob, self.training))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingFeatures(Features):
+    """Windows, and where the words are that count."""
+
+    word_places: NDArray[np.int64]
+    """(all words,) the token whose logits tag a word, by sentence and word."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tagged:
+    """One tag for each word of each sentence."""
+
+    words: list[list[str]]
+    predicted: list[list[str]]
+    gold: list[list[str] | None]
+
+    def score(self, metrics: Sequence[str]) -> dict[str, float]:
+        gold = [tags or [] for tags in self.gold]
+        if list(metrics) == ["accuracy"]:  # tags that mark no entities, such as parts of speech
+            return {"accuracy": tagging.accuracy(gold, self.predicted)}
+        scores = tagging.evaluate(gold, self.predicted)
+        return {name: scores[name] for name in metrics}
+
+    def write(self, directory: Path, split: str) -> None:
+        """`SPLIT.txt`: word, gold tag (where there is one) and predicted tag, a blank line after each sentence.
+
+        White space in a word, which would be read as a border between columns, becomes `_`.
+        """
+        with replace_file(directory / f"{split}.txt") as beside, beside.open("w", encoding="utf-8") as file:
+            for words, predicted, gold in zip(self.words, self.predicted, self.gold, strict=True):
+                visible = ["_".join(word.split()) or "_" for word in words]
+                columns = (visible, predicted) if gold is None else (visible, gold, predicted)
+                file.writelines(" ".join(cells) + "\n" for cells in zip(*columns, strict=True))
+                file.write("\n")
+
+
+class Tagging:
+    """A tag of `labels` for each word."""
+
+    gold = "tags"
+
+    def __init__(self, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+        assert examples.labels is not None, "a tagging task without tags"
+        self._labels = examples.labels
+        self._tokenizer = own_tokenizer(tokenizer)
+        self._capacity, self._stride = task.sequence_length - 2, task.doc_stride
+        self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
+
+    def build(self, config: BertConfig) -> BertForTokenClassification:
+        return BertForTokenClassification(config, len(self._labels))
+
+    def model_config(self) -> dict[str, Any]:
+        return label_names(self._labels)
+
+    def featurize(self, table: pa.Table) -> TaggingFeatures:
+        sequences: list[NDArray[np.int64]] = []
+        places: list[NDArray[np.int64]] = []
+        counts = {"words_cut": 0, "words_without_pieces": 0, "sentences_in_windows": 0}
+        total = 0
+        for sentences in chunks(table["words"].to_pylist()):
+            for pieces, sizes in self._pieces(sentences, counts):
+                parts, owned = self._windows(pieces, sizes)
+                sequences += parts
+                places.append(owned + total)
+                total += sum(map(len, parts))
+                counts["sentences_in_windows"] += len(parts) > 1
+        tokens, word_places = joined(sequences, np.int32), joined(places, np.int64)
+        return TaggingFeatures(
+            tokens=tokens,
+            token_types=np.zeros(len(tokens), dtype=np.int8),
+            lengths=np.asarray([len(sequence) for sequence in sequences], dtype=np.int64),
+            targets=self._targets(table, len(tokens), word_places),
+            per_token=True,
+            counts=counts,
+            word_places=word_places,
+        )
+
+    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross entropy in nats, over the words."""
+        assert batch.targets is not None, "a batch without targets"
+        return functional.cross_entropy(logits.float(), batch.targets, ignore_index=IGNORED, reduction="sum")
+
+    def predict(self, table: pa.Table, features: TaggingFeatures, logits: NDArray[np.float32]) -> Tagged:
+        tags = [self._labels[index] for index in logits[features.word_places].argmax(axis=1)]
+        words = table["words"].to_pylist()
+        ends = np.cumsum([len(sentence) for sentence in words])
+        predicted = [tags[end - len(sentence) : end] for sentence, end in zip(words, ends, strict=True)]
+        return Tagged(words=words, predicted=predicted, gold=table["tags"].to_pylist())
+
+    def _pieces(
+        self, sentences: Sequence[list[str]], counts: dict[str, int]
+    ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """The pieces of each sentence and the number of pieces of each of its words: at least one, and what fits."""
+        result = []
+        for words, encoding in zip(sentences, self._encode(sentences), strict=True):
+            word_of = np.asarray(encoding.word_ids, dtype=np.int64)
+            sizes = np.bincount(word_of, minlength=len(words))
+            if len(sizes) and not sizes.min():  # a word of control characters, say: it is unknown, but it is there
+                counts["words_without_pieces"] += int((sizes == 0).sum())
+                named = [word if size else UNK for word, size in zip(words, sizes, strict=True)]
+                (encoding,) = self._encode([named])
+                word_of = np.asarray(encoding.word_ids, dtype=np.int64)
+                sizes = np.bincount(word_of, minlength=len(words))
+            pieces = np.asarray(encoding.ids, dtype=np.int64)
+            if len(sizes) and sizes.max() > self._capacity:
+                counts["words_cut"] += int((sizes > self._capacity).sum())
+                inside = np.arange(len(pieces)) - (np.cumsum(sizes) - sizes)[word_of]
+                pieces, sizes = pieces[inside < self._capacity], np.minimum(sizes, self._capacity)
+            result.append((pieces, sizes))
+        return result
+
+    def _encode(self, sentences: Sequence[list[str]]) -> list[Any]:
+        return self._tokenizer.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
+
+    def _windows(
+        self, pieces: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+        """The sequences of one sentence, and for each word where its first piece stands in them, laid end to end."""
+        ends = np.cumsum(sizes)
+        starts = ends - sizes
+        units = windows(sizes, self._capacity, self._stride)
+        spans = np.stack([starts[units[:, 0]], ends[units[:, 1] - 1]], axis=1)
+        sequences = [np.concatenate([[self._cls], pieces[first:end], [self._sep]]) for first, end in spans]
+        if not sequences:
+            return [], np.zeros(0, dtype=np.int64)
+        window = best_windows(spans, starts)
+        before = np.cumsum([0, *map(len, sequences[:-1])])
+        return sequences, before[window] + 1 + starts - spans[window, 0]
+
+    def _targets(self, table: pa.Table, total: int, places: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        if table["tags"].null_count:
+            return None
+        index_of = {label: index for index, label in enumerate(self._labels)}
+        targets = np.full(total, IGNORED, dtype=np.int64)
+        targets[places] = [
+            label_index(index_of, tag, f"example {key}")
+            for key, tags in zip(table["id"].to_pylist(), table["tags"].to_pylist(), strict=True)
+            for tag in tags
+        ]
+        return targets

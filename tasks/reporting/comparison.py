@@ -8,6 +8,7 @@ from bertcore.errors import ArtifactError
 from tasks.reporting.measurements import Measurements
 
 MAJORITY, RANDOM, PRETRAINED = "majority", "random_initialisation", "pretrained"
+GOOD, MIXED, BAD = "good", "mixed", "bad"
 
 CORRELATIONS = ("mcc", "pearson", "spearmanr")
 """Metrics between -1 and 1; all others are shares of right answers, or means of such shares."""
@@ -15,8 +16,15 @@ CORRELATIONS = ("mcc", "pearson", "spearmanr")
 STANDARD_ERRORS = 2.0
 """A difference of fewer standard errors is taken for chance: about one in twenty would be as large without a cause."""
 
-_NOT_SYSTEMS = ("metrics", "protocol")
-_NAMES = {"overlap_sentence": "word overlap", "sentence_overlap": "word overlap"}
+_NAMES = {
+    RANDOM: "random initialisation",
+    PRETRAINED: "pre-trained",
+    "overlap_sentence": "word overlap",
+    "sentence_overlap": "word overlap",
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "mcc": "MCC",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,39 +54,56 @@ class Comparison:
         """How far `pretrained` and `other` may differ by the choice of the dev examples alone."""
         return margin(self.metric, self.pretrained, other, self.dev_examples)
 
-    def verdict(self) -> str:
-        """Against random weights first; then against what needs no network, where that is not clearly behind."""
-        remark = self._remark()
+    def verdict(self) -> "Verdict":
+        """Against random weights first; then against what needs no network, where that is not behind."""
         allowed = self.margin(self.random_initialisation)
         if self.gain > allowed:
-            verdict = "helps" if remark else "pre-training helps"
+            effect = Verdict("pre-training helps", GOOD)
         elif self.gain < -allowed:
-            verdict = "hurts" if remark else "pre-training hurts"
+            effect = Verdict("pre-training hurts", BAD)
         else:
-            verdict = "no clear difference" if self.gain > 0 else "does not help"
-        return f"{verdict}; {remark}" if remark else verdict
+            effect = Verdict("no clear difference", MIXED) if self.gain > 0 else Verdict("does not help", BAD)
+        remark = self._remark()
+        return effect.with_remark(remark) if remark else effect
 
-    def _remark(self) -> str:
+    def _remark(self) -> "Verdict | None":
         if self.baseline is not None and self.pretrained <= self.baseline:
             clear = self.baseline - self.pretrained > self.margin(self.baseline)
-            return f"{self.baseline_label} {'better' if clear else 'as good'}"
+            return Verdict(f"baseline {'better' if clear else 'as good'}", MIXED)
         if self.pretrained - self.majority <= self.margin(self.majority):
-            return "no better than majority"
-        return ""
+            return Verdict("no better than majority", BAD)
+        return None
+
+
+_SHORT = {"pre-training helps": "helps", "pre-training hurts": "hurts", "no clear difference": "unclear"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A conclusion in a few words, and its tone: `GOOD`, `MIXED` or `BAD` news."""
+
+    text: str
+    tone: str
+
+    def with_remark(self, remark: "Verdict") -> "Verdict":
+        """Both in one line, in the worse tone."""
+        worse = max(self.tone, remark.tone, key=(GOOD, MIXED, BAD).index)
+        effect = _SHORT.get(self.text, self.text)
+        return Verdict(f"{effect}; {remark.text}", worse)
 
 
 def read_comparison(measurements: Measurements, task: str) -> Comparison:
     """The scores of `task`; `ArtifactError` where one is missing or no share."""
     source = f"finetune/{task}"
     metric = measurements.word(source, "metrics", "0")
-    headline = {system: values[metric] for system, values in systems(measurements, task).items() if metric in values}
+    headline = {system: values[metric] for system, values in systems(measurements, task).items()}
     for system in (MAJORITY, RANDOM, PRETRAINED):
         headline[system] = measurements.number(source, system, metric)
     for system, value in headline.items():
         if not -1.0 <= value <= 1.0:
             raise ArtifactError(
-                f"metrics/{source}.json: {system}/{metric}: found {value}, expected a share or a coefficient between -1 and 1; "
-                f"run `dvc repro --force finetune@{task}`"
+                f"metrics/{source}.json: {system}/{metric}: found {value}, expected a share or a coefficient from "
+                f"-1 to 1; run `dvc repro --force finetune@{task}`"
             )
     simple = {system: value for system, value in headline.items() if system not in (MAJORITY, RANDOM, PRETRAINED)}
     best = max(simple, key=lambda system: simple[system], default=None)
@@ -97,8 +122,9 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
 def systems(measurements: Measurements, task: str) -> Mapping[str, dict[str, float]]:
     """Everything that was scored on `task`: name -> metric -> value."""
     source = f"finetune/{task}"
-    names = [name for name in measurements.groups(source) if name and "/" not in name and name not in _NOT_SYSTEMS]
-    return {name: measurements.numbers(source, name) for name in names}
+    metric = measurements.word(source, "metrics", "0")
+    groups = {name: measurements.numbers(source, name) for name in measurements.groups(source)}
+    return {name: values for name, values in groups.items() if metric in values}
 
 
 def readable(name: str) -> str:

@@ -25,8 +25,8 @@ class Measurements:
     """The numbers of one run of the pipeline."""
 
     table: pd.DataFrame
-    """Columns `source` (the file below metrics/, without its ending), `group` (the keys that lead to the entry, joined by
-    `/`), `name` (its own key), `step` (of curves, else missing), and `value` for numbers or `text` for words."""
+    """Columns `source` (the file below metrics/, without its ending), `group` (the keys that lead to the entry, joined
+    by `/`), `name` (its own key), `step` (of curves, else missing), and `value` for numbers or `text` for words."""
     tasks: tuple[str, ...]
     """The fine-tuning tasks, in the order of params.yaml."""
 
@@ -105,7 +105,9 @@ def _flatten(source: str, group: str, values: dict[str, Any]) -> Iterator[Row]:
         if isinstance(value, dict):
             yield from _flatten(source, f"{group}/{key}".lstrip("/"), value)
         elif isinstance(value, list):
-            yield from _flatten(source, f"{group}/{key}".lstrip("/"), dict(enumerate(value)))
+            yield from _flatten(
+                source, f"{group}/{key}".lstrip("/"), {str(place): entry for place, entry in enumerate(value)}
+            )
         elif isinstance(value, int | float):
             yield source, group, str(key), None, float(value), None
         elif value is not None:

@@ -21,7 +21,8 @@ def summarize(measurements: Measurements, comparisons: Sequence[Comparison]) -> 
 def headlines(summary: Summary) -> dict[str, float]:
     """The few numbers that stand for a whole run, by MLflow's names."""
     pretrain = summary["pretrain"]
-    found = {f"eval/{name}": pretrain[name] for name in ("mlm_loss", "mlm_accuracy", "nsp_accuracy") if name in pretrain}
+    names = ("mlm_loss", "mlm_accuracy", "nsp_accuracy")
+    found = {f"eval/{name}": pretrain[name] for name in names if name in pretrain}
     if "tokens_per_second" in pretrain:
         found["train/tokens_per_second"] = pretrain["tokens_per_second"]
     for task, scores in summary["finetune"].items():

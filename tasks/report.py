@@ -1,0 +1,35 @@
+"""Stage `report`: all metrics -> tables, plots and the summary."""
+
+import sys
+
+from bertcore.errors import ConfigError
+from bertcore.files import replace_directory, write_json
+from tasks import params
+from tasks.paths import METRICS, REPORTS
+from tasks.reporting.measurements import Measurements
+from tasks.reporting.pages import build_report
+from tasks.reporting.summary import headlines
+from tasks.stage import main
+from tasks.tracking import StageRun
+
+
+def run(stage_run: StageRun) -> None:
+    measurements = Measurements.read(METRICS, _tasks())
+    with replace_directory(REPORTS) as beside:
+        summary = build_report(measurements, beside)
+    write_json(METRICS / "summary.json", summary)
+    stage_run.log_metrics(summary)
+    stage_run.log_parent_metrics(headlines(summary))
+    stage_run.log_artifacts(REPORTS)
+
+
+def _tasks() -> list[str]:
+    tasks = (params.read().get("finetune") or {}).get("tasks") or {}
+    if not isinstance(tasks, dict):
+        found = type(tasks).__name__
+        raise ConfigError(f"{params.PARAMS}: finetune.tasks: found a {found}, expected a mapping of tasks; correct it")
+    return [str(task) for task in tasks]
+
+
+if __name__ == "__main__":
+    sys.exit(main("report", run))

@@ -1,0 +1,134 @@
+"""What the report says, and in which order."""
+
+from collections.abc import Sequence
+from math import log
+from pathlib import Path
+
+from tasks.reporting import plots, tables
+from tasks.reporting.comparison import Comparison, read_comparison
+from tasks.reporting.document import Card, Document, Paragraph, Picture, Section, Table, to_html, to_markdown
+from tasks.reporting.measurements import CURVES, Measurements
+from tasks.reporting.summary import Summary, summarize
+
+EXPLANATION = (
+    "Scores are times 100, on held-out text and on each task's dev examples; the loss is in nats, less is better. "
+    "Gain: for masked LM and next sentence prediction (NSP) over the simple baseline; for the tasks over the same "
+    "architecture fine-tuned from random weights with the same budget (column Random). A difference counts where it "
+    "exceeds two standard errors, by the number of examples; the spread over fine-tuning seeds comes on top of that."
+)
+WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples."
+CURVES_NOTE = (
+    "The baseline predicts every masked token from how often the tokens occur in the training text, whatever stands "
+    "around it. What the curve gains below that line it has learned from context."
+)
+LENGTH_NOTE = (
+    "Guessing by length alone knows how many of the held-out pairs of each length are random ones; what the model "
+    "scores above that it has read in the text."
+)
+AUDIT_NOTE = "Counted in the written instances, not in the code that drew them."
+
+Part = Paragraph | Table | Picture
+
+
+def build_report(measurements: Measurements, directory: Path) -> Summary:
+    """Write report.md with its pictures, report.html and measurements.csv into `directory`."""
+    comparisons = [read_comparison(measurements, task) for task in measurements.tasks]
+    summary = summarize(measurements, comparisons)
+    document = describe(measurements, summary, comparisons)
+    pictures = plots.draw(measurements, summary, comparisons)
+    for name, picture in pictures.items():
+        (directory / f"{name}.png").write_bytes(picture.png)
+    page = to_html(document, {name: picture.svg for name, picture in pictures.items()})
+    (directory / "report.html").write_text(page, encoding="utf-8")
+    (directory / "report.md").write_text(to_markdown(document), encoding="utf-8")
+    measurements.table.to_csv(directory / "measurements.csv", index=False, lineterminator="\n")
+    return summary
+
+
+def describe(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Document:
+    """The document; what was not measured is left out."""
+    sections = [_results(measurements, summary, comparisons), _pretraining(measurements, summary)]
+    if comparisons:
+        sections.append(_tasks(measurements, comparisons))
+    sections += [_text(measurements), _sequences(measurements, "nsp_accuracy" in summary["pretrain"])]
+    introduction = _introduction(measurements, summary)
+    return Document("BERT pre-training report", introduction, sections, _cards(summary, comparisons))
+
+
+def _introduction(measurements: Measurements, summary: Summary) -> str:
+    pretrain, tasks = summary["pretrain"], len(measurements.tasks)
+    sources = ", ".join(f"`{uri}`" for uri in measurements.numbers("corpus", "documents_read"))
+    words = tables.count(measurements.number("corpus", "train", "words"))
+    then = f", then fine-tuned on {tasks} {'task' if tasks == 1 else 'tasks'}" if tasks else ""
+    return (
+        f"An encoder of {tables.count(pretrain['parameters'])} parameters, pre-trained for "
+        f"{tables.count(pretrain['steps'])} steps on text of {words} words from {sources}{then}."
+    )
+
+
+def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
+    pretrain = summary["pretrain"]
+    cards = [
+        Card(
+            f"{pretrain['mlm_loss']:.2f}",
+            "held-out masked LM loss",
+            f"unigram baseline {pretrain['unigram_loss']:.2f}",
+        ),
+        Card(
+            f"{tables.percent(pretrain['mlm_accuracy'])} %",
+            "masked tokens predicted right",
+            f"unigram baseline {tables.percent(pretrain['unigram_accuracy'])} %",
+        ),
+    ]
+    if comparisons:
+        helped = sum(each.gain > each.margin(each.random_initialisation) for each in comparisons)
+        cards.append(Card(f"{helped} of {len(comparisons)}", "tasks helped by pre-training", "against random weights"))
+    speed = f"{tables.count(pretrain['tokens_per_second'])} a second" if "tokens_per_second" in pretrain else ""
+    cards.append(Card(f"{pretrain['tokens'] / 1e6:,.1f} M", "tokens trained on", speed))
+    return cards
+
+
+def _results(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Section:
+    parts: list[Part] = [tables.results(measurements, summary, comparisons), Paragraph(EXPLANATION)]
+    if comparisons:
+        chart = Picture("comparison", f"Bar chart of the scores on {', '.join(each.task for each in comparisons)}")
+        parts += [chart, Paragraph(WHISKERS)]
+    return Section("Results", parts)
+
+
+def _pretraining(measurements: Measurements, summary: Summary) -> Section:
+    pretrain = summary["pretrain"]
+    uniform = log(measurements.number("tokenizer", "", "vocab_size"))
+    parts: list[Part] = []
+    if any(measurements.has(source) for source in CURVES):
+        shown = f"Masked LM loss by step, {pretrain['mlm_loss']:.2f} at the end, and the learning rate"
+        parts += [
+            Picture("curves", shown),
+            Paragraph(f"{CURVES_NOTE} Untrained, the loss is about {uniform:.2f}, that of a uniform guess."),
+            Picture("accuracy", "Accuracy on held-out text by step"),
+        ]
+        if "nsp_accuracy" in pretrain:
+            parts.append(Paragraph(LENGTH_NOTE))
+    parts.append(tables.pretraining(summary))
+    if measurements.has("timing/pretrain"):
+        parts.append(tables.machine(measurements))
+    return Section("Pre-training", parts)
+
+
+def _tasks(measurements: Measurements, comparisons: Sequence[Comparison]) -> Section:
+    parts: list[Part] = [tables.scores(measurements, comparisons), tables.protocol(measurements)]
+    described = (tables.examples(measurements), tables.dropped_examples(measurements))
+    return Section("Tasks", [*parts, *(table for table in described if table.rows)])
+
+
+def _text(measurements: Measurements) -> Section:
+    read = measurements.numbers("corpus", "documents_read")
+    parts: list[Part] = [tables.corpus(measurements), tables.counted(("Source", "Documents read"), read, code=True)]
+    if dropped := measurements.numbers("corpus", "dropped"):
+        parts.append(tables.counted(("Left out because", "Number"), dropped))
+    return Section("Text and vocabulary", [*parts, tables.vocabulary(measurements)])
+
+
+def _sequences(measurements: Measurements, next_sentence: bool) -> Section:
+    lengths = Picture("lengths", "Share of the pre-training sequences by their number of tokens")
+    return Section("Masking audit", [Paragraph(AUDIT_NOTE), tables.masking(measurements, next_sentence), lengths])

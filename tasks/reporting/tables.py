@@ -1,0 +1,227 @@
+"""The report's tables, every number already as it is shown."""
+
+from collections.abc import Callable, Sequence
+
+from tasks.reporting.comparison import BAD, GOOD, Comparison, Verdict, margin, readable, systems
+from tasks.reporting.document import Table
+from tasks.reporting.measurements import Measurements
+from tasks.reporting.summary import Summary
+
+NOTHING = "–"
+
+_RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict")
+_PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}".replace("-", "−")
+
+
+def count(number: float) -> str:
+    return f"{round(number):,}"
+
+
+def _signed(number: float, digits: int) -> str:
+    return f"{number:+.{digits}f}".replace("-", "−")
+
+
+def results(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Table:
+    """The pre-training's own objectives, then every task by its headline metric."""
+    rows = [*_pretraining_rows(measurements, summary), *map(_task_row, comparisons)]
+    return Table(
+        header=_RESULT_HEADER,
+        rows=[[*cells, verdict.text] for cells, verdict in rows],
+        left=("Metric", "Simple baseline"),
+        strong="Pre-trained",
+        verdicts="Verdict",
+        tones=[verdict.tone for _, verdict in rows],
+    )
+
+
+def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tuple[list[str], Verdict]]:
+    pretrain = summary["pretrain"]
+    loss, unigram_loss = pretrain["mlm_loss"], pretrain["unigram_loss"]
+    loss_row = ["masked LM", "loss", NOTHING, f"{unigram_loss:.2f} unigram", NOTHING, f"{loss:.2f}"]
+    better = loss < unigram_loss
+    verdict = Verdict("beats unigram", GOOD) if better else Verdict("no better than unigram", BAD)
+    predicted = round(measurements.number("mask", "heldout", "predicted_tokens"))
+    sequences = round(measurements.number("mask", "heldout", "sequences"))
+    rows = [
+        ([*loss_row, _signed(loss - unigram_loss, 2)], verdict),
+        _accuracy_row("masked LM", None, "unigram", pretrain["unigram_accuracy"], pretrain["mlm_accuracy"], predicted),
+    ]
+    if "nsp_accuracy" in pretrain:
+        majority, by_length = pretrain["nsp_majority"], pretrain["nsp_by_length_alone"]
+        rows.append(_accuracy_row("NSP", majority, "length", by_length, pretrain["nsp_accuracy"], sequences))
+    return rows
+
+
+def _accuracy_row(
+    task: str, majority: float | None, name: str, baseline: float, score: float, examples: int
+) -> tuple[list[str], Verdict]:
+    shown = [NOTHING if majority is None else percent(majority), f"{percent(baseline)} {name}", NOTHING, percent(score)]
+    difference = score - baseline
+    if difference > margin("accuracy", score, baseline, examples):
+        verdict = Verdict(f"beats {name}", GOOD)
+    else:
+        verdict = Verdict(f"no better than {name}", BAD)
+    return [task, "accuracy", *shown, _signed(100 * difference, 1)], verdict
+
+
+def _task_row(comparison: Comparison) -> tuple[list[str], Verdict]:
+    baseline = NOTHING if comparison.baseline is None else f"{percent(comparison.baseline)} {comparison.baseline_label}"
+    named = [comparison.task, readable(comparison.metric), percent(comparison.majority), baseline]
+    scores = [
+        percent(comparison.random_initialisation),
+        percent(comparison.pretrained),
+        _signed(100 * comparison.gain, 1),
+    ]
+    return [*named, *scores], comparison.verdict()
+
+
+def pretraining(summary: Summary) -> Table:
+    """What the training was, in numbers."""
+    shown: dict[str, tuple[str, Callable[[float], str]]] = {
+        "mlm_loss": ("held-out masked LM loss (nats per predicted token)", "{:.3f}".format),
+        "perplexity": ("the same as perplexity", "{:,.1f}".format),
+        "parameters": ("parameters, heads included", count),
+        "steps": ("optimizer steps", count),
+        "tokens": ("tokens trained on (no padding among them)", count),
+        "tokens_per_second": ("tokens per second", count),
+    }
+    pretrain = summary["pretrain"]
+    rows = [[label, form(pretrain[key])] for key, (label, form) in shown.items() if key in pretrain]
+    return Table(("Training", "Value"), rows)
+
+
+def corpus(measurements: Measurements) -> Table:
+    """The two splits of the text."""
+    splits = {"train": "train", "heldout": "held out"}
+    rows = [
+        [label, *(count(measurements.number("corpus", split, name)) for name in ("documents", "sentences", "words")),
+         f"{measurements.number('corpus', split, 'bytes') / 1e6:,.1f}"]
+        for split, label in splits.items()
+    ]  # fmt: skip
+    return Table(("Text", "Documents", "Sentences", "Words", "MB"), rows)
+
+
+def counted(header: tuple[str, str], counts: dict[str, float], code: bool = False) -> Table:
+    """Names with their counts, the largest first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Table(header, [[f"`{name}`" if code else name, count(number)] for name, number in ordered])
+
+
+def vocabulary(measurements: Measurements) -> Table:
+    number = lambda name: measurements.number("tokenizer", "", name)  # noqa: E731 - shorter than six full calls
+    rows = [
+        ["entries", count(number("vocab_size"))],
+        ["entries that the held-out text uses", f"{percent(number('heldout_vocabulary_used'))} %"],
+        ["held-out words counted", count(number("heldout_words"))],
+        ["of them written as one entry", f"{percent(number('heldout_whole_word_share'))} %"],
+        ["of them unknown", f"{100 * number('heldout_unknown_word_share'):.2g} %"],
+        ["pieces per word", f"{number('heldout_pieces_per_word'):.3f}"],
+    ]
+    return Table(("Vocabulary", "Value"), rows)
+
+
+def masking(measurements: Measurements, next_sentence: bool) -> Table:
+    """The audit of the masked instances: what was counted in them, beside the rule."""
+    share = lambda value: f"{100 * value:.2f} %"  # noqa: E731
+    p_value = lambda value: f"{value:.2g}"  # noqa: E731
+    lines: list[tuple[str, str, str, Callable[[float], str]]] = [
+        ("sequences", "", "sequences", count),
+        ("tokens", "", "tokens", count),
+        ("predicted tokens", "", "predicted_tokens", count),
+        ("share of all tokens", "", "predicted_share", share),
+        ("predicted: became [MASK]", "80 %", "mask_share", share),
+        ("predicted: became a random token", "10 %", "random_share", share),
+        ("predicted: stayed as they were", "10 %", "kept_share", share),
+        ("p-value of these three shares", "> 0.000001", "replacement_p_value", p_value),
+        ("p-value of even positions", "> 0.000001", "position_p_value", p_value),
+        ("special tokens predicted", "0", "special_tokens_predicted", count),
+        ("sequences with a wrong number of predictions", "0", "sequences_with_wrong_count", count),
+    ]
+    if next_sentence:
+        lines += [
+            ("pairs with a random second part", "about 50 %", "random_next_share", share),
+            ("accuracy of guessing them by length alone", "", "next_sentence_by_length_alone_accuracy", share),
+        ]
+    lines += [
+        ("tokens cut off to fit", "", "truncated_tokens", count),
+        ("padding, if the sequences were padded", "", "padding_share_if_padded", share),
+    ]
+    rows = [
+        [label, rule, *(form(measurements.number("mask", split, name)) for split in ("train", "heldout"))]
+        for label, rule, name, form in lines
+    ]
+    return Table(("Audit", "Rule", "Train", "Held out"), rows)
+
+
+def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Table:
+    """Every metric of every system on every task."""
+    rows = []
+    for comparison in comparisons:
+        metrics = measurements.words(f"finetune/{comparison.task}", "metrics").values()
+        for system, values in systems(measurements, comparison.task).items():
+            found = ", ".join(f"{readable(metric)} {percent(values[metric])}" for metric in metrics if metric in values)
+            rows.append([comparison.task, readable(system), found])
+    return Table(("Task", "System", "Scores on dev"), rows, left=("System", "Scores on dev"))
+
+
+def protocol(measurements: Measurements) -> Table:
+    """How each task was fine-tuned."""
+    known = {task: measurements.numbers(f"finetune/{task}", "protocol") for task in measurements.tasks}
+    columns = list(dict.fromkeys(name for values in known.values() for name in values))
+    names = [_PROTOCOL_NAMES.get(name, readable(name)).capitalize() for name in columns]
+    header = ["Task", "Train", "Dev", *names, "Truncated", "Seconds"]
+    rows = []
+    for task, values in known.items():
+        own = measurements.numbers(f"finetune/{task}")
+        seconds = measurements.numbers(f"timing/finetune/{task}", "seconds")
+        rows.append([
+            task,
+            *(count(own[name]) if name in own else NOTHING for name in ("train_examples", "dev_examples")),
+            *(f"{values[name]:g}" if name in values else NOTHING for name in columns),
+            count(own["truncated"]) if "truncated" in own else NOTHING,
+            f"{sum(seconds.values()):.0f}" if seconds else NOTHING,
+        ])  # fmt: skip
+    return Table(header, rows)
+
+
+def examples(measurements: Measurements) -> Table:
+    """What each task's data is."""
+    rows = []
+    for task in measurements.tasks:
+        source = f"examples/{task}"
+        if measurements.has(source):
+            words, labels = measurements.words(source), measurements.numbers(source).get("labels")
+            sizes = measurements.numbers(source, "splits")
+            splits = ", ".join(f"{name} {count(number)}" for name, number in sizes.items())
+            kind = [f"`{words.get('format', NOTHING)}`", readable(words.get("family", NOTHING))]
+            rows.append([task, *kind, NOTHING if labels is None else count(labels), splits])
+    return Table(("Task", "Format", "Family", "Labels", "Examples"), rows, left=("Format", "Family", "Examples"))
+
+
+def dropped_examples(measurements: Measurements) -> Table:
+    """What could not be used of each task's data, by reason."""
+    rows = []
+    for task in measurements.tasks:
+        dropped = measurements.numbers(f"examples/{task}", "dropped")
+        ordered = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+        rows += [[task, reason, count(number)] for reason, number in ordered if number]
+    return Table(("Task", "Left out because", "Number"), rows, left=("Left out because",))
+
+
+def machine(measurements: Measurements) -> Table:
+    """Where and how fast the pre-training ran."""
+    labels = {
+        "device": "device",
+        "precision": "mixed precision",
+        "world_size": "processes",
+        "threads": "threads of each",
+        "torch": "PyTorch",
+    }
+    found: dict[str, str | float] = {**measurements.words("timing/pretrain"), **measurements.numbers("timing/pretrain")}
+    shown = {name: found[name] for name in labels if name in found}
+    rows = [[labels[name], value if isinstance(value, str) else count(value)] for name, value in shown.items()]
+    return Table(("Machine", "Value"), rows)

@@ -34,7 +34,9 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     if missing := sorted(required - set(values)):
-        raise ConfigError(f"{where}: the key {missing[0]!r} is missing, expected {type_name(hints[missing[0]])}; add it")
+        raise ConfigError(
+            f"{where}: the key {missing[0]!r} is missing, expected {type_name(hints[missing[0]])}; add it"
+        )
     arguments = {key: convert(hints[key], value, f"{where}.{key}") for key, value in values.items()}
     try:
         return config_class(**arguments)
@@ -43,7 +45,8 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """`value` as the annotated type `hint`: int, float, str, bool, Literal, X | None, list[X], dict[str, X], dataclass."""
+    """`value` as the annotated type `hint`: int, float, str, bool, Literal, X | None, list[X], dict[str, X],
+    dataclass."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:

@@ -19,6 +19,7 @@ def replace_directory(directory: Path) -> Iterator[Path]:
         yield beside
         for path in sorted(beside.rglob("*")):
             if path.is_file() and not path.is_symlink():
+                path.chmod(0o644)  # some writers make private files, which other users could not read
                 _sync(path)
         beside.chmod(0o755)  # mkdtemp's 0700 would hide the output from other users
         if directory.exists():

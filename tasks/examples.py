@@ -1,4 +1,5 @@
-"""Stage `examples@TASK`: a task's files, hub data set or the docstrings -> examples in one layout, every drop counted."""
+"""Stage `examples@TASK`: a task's files, hub data set or the docstrings -> examples in one layout, every drop
+counted."""
 
 import sys
 

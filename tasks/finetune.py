@@ -26,7 +26,7 @@ def run(stage_run: StageRun, name: str) -> None:
     task = params.task(name, TaskConfig)
     examples = schema.read(EXAMPLES / name)
     finetuning = Finetuning(task, examples, load_tokenizer(PRETRAINED))
-    pretrained = finetuning.run(PRETRAINED, name=f"{name}.pretrained", report=stage_run.log_metrics)
+    pretrained = finetuning.run(PRETRAINED, name=f"{name}.pretrained", report=stage_run.report)
     random = finetuning.run(load_config(PRETRAINED), name=f"{name}.random")
 
     pretrained.save_model(FINETUNED / name, PRETRAINED)
@@ -38,7 +38,9 @@ def run(stage_run: StageRun, name: str) -> None:
         "pretrained": _shares(pretrained.metrics["dev"], examples),
         "random_initialisation": _shares(random.metrics["dev"], examples),
         **{baseline: _shares(scores, examples) for baseline, scores in baselines(examples, task.seed).items()},
-        "other_splits": {split: _shares(scores, examples) for split, scores in pretrained.metrics.items() if split != "dev"},
+        "other_splits": {
+            split: _shares(scores, examples) for split, scores in pretrained.metrics.items() if split != "dev"
+        },
         "protocol": {key: value for key, value in asdict(task).items() if key not in ("format", "data")},
         "counts": pretrained.counts,
         "train_examples": pretrained.counts["train"]["examples"],

@@ -1,7 +1,8 @@
 """Stage `inputs`: check every parameter, and link the local files they name into data/inputs, where DVC watches them.
 
-DVC's dependencies are fixed paths, but `corpus.sources` and the tasks' `data` name any number of files anywhere. Linking them
-under a fixed path makes their content a dependency: a changed source re-runs what read it, and nothing else.
+DVC's dependencies are fixed paths, but `corpus.sources` and the tasks' `data` name any number of files anywhere.
+Linking them under a fixed path makes their content a dependency: a changed source re-runs what read it, and nothing
+else.
 """
 
 import json
@@ -51,12 +52,16 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     for name in values:
         if name not in (*SECTIONS, "finetune"):
             raise ConfigError(f"params.yaml: unknown section {name!r}; {suggest(str(name), [*SECTIONS, 'finetune'])}")
-    configs = {name: parse(cls, values.get(name, {}), f"params.yaml: {name}") for name, cls in SECTIONS.items()}
+    configs: dict[str, Any] = {
+        name: parse(cls, values.get(name, {}), f"params.yaml: {name}") for name, cls in SECTIONS.items()
+    }
     section = values.get("finetune") or {}
     if unknown := [key for key in section if key != "tasks"]:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
     entries = section.get("tasks") or {}
-    tasks = {str(name): parse(TaskConfig, entry, f"params.yaml: finetune.tasks.{name}") for name, entry in entries.items()}
+    tasks = {
+        str(name): parse(TaskConfig, entry, f"params.yaml: finetune.tasks.{name}") for name, entry in entries.items()
+    }
     _check_lengths(configs, tasks)
     for name, task in tasks.items():
         _check_task(name, task, configs["corpus"])
@@ -70,7 +75,8 @@ def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> Non
     for where, length in lengths.items():
         if length > positions:
             raise ConfigError(
-                f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the {positions} positions of "
+                f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the {positions} "
+                "positions of "
                 "the model; lower it or raise pretrain.model.max_position_embeddings"
             )
 
@@ -83,12 +89,14 @@ def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
         raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")
     if task.format.startswith("pydoc/") != (task.data == DERIVED):
         raise ConfigError(
-            f"{where}.data: found {task.data!r} with format {task.format!r}, expected `data: corpus` for the formats pydoc/…, "
+            f"{where}.data: found {task.data!r} with format {task.format!r}, expected `data: corpus` for the "
+            "formats pydoc/…, "
             "and files or hf://… for all others; correct one of them"
         )
     if task.data == DERIVED and "pydoc" not in corpus.sources:
         raise ConfigError(
-            f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is {corpus.sources}; "
+            f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is "
+            f"{corpus.sources}; "
             "add pydoc to the sources or remove the task"
         )
 
@@ -120,7 +128,8 @@ def _link_files(files: list[Path], root: Path, directory: Path) -> None:
     for file in files:
         link = directory / file.relative_to(root)
         link.parent.mkdir(parents=True, exist_ok=True)
-        # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the rename.
+        # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the
+        # rename.
         link.symlink_to(os.path.relpath(file.resolve(), link.parent.resolve()))
 
 

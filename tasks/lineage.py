@@ -42,18 +42,22 @@ def dvc_hash(path: Path) -> str:
 
 def fingerprint(paths: list[str]) -> dict[str, tuple[int, int]]:
     """Size and time of change of every file below `paths`: enough to see that a dependency was edited."""
-    files = (file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*.*"))))
+    files = (
+        file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*.*")))
+    )
     states = ((str(file), file.stat()) for file in files if file.is_file() and "__pycache__" not in file.parts)
     return {name: (state.st_size, state.st_mtime_ns) for name, state in states}
 
 
 def check_unchanged(before: dict[str, tuple[int, int]], paths: list[str]) -> None:
-    """Raise `ArtifactError` if a dependency was edited while the stage ran: DVC would record its new hash with old outputs."""
+    """Raise `ArtifactError` if a dependency was edited while the stage ran: DVC would record its new hash with old
+    outputs."""
     after = fingerprint(paths)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
         raise ArtifactError(
-            f"{changed[0]}: changed while the stage was running, so its result belongs to neither version; run the stage again"
+            f"{changed[0]}: changed while the stage was running, so its result belongs to neither version; run "
+            "the stage again"
         )
 
 

@@ -19,7 +19,9 @@ def read() -> dict[str, Any]:
     try:
         values = YAML(typ="safe", pure=True).load(PARAMS.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root") from None
+        raise ConfigError(
+            f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
+        ) from None
     except YAMLError as error:
         raise ConfigError(f"{PARAMS}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
     if not isinstance(values, Mapping):

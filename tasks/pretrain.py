@@ -1,4 +1,5 @@
-"""Stage `pretrain`: instances -> models/pretrained. Starts the training processes through Accelerate and waits for them."""
+"""Stage `pretrain`: instances -> models/pretrained. Starts the training processes through Accelerate and waits for
+them."""
 
 import subprocess
 import sys

@@ -42,7 +42,7 @@ def train() -> None:
     heldout = open_sources(INSTANCES, SHARDS, mask, vocabulary, "heldout", 0)
     checkpoints = Checkpoints(CHECKPOINTS / "pretrain" / _key(config, mask))
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
-    report = (lambda step, metrics: run.log_metrics(metrics, step)) if run else (lambda step, metrics: None)
+    report = run.report if run else lambda step, metrics: None
     torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
 
     training = Pretraining(config, model, loader, heldout, accelerator, checkpoints, report)

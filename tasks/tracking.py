@@ -40,6 +40,10 @@ class StageRun:
         """Log the numbers of `metrics`, nested mappings flattened with `/`."""
         self._log(self.run_id, metrics, step)
 
+    def report(self, step: int, metrics: Mapping[str, float]) -> None:
+        """`log_metrics` with its arguments as the training loops give them."""
+        self.log_metrics(metrics, step)
+
     def log_parent_metrics(self, metrics: Mapping[str, Any]) -> None:
         """Log numbers by which whole pipeline runs are compared."""
         self._log(self.parent_id, metrics, 0)
@@ -122,6 +126,9 @@ def _invocation() -> tuple[str, str]:
     if key := os.environ.get("BERTCORE_PIPELINE_RUN"):
         return key, os.environ.get("BERTCORE_PIPELINE_NAME", key)
     for process in psutil.Process().parents():
-        if any(Path(argument).name in ("dvc", "dvc.exe") for argument in process.cmdline()[:3]) and "repro" in process.cmdline():
+        if (
+            any(Path(argument).name in ("dvc", "dvc.exe") for argument in process.cmdline()[:3])
+            and "repro" in process.cmdline()
+        ):
             return f"dvc-{process.pid}-{process.create_time()}", "dvc repro"
     return f"process-{os.getpid()}-{time.time()}", f"{Path(sys.argv[0]).name} alone"

@@ -9,7 +9,16 @@ from tokenizers import Tokenizer
 from bertcore.data.shards import ShardsConfig, TokenShard, Vocabulary, write_split
 from bertcore.data.wordpiece import TokenizerConfig, make_tokenizer, train_vocabulary
 
-SUBJECTS = ["the parser", "a reader", "every worker", "the scheduler", "one process", "the cache", "this stream", "an index"]
+SUBJECTS = [
+    "the parser",
+    "a reader",
+    "every worker",
+    "the scheduler",
+    "one process",
+    "the cache",
+    "this stream",
+    "an index",
+]
 VERBS = ["reads", "writes", "closes", "returns", "checks", "keeps", "drops", "copies", "compresses", "verifies"]
 OBJECTS = ["the file", "a large buffer", "its first line", "both tokens", "the unfinished table", "every checksum"]
 
@@ -19,7 +28,8 @@ def sentences(count: int, seed: int) -> list[str]:
     generator = np.random.default_rng(seed)
     draw = generator.integers(0, 10**6, (count, 3))
     return [
-        f"{SUBJECTS[a % len(SUBJECTS)]} {VERBS[b % len(VERBS)]} {OBJECTS[c % len(OBJECTS)]}{' again and again' * (a % 3)}."
+        f"{SUBJECTS[a % len(SUBJECTS)]} {VERBS[b % len(VERBS)]} "
+        f"{OBJECTS[c % len(OBJECTS)]}{' again and again' * (a % 3)}."
         for a, b, c in draw.tolist()
     ]
 

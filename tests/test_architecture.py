@@ -15,7 +15,14 @@ RANKS = [
     {"bertcore.objectives"},
     {"bertcore.examples"},
     {"bertcore.model", "bertcore.data"},
-    {"bertcore.config", "bertcore.errors", "bertcore.files", "bertcore.progress", "bertcore.compressed", "bertcore.hub"},
+    {
+        "bertcore.config",
+        "bertcore.errors",
+        "bertcore.files",
+        "bertcore.progress",
+        "bertcore.compressed",
+        "bertcore.hub",
+    },
 ]
 """From the top to the ground; those on one floor do not know each other, but for the ground floor."""
 
@@ -57,7 +64,9 @@ def test_each_orchestrator_has_one_importer(file: Path) -> None:
         assert importer.get(top, file.parts[0]) == file.parts[0], f"{file} imports {module}"
 
 
-@pytest.mark.parametrize("file", [file for file in SOURCES if file.parts[:1] == ("bertcore",) and file.parts[1] in CORE], ids=str)
+@pytest.mark.parametrize(
+    "file", [file for file in SOURCES if file.parts[:1] == ("bertcore",) and file.parts[1] in CORE], ids=str
+)
 def test_the_training_core_needs_little(file: Path) -> None:
     import sys
 

@@ -17,7 +17,11 @@ NEUTRAL = {Path("bertcore") / f"{name}.py" for name in ("config", "errors", "fil
 
 def code_of(stage: str) -> list[Path]:
     """The stage's own modules: `tasks/STAGE.py`, and the processes and rooms that it alone uses."""
-    return sorted(path.relative_to(ROOT) for path in (ROOT / "tasks").glob(f"{stage}*.py") if path.stem in (stage, f"{stage}_process"))
+    return sorted(
+        path.relative_to(ROOT)
+        for path in (ROOT / "tasks").glob(f"{stage}*.py")
+        if path.stem in (stage, f"{stage}_process")
+    )
 
 
 def deps(stage: str) -> list[str]:
@@ -42,7 +46,9 @@ def test_deps_are_the_imported_files(stage: str) -> None:
     imported |= set(code_of(stage)) | {file for file in closure if file.parts[:2] == ("tasks", "reporting")}
     uncovered = {file for file in imported if not any(file == dep or dep in file.parents for dep in declared)}
     idle = [dep for dep in declared if not any(file == dep or dep in file.parents for file in imported)]
-    assert not uncovered and not idle, f"{stage}: not among the deps: {sorted(map(str, uncovered))}; without use: {idle}"
+    assert not uncovered and not idle, (
+        f"{stage}: not among the deps: {sorted(map(str, uncovered))}; without use: {idle}"
+    )
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -1,4 +1,5 @@
-"""Proof that the instances are what the recipe says: counted from the written instances, not from the code that drew them."""
+"""Proof that the instances are what the recipe says: counted from the written instances, not from the code that drew
+them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,7 +103,9 @@ class Audit:
         }
         for problem, found in problems.items():
             if found:
-                raise ArtifactError(f"data/instances: the audit failed: {problem} ({self.report()}); this is a defect: report it")
+                raise ArtifactError(
+                    f"data/instances: the audit failed: {problem} ({self.report()}); this is a defect: report it"
+                )
 
     def _replacement_p_value(self) -> float:
         """Chi-square against the rule; a random id is the label or [MASK] itself once in the vocabulary's size."""

@@ -92,7 +92,8 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path) -> CorpusStat
         if not statistics.kept[split]["documents"]:
             raise InputError(
                 f"params.yaml: corpus.sources {config.sources}: no document for the split {split!r} "
-                f"({sum(statistics.read.values())} read, dropped: {dict(statistics.dropped) or 'none'}), expected at least "
+                f"({sum(statistics.read.values())} read, dropped: {dict(statistics.dropped) or 'none'}), "
+                "expected at least "
                 f"one; give more text{'' if split == 'train' else ' or a larger corpus.heldout_fraction'}"
             )
     return statistics
@@ -118,9 +119,7 @@ def _read_docstrings(
         yield from pydoc.read(pydoc.URI, files, statistics.dropped, keep=writer.add)
 
 
-def _cleaned(
-    documents: Iterable[Document], config: CorpusConfig, statistics: CorpusStatistics
-) -> Iterator[Document]:
+def _cleaned(documents: Iterable[Document], config: CorpusConfig, statistics: CorpusStatistics) -> Iterator[Document]:
     filters = [cleaning.too_short(config.min_words), cleaning.no_letters]
     for document in documents:
         text = cleaning.normalise(document.text)

@@ -28,9 +28,12 @@ class Document:
 
 
 class CorpusWriter:
-    """Writes the sentences of documents into Parquet shards ``SPLIT-NNNNN.parquet`` of about `shard_characters` each."""
+    """Writes the sentences of documents into Parquet shards ``SPLIT-NNNNN.parquet`` of about `shard_characters`
+    each."""
 
-    def __init__(self, directory: Path, split: str, shard_characters: int = 64_000_000, group_characters: int = 4_000_000):
+    def __init__(
+        self, directory: Path, split: str, shard_characters: int = 64_000_000, group_characters: int = 4_000_000
+    ):
         self._directory, self._split = directory, split
         self._shard_characters, self._group_characters = shard_characters, group_characters
         self._rows: list[dict[str, object]] = []
@@ -107,7 +110,9 @@ def corpus_shards(directory: Path, split: str) -> list[Path]:
     """The Parquet shards of a split, in order; `InputError` where there are none."""
     shards = sorted(directory.glob(f"{split}-*.parquet"))
     if not shards:
-        raise InputError(f"{directory}: no {split}-*.parquet found, expected the output of stage corpus; run `dvc repro corpus`")
+        raise InputError(
+            f"{directory}: no {split}-*.parquet found, expected the output of stage corpus; run `dvc repro corpus`"
+        )
     return shards
 
 

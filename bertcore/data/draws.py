@@ -1,7 +1,7 @@
 """Random draws that are pure functions of their coordinates, so that any part can be drawn alone and again.
 
-A sequential generator would tie every draw to all draws before it. Here a draw is a hash of (seed, stream, coordinates):
-the mask of row 7 in epoch 3 is the same whoever draws it, in whatever order, on however many workers.
+A sequential generator would tie every draw to all draws before it. Here a draw is a hash of (seed, stream,
+coordinates): the mask of row 7 in epoch 3 is the same whoever draws it, in whatever order, on however many workers.
 """
 
 import hashlib

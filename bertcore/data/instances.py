@@ -203,7 +203,8 @@ def open_sources(
     if config.duplicates:
         return [Instances.read(static_path(instances, entry.name, epoch % config.duplicates)) for entry in entries]
     return [
-        DrawnInstances.of(TokenShard.open(shards / entry.name), entry.name, epoch, config, vocabulary) for entry in entries
+        DrawnInstances.of(TokenShard.open(shards / entry.name), entry.name, epoch, config, vocabulary)
+        for entry in entries
     ]
 
 

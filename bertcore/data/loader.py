@@ -1,10 +1,10 @@
 """The order of training: which instances step `s` sees is a function of (seed, s) alone.
 
-Ranks take every world-size-th sequence of the global batch, so any number of them sees the same global batches, and training
-starts at any step at once.
+Ranks take every world-size-th sequence of the global batch, so any number of them sees the same global batches, and
+training starts at any step at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ class Loader:
     The sequences of an epoch that do not fill a last batch wait for the next epoch's order.
     """
 
-    open_epoch: Callable[[int], list[InstanceSource]]
+    open_epoch: Callable[[int], Sequence[InstanceSource]]
     batch_size: int
     seed: int
 

@@ -47,7 +47,12 @@ class Masked:
 
 
 def mask(
-    tokens: NDArray[Any], offsets: NDArray[np.int64], rows: NDArray[np.int64], key: int, rule: MaskingRule, vocabulary: Vocabulary
+    tokens: NDArray[Any],
+    offsets: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    key: int,
+    rule: MaskingRule,
+    vocabulary: Vocabulary,
 ) -> Masked:
     """Mask sequences that lie in `tokens` at `offsets` (N + 1,); `rows` (N,) names each in the draws of `key`.
 

@@ -1,7 +1,7 @@
 """BERT's sentence pairs (create_pretraining_data.py of google-research/bert), drawn as ranges of tokens.
 
-Sentences of a document lie side by side in a shard, so both segments of a pair are contiguous ranges of it: a pair is four
-offsets and a label, and drawing one costs two binary searches, however many sentences it holds.
+Sentences of a document lie side by side in a shard, so both segments of a pair are contiguous ranges of it: a pair is
+four offsets and a label, and drawing one costs two binary searches, however many sentences it holds.
 """
 
 from bisect import bisect_left
@@ -44,10 +44,10 @@ def draw_pairs(shard: TokenShard, sequence_length: int, short_seq_prob: float, *
     """The pairs of every document of `shard`: a pure function of the shard and `key` (seed, epoch, shard name).
 
     For each document one target length is drawn: `sequence_length` - 3, or with `short_seq_prob` uniform in
-    [2, sequence_length - 3]. Sentences are collected up to the target; segment A ends after a uniform number of them; B is the
-    rest, or with probability 0.5 (always, where there is no rest) the text from a random sentence of another document, and
-    the unused sentences are put back. A shard of one document has no other document: there every pair is a true one, and a
-    chunk of a single sentence is left out.
+    [2, sequence_length - 3]. Sentences are collected up to the target; segment A ends after a uniform number of them;
+    B is the rest, or with probability 0.5 (always, where there is no rest) the text from a random sentence of another
+    document, and the unused sentences are put back. A shard of one document has no other document: there every pair
+    is a true one, and a chunk of a single sentence is left out.
     """
     budget = sequence_length - SPECIAL_PER_PAIR
     generator = np.random.Generator(np.random.Philox(draws.key("pairs", *key)))
@@ -105,7 +105,9 @@ def _stream(generator: np.random.Generator, block: int = 65536) -> Any:
     return numbers().__next__
 
 
-def _cuts(length_a: NDArray[np.int64], length_b: NDArray[np.int64], budget: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _cuts(
+    length_a: NDArray[np.int64], length_b: NDArray[np.int64], budget: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """How many tokens each segment loses when the longer one is shortened by one until both fit (a tie shortens B)."""
     over = np.maximum(length_a + length_b - budget, 0)
     lead = np.minimum(np.abs(length_a - length_b), over)

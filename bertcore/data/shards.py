@@ -194,10 +194,13 @@ def verify(directory: Path, manifest: Manifest) -> None:
     for shard in manifest.shards:
         path = directory / shard.name
         if not path.is_file():
-            raise ArtifactError(f"{path}: not found, but {MANIFEST} lists it; run `dvc checkout` or `dvc repro --force shards`")
+            raise ArtifactError(
+                f"{path}: not found, but {MANIFEST} lists it; run `dvc checkout` or `dvc repro --force shards`"
+            )
         if (found := checksum(path)) != shard.sha256:
             raise ArtifactError(
-                f"{path}: found SHA-256 {found[:12]}…, expected {shard.sha256[:12]}… as {MANIFEST} says; the file is damaged: "
+                f"{path}: found SHA-256 {found[:12]}…, expected {shard.sha256[:12]}… as {MANIFEST} says; the "
+                "file is damaged: "
                 "delete it and run `dvc checkout` or `dvc repro --force shards`"
             )
 

@@ -32,7 +32,8 @@ class TokenizerConfig:
     unused_tokens: int = 0
     """Slots `[unused0]` … kept free for a team's own tokens."""
     vocab_file: str | None = None
-    """An existing vocab.txt (plain, .gz or .zst) to use instead of training one; the other fields but `lowercase` are unused."""
+    """An existing vocab.txt (plain, .gz or .zst) to use instead of training one; the other fields but `lowercase` are
+    unused."""
 
     def __post_init__(self) -> None:
         least = len(SPECIAL_TOKENS) + self.unused_tokens + 1
@@ -46,7 +47,8 @@ class TokenizerConfig:
 
 
 def make_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
-    """BERT's tokenizer over `vocabulary`; encodes exactly as `transformers.BertTokenizerFast` with the same vocab.txt."""
+    """BERT's tokenizer over `vocabulary`; encodes exactly as `transformers.BertTokenizerFast` with the same
+    vocab.txt."""
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=100))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -63,10 +65,10 @@ def make_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
 def train_vocabulary(config: TokenizerConfig, texts: Callable[[], Texts]) -> dict[str, int]:
     """A vocabulary of exactly `config.vocab_size` entries; the same texts give the same entries with the same ids.
 
-    `texts()` gives batches of texts and is called twice. The library's trainer numbers the continuation characters in the
-    order of a hash map, which changes from run to run and decides ties between merges. So the alphabet is counted first,
-    and its continuations are handed over as reserved tokens in sorted order: every id is then fixed before merging starts.
-    Raises `InputError` where the text does not support that many entries.
+    `texts()` gives batches of texts and is called twice. The library's trainer numbers the continuation characters in
+    the order of a hash map, which changes from run to run and decides ties between merges. So the alphabet is counted
+    first, and its continuations are handed over as reserved tokens in sorted order: every id is then fixed before
+    merging starts. Raises `InputError` where the text does not support that many entries.
     """
     normalizer = normalizers.BertNormalizer(lowercase=config.lowercase)
     alphabet = _alphabet(normalizer, texts(), config.alphabet_size)
@@ -87,7 +89,8 @@ def train_vocabulary(config: TokenizerConfig, texts: Callable[[], Texts]) -> dic
     vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     if len(vocabulary) != config.vocab_size:
         raise InputError(
-            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports {len(vocabulary)} entries "
+            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports "
+            f"{len(vocabulary)} entries "
             f"at min_frequency {config.min_frequency} and an alphabet of {len(alphabet)}; set vocab_size to "
             f"{len(vocabulary)} if that is smaller, lower alphabet_size if it is larger, or give more text"
         )
@@ -109,10 +112,14 @@ def read_vocabulary(lines: Iterable[str], where: str) -> dict[str, int]:
     for number, line in enumerate(lines, 1):
         token = line.rstrip("\r\n")
         if token in vocabulary:
-            raise InputError(f"{where}:{number}: the entry {token!r} stands already in line {vocabulary[token] + 1}; remove one")
+            raise InputError(
+                f"{where}:{number}: the entry {token!r} stands already in line {vocabulary[token] + 1}; remove one"
+            )
         vocabulary[token] = number - 1
     if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
-        raise InputError(f"{where}: {', '.join(missing)} not found, expected BERT's special tokens; add them to the vocabulary")
+        raise InputError(
+            f"{where}: {', '.join(missing)} not found, expected BERT's special tokens; add them to the vocabulary"
+        )
     return vocabulary
 
 
@@ -139,7 +146,9 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     """The tokenizer that `save_tokenizer` (or Hugging Face) wrote, without truncation or padding."""
     path = directory / "tokenizer.json"
     if not path.is_file():
-        raise ArtifactError(f"{path}: not found, expected a tokenizer in the Hugging Face layout; run `dvc repro tokenizer`")
+        raise ArtifactError(
+            f"{path}: not found, expected a tokenizer in the Hugging Face layout; run `dvc repro tokenizer`"
+        )
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -150,7 +159,7 @@ def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
     """Share of unknown words, of words that are one entry, pieces per word and of the vocabulary that was used."""
     words = unknown = whole = pieces = 0
     used: set[int] = set()
-    unknown_id = tokenizer.token_to_id(UNK)
+    unknown_id = tokenizer.get_vocab(with_added_tokens=True)[UNK]
     for batch in texts:
         for encoding in tokenizer.encode_batch(batch, add_special_tokens=False):
             ids, word_ids = encoding.ids, encoding.word_ids

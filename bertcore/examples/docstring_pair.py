@@ -49,7 +49,7 @@ def read_pair(directory: Path) -> ExampleSet:
     return ExampleSet(
         family="classification",
         labels=["no", "yes"],
-        metrics=["accuracy", "f1"],
+        metrics=["accuracy", "macro_f1"],
         splits=splits,
         dropped=dict(dropped),
     )

@@ -91,25 +91,20 @@ def _occurrences(text: str, context: str) -> int:
 
 
 def contexts(paragraphs: list[str]) -> Iterator[str]:
-    """Consecutive paragraphs, one a line, as many as the limit of words allows."""
-    window: list[str] = []
-    words = 0
-    for paragraph in paragraphs:
-        length = len(paragraph.split())
-        if words + length > MAX_CONTEXT_WORDS and window:
-            yield "\n".join(window)
-            window, words = [], 0
-        window.append(paragraph)
-        words += length
-    if words <= MAX_CONTEXT_WORDS:
-        yield "\n".join(window)
+    """From each paragraph on, as many consecutive ones, one a line, as the limit of words allows."""
+    for first in range(len(paragraphs)):
+        words, end = 0, first
+        while end < len(paragraphs) and (words := words + len(paragraphs[end].split())) <= MAX_CONTEXT_WORDS:
+            end += 1
+        if end > first:
+            yield "\n".join(paragraphs[first:end])
 
 
 def _rows(docstring: Docstring, parameters: list[Parameter]) -> list[Row]:
     for context in contexts(prose(docstring.docstring).splitlines()):
         spans = find_spans(context, parameters)
         names = {span.about for span in spans if span.kind in ("type", "description", "default")}
-        if len(context.split()) <= MAX_CONTEXT_WORDS and len(names) >= MIN_PARAMETERS:
+        if len(names) >= MIN_PARAMETERS:
             return [_row(docstring, context, span) for span in _choose(docstring.id, spans)]
     return []
 

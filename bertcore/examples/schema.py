@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertcore.errors import ArtifactError
-from bertcore.files import replace_directory, write_json
+from bertcore.files import replace_directory
 
 TASK_FILE = "task.json"
 
@@ -62,11 +62,13 @@ def schema_of(family: str, labels: list[str] | None) -> pa.Schema:
 
 
 def write(example_set: ExampleSet, directory: Path) -> None:
-    """Write `SPLIT.parquet` files and `task.json` into `directory`, replaced as a whole once all are on disk."""
+    """Write `SPLIT.parquet` files and `task.json` into `directory`, which is replaced as a whole once all are on
+    disk."""
     with replace_directory(directory) as beside:
         for name, table in sorted(example_set.splits.items()):
             pq.write_table(table, beside / f"{name}.parquet", compression="zstd")
-        write_json(beside / TASK_FILE, _description(example_set))
+        text = json.dumps(_description(example_set), indent=2, ensure_ascii=False) + "\n"
+        (beside / TASK_FILE).write_text(text, encoding="utf-8")
 
 
 def read(directory: Path) -> ExampleSet:

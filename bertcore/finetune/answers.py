@@ -62,7 +62,7 @@ def best_answers(windows: Sequence[Window], context: str, n_best: int, max_answe
 
 
 def null_score(windows: Sequence[Window]) -> _Scored:
-    """"No answer", as sure as the window that is least sure of it."""
+    """ "No answer", as sure as the window that is least sure of it."""
     return _scored("", *min((window.null_logits for window in windows), key=sum))
 
 

@@ -130,9 +130,7 @@ class Finetuning:
             _load_encoder(model, encoder)
         return model
 
-    def _train(
-        self, model: BertModule, task: TaskConfig, progress: Progress, report: Report
-    ) -> list[dict[str, float]]:
+    def _train(self, model: BertModule, task: TaskConfig, progress: Progress, report: Report) -> list[dict[str, float]]:
         optimizer = build_optimizer(model, task.optimizer, task)
         schedule, warmup = SCHEDULES[task.schedule], int(task.warmup_ratio * self.steps)
         every = max(self.steps // _CURVE_POINTS, 1)

@@ -219,9 +219,7 @@ class _Question:
     owned: NDArray[np.float64]
 
 
-def _around(
-    spans: NDArray[np.int64], values: NDArray[Any], before: NDArray[Any], behind: NDArray[Any]
-) -> NDArray[Any]:
+def _around(spans: NDArray[np.int64], values: NDArray[Any], before: NDArray[Any], behind: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([part for first, end in spans for part in (before, values[first:end], behind)])
 
 

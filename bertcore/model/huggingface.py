@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from torch import Tensor
 
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
+from bertcore.files import replace_directory
 from bertcore.model.bert import BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.names import from_huggingface, to_huggingface
@@ -102,19 +101,13 @@ def save_pretrained(
     config.json, such as a head's `id2label`. The files of `tokenizer_directory` are copied; `ArtifactError` if it has
     none, or if its vocabulary is larger than the model's.
     """
-    directory = directory.absolute()
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
+    with replace_directory(directory) as beside:
         if tokenizer_directory is not None:
             _copy_tokenizer(tokenizer_directory, beside, model.config.vocab_size)
         _write_config(model, beside / "config.json", extra_config or {})
         tensors = sorted(to_huggingface(model.state_dict()).items())
         ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
         save_file(ready, beside / WEIGHTS, metadata={"format": "pt"})
-        _publish(beside, directory)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _with_prefix(name: str, prefix: str) -> str:
@@ -180,19 +173,3 @@ def _copy_tokenizer(source: Path, target: Path, vocab_size: int) -> None:
             )
     for name in names:
         shutil.copyfile(source / name, target / name)
-
-
-def _publish(beside: Path, directory: Path) -> None:
-    """Make the finished `beside` durable and put it where `directory` is."""
-    for path in (*beside.iterdir(), beside):
-        descriptor = os.open(path, os.O_RDONLY)
-        os.fsync(descriptor)
-        os.close(descriptor)
-    beside.chmod(0o755)  # mkdtemp made it private
-    if directory.exists():
-        old = Path(tempfile.mkdtemp(prefix=f".{directory.name}.old.", dir=directory.parent))
-        directory.rename(old / directory.name)
-        beside.rename(directory)
-        shutil.rmtree(old)
-    else:
-        beside.rename(directory)

@@ -1,4 +1,5 @@
-"""Checkpoints of a training: complete, written beside and renamed, checksummed, keyed by what the training is made of."""
+"""Checkpoints of a training: complete, written beside and renamed, checksummed, keyed by what the training is made
+of."""
 
 import hashlib
 import json

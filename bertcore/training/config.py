@@ -56,7 +56,8 @@ class PretrainConfig:
             raise ValueError(f"learning_rate: found {self.learning_rate}, expected more than 0, such as 1e-4")
         if not 0 <= self.warmup_steps <= self.max_steps:
             raise ValueError(
-                f"warmup_steps: found {self.warmup_steps}, expected between 0 and max_steps ({self.max_steps}); lower it"
+                f"warmup_steps: found {self.warmup_steps}, expected between 0 and max_steps ({self.max_steps}); "
+                "lower it"
             )
         if self.weight_decay < 0:
             raise ValueError(f"weight_decay: found {self.weight_decay}, expected 0 or more")

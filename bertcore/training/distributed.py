@@ -31,7 +31,9 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
     environment = dict(os.environ)
     if config := os.environ.get("BERTCORE_ACCELERATE_CONFIG"):
         if not Path(config).is_file():
-            raise ConfigError(f"BERTCORE_ACCELERATE_CONFIG: found {config!r}, expected a file; see infra/accelerate for examples")
+            raise ConfigError(
+                f"BERTCORE_ACCELERATE_CONFIG: found {config!r}, expected a file; see infra/accelerate for examples"
+            )
         return [*launch, "--config_file", config, "-m", module], environment
     processes = process_count()
     environment[_EXPECTED] = str(processes)
@@ -88,7 +90,8 @@ def make_accelerator() -> Accelerator:
     expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
     if accelerator.num_processes != expected:
         raise TrainingError(
-            f"accelerate started {accelerator.num_processes} joined processes, expected {expected}: the trainings would be "
+            f"accelerate started {accelerator.num_processes} joined processes, expected {expected}: the "
+            "trainings would be "
             "independent; check BERTCORE_PROCESSES and the accelerate config"
         )
     return accelerator
@@ -97,7 +100,8 @@ def make_accelerator() -> Accelerator:
 def keep_freed_memory() -> None:
     """Let glibc keep what tensors free instead of giving it back to the system after every operation.
 
-    Each large tensor on the CPU would else be mapped anew and cleared page by page: up to an eighth of a small model's step.
+    Each large tensor on the CPU would else be mapped anew and cleared page by page: up to an eighth of a small
+    model's step.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
-from torch import nn
 
 from bertcore.data.instances import Instances, InstanceSource
 from bertcore.data.loader import Loader
 from bertcore.errors import TrainingError
+from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import Progress
@@ -40,7 +40,7 @@ def as_batch(instances: Instances) -> PreTrainingBatch:
     position = np.arange(len(instances.tokens)) - np.repeat(instances.offsets[:-1], instances.lengths)
     return PreTrainingBatch.from_numpy(
         input_ids=instances.tokens,
-        token_type_ids=position >= np.repeat(instances.segment_a_lengths, instances.lengths),
+        token_type_ids=(position >= np.repeat(instances.segment_a_lengths, instances.lengths)).astype(np.int64),
         lengths=instances.lengths,
         masked_positions=instances.masked_positions,
         masked_labels=instances.masked_labels,
@@ -107,9 +107,9 @@ class Pretraining:
     def __init__(
         self,
         config: PretrainConfig,
-        model: nn.Module,
+        model: BertForPreTraining,
         loader: Loader,
-        heldout: list[InstanceSource],
+        heldout: Sequence[InstanceSource],
         accelerator: Accelerator,
         checkpoints: Checkpoints,
         report: Report,
@@ -134,7 +134,7 @@ class Pretraining:
         return self._timed.rate
 
     @property
-    def model(self) -> nn.Module:
+    def model(self) -> BertForPreTraining:
         """The trained model, without its wrappers."""
         return self._accelerator.unwrap_model(self._model)
 
@@ -229,7 +229,8 @@ class Pretraining:
         metrics["train/learning_rate"] = self._optimizer.param_groups[0]["lr"]
         if not np.isfinite([metrics["train/loss"], metrics["train/gradient_norm"]]).all():
             raise TrainingError(
-                f"step {self.step}: found loss {metrics['train/loss']} and gradient norm {metrics['train/gradient_norm']}, "
+                f"step {self.step}: found loss {metrics['train/loss']} and gradient norm "
+                f"{metrics['train/gradient_norm']}, "
                 "expected finite numbers; lower pretrain.learning_rate or lengthen pretrain.warmup_steps"
             )
         return metrics
@@ -280,7 +281,9 @@ class Pretraining:
         else:
             logger.warning(
                 "step %d was saved by %d processes, now there are %d: the training goes on, but not with the same bits",
-                self.step, len(state["ranks"]), self._accelerator.num_processes,
+                self.step,
+                len(state["ranks"]),
+                self._accelerator.num_processes,
             )
         if self._accelerator.is_main_process:
             for row in self.curves:

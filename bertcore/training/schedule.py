@@ -15,7 +15,8 @@ def linear(step: int, warmup_steps: int, max_steps: int) -> float:
 
 
 def bert(step: int, warmup_steps: int, max_steps: int) -> float:
-    """As google-research/bert: after the warm-up, the line 1 - step / max_steps, so the rate jumps down where they meet."""
+    """As google-research/bert: after the warm-up, the line 1 - step / max_steps, so the rate jumps down where they
+    meet."""
     return step / warmup_steps if step < warmup_steps else 1 - step / max_steps
 
 

@@ -31,7 +31,9 @@ class Outer:
 
 
 def test_values_take_their_types() -> None:
-    found = parse(Outer, {"name": "x", "rate": 2, "limit": None, "inner": {"width": 8}, "files": ["f"], "table": {"k": 1}}, "p")
+    found = parse(
+        Outer, {"name": "x", "rate": 2, "limit": None, "inner": {"width": 8}, "files": ["f"], "table": {"k": 1}}, "p"
+    )
     assert found == Outer(name="x", rate=2.0, inner=Inner(width=8), files=["f"], table={"k": 1})
     assert isinstance(found.rate, float)
 

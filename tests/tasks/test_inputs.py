@@ -32,21 +32,53 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
     ("path", "value", "message"),
     [
         ("pretrian", {}, "params.yaml: unknown section 'pretrian'; did you mean 'pretrain'?"),
-        ("pretrain.learning_rat", 1.0, "params.yaml: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'?"),
+        (
+            "pretrain.learning_rat",
+            1.0,
+            "params.yaml: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'?",
+        ),
         ("pretrain.learning_rate", "fast", "params.yaml: pretrain.learning_rate: found 'fast' (str), expected float"),
         ("pretrain.batch_size", 0, "params.yaml: pretrain.batch_size: found 0, expected at least 1"),
         ("pretrain.optimizer", "adamm", "params.yaml: pretrain.optimizer: found 'adamm'; did you mean 'adamw'?"),
         ("pretrain.model.preset", "tinny", "params.yaml: pretrain.model.preset: found 'tinny'; did you mean 'tiny'?"),
-        ("pretrain.model.num_attention_heads", 3, "params.yaml: pretrain.model.num_attention_heads: found 3, expected a divisor"),
-        ("pretrain.warmup_steps", 10**7, "params.yaml: pretrain.warmup_steps: found 10000000, expected between 0 and max_steps"),
-        ("mask.sequence_length", 1024, "params.yaml: mask.sequence_length: found 1024 tokens, expected at most the 512 positions"),
-        ("finetune.tasks.topic.sequence_length", 600, "params.yaml: finetune.tasks.topic.sequence_length: found 600 tokens"),
-        ("finetune.tasks.topic.format", "glue/colla", "params.yaml: finetune.tasks.topic.format: found 'glue/colla'; did you mean 'glue/cola'?"),
-        ("finetune.tasks.topic.data", "elsewhere", "params.yaml: finetune.tasks.topic.data: found 'elsewhere' with format 'pydoc/topic'"),
+        (
+            "pretrain.model.num_attention_heads",
+            3,
+            "params.yaml: pretrain.model.num_attention_heads: found 3, expected a divisor",
+        ),
+        (
+            "pretrain.warmup_steps",
+            10**7,
+            "params.yaml: pretrain.warmup_steps: found 10000000, expected between 0 and max_steps",
+        ),
+        (
+            "mask.sequence_length",
+            1024,
+            "params.yaml: mask.sequence_length: found 1024 tokens, expected at most the 512 positions",
+        ),
+        (
+            "finetune.tasks.topic.sequence_length",
+            600,
+            "params.yaml: finetune.tasks.topic.sequence_length: found 600 tokens",
+        ),
+        (
+            "finetune.tasks.topic.format",
+            "glue/colla",
+            "params.yaml: finetune.tasks.topic.format: found 'glue/colla'; did you mean 'glue/cola'?",
+        ),
+        (
+            "finetune.tasks.topic.data",
+            "elsewhere",
+            "params.yaml: finetune.tasks.topic.data: found 'elsewhere' with format 'pydoc/topic'",
+        ),
         ("finetune.task", {}, "params.yaml: finetune: unknown key 'task'; did you mean 'tasks'?"),
         ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
         ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list[str]"),
-        ("corpus.sources", ["/none.txt"], "params.yaml: finetune.tasks.topic: the format 'pydoc/topic' is made from the source pydoc"),
+        (
+            "corpus.sources",
+            ["/none.txt"],
+            "params.yaml: finetune.tasks.topic: the format 'pydoc/topic' is made from the source pydoc",
+        ),
     ],
 )
 def test_every_mistake_is_one_line(values: dict[str, Any], path: str, value: Any, message: str) -> None:
@@ -85,7 +117,10 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
     values["finetune"]["tasks"] = {"cola": {"format": "glue/cola", "data": str(task)}}
     write(project, values)
     run()
-    found = {path.relative_to("data/inputs").as_posix(): path.read_text() for path in sorted(Path("data/inputs").rglob("*.*"))}
+    found = {
+        path.relative_to("data/inputs").as_posix(): path.read_text()
+        for path in sorted(Path("data/inputs").rglob("*.*"))
+    }
     assert found == {
         "cola/dev.tsv": "dev.tsv",
         "cola/train.tsv": "train.tsv",
@@ -127,5 +162,7 @@ def test_a_stage_ends_with_status_2_and_its_error_in_one_line(project: Path, val
     write(project, values)
     result = subprocess.run([sys.executable, "-m", "tasks.inputs"], capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert [line for line in result.stderr.splitlines() if line.startswith("error: params.yaml: pretrain.learning_rate")]
+    assert [
+        line for line in result.stderr.splitlines() if line.startswith("error: params.yaml: pretrain.learning_rate")
+    ]
     assert "Traceback" not in result.stderr

@@ -62,7 +62,9 @@ def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> N
     runs = {run.info.run_name: run for run in client.search_runs([experiment])}
     assert set(runs) == {"brisk-otter", "corpus", "finetune@topic"}
     parent = runs["brisk-otter"]
-    assert all(runs[name].data.tags["mlflow.parentRunId"] == parent.info.run_id for name in ("corpus", "finetune@topic"))
+    assert all(
+        runs[name].data.tags["mlflow.parentRunId"] == parent.info.run_id for name in ("corpus", "finetune@topic")
+    )
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     assert parent.data.params == {"corpus.seed": "1", "finetune.tasks.topic.epochs": "2"}
     assert runs["finetune@topic"].data.params == {"topic.epochs": "2"}
@@ -85,7 +87,9 @@ def test_a_failed_stage_is_a_failed_run(project: Path, capsys: pytest.CaptureFix
     assert {run.info.status for run in client.search_runs([experiment])} == {"FAILED"}
 
 
-def test_a_dependency_that_changes_while_the_stage_runs_fails_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dependency_that_changes_while_the_stage_runs_fails_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def body(run: tracking.StageRun) -> None:
         Path("input.txt").write_text("other text")
         Path("data/corpus").mkdir(parents=True)

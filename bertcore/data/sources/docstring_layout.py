@@ -15,16 +15,52 @@ PARAMETER_TITLES = frozenset(
 SKIPPED_TITLES = frozenset(["see also", "references", "bibliography", "links"])
 OTHER_TITLES = frozenset(
     [
-        "examples", "example", "notes", "note", "warning", "warnings", "usage", "methods", "explanation",
-        "description", "details", "caution", "todo", "tip", "important", "inputs", "outputs", "input", "output",
-        "raise", "shape", "summary", "hint"
+        "examples",
+        "example",
+        "notes",
+        "note",
+        "warning",
+        "warnings",
+        "usage",
+        "methods",
+        "explanation",
+        "description",
+        "details",
+        "caution",
+        "todo",
+        "tip",
+        "important",
+        "inputs",
+        "outputs",
+        "input",
+        "output",
+        "raise",
+        "shape",
+        "summary",
+        "hint",
     ]
 )
 KNOWN_TITLES = PARAMETER_TITLES | SKIPPED_TITLES | OTHER_TITLES
 ADMONITIONS = frozenset(
     [
-        "note", "warning", "seealso", "tip", "important", "attention", "hint", "caution", "danger", "error",
-        "admonition", "versionadded", "versionchanged", "deprecated", "versionremoved", "legacy", "topic", "rubric"
+        "note",
+        "warning",
+        "seealso",
+        "tip",
+        "important",
+        "attention",
+        "hint",
+        "caution",
+        "danger",
+        "error",
+        "admonition",
+        "versionadded",
+        "versionchanged",
+        "deprecated",
+        "versionremoved",
+        "legacy",
+        "topic",
+        "rubric",
     ]
 )
 VERSION_NOTES = frozenset(["versionadded", "versionchanged", "deprecated", "versionremoved"])

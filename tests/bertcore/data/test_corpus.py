@@ -33,7 +33,12 @@ def test_documents_are_split_into_sentences_and_every_drop_is_counted(tmp_path: 
     }
     assert metrics["train"]["documents"] + metrics["heldout"]["documents"] == 40
     assert metrics["train"]["sentences"] == 2 * metrics["train"]["documents"]
-    rows = [row for split in ("train", "heldout") for path in corpus_shards(output, split) for row in pq.read_table(path).to_pylist()]
+    rows = [
+        row
+        for split in ("train", "heldout")
+        for path in corpus_shards(output, split)
+        for row in pq.read_table(path).to_pylist()
+    ]
     assert sorted(row["id"] for row in rows) == sorted(f"t.jsonl:{index}" for index in range(40))
     assert rows[0]["sentences"][1] == "It has a second one, too."
 
@@ -43,7 +48,9 @@ def test_the_split_depends_on_the_seed_and_the_id_alone(tmp_path: Path) -> None:
     sides = [config.split_of(f"doc:{index}") for index in range(5000)]
     assert sides == [config.split_of(f"doc:{index}") for index in range(5000)]
     assert 0.17 < sides.count("heldout") / 5000 < 0.23
-    assert sides != [CorpusConfig(sources=["x"], heldout_fraction=0.2, seed=4).split_of(f"doc:{i}") for i in range(5000)]
+    assert sides != [
+        CorpusConfig(sources=["x"], heldout_fraction=0.2, seed=4).split_of(f"doc:{i}") for i in range(5000)
+    ]
 
 
 def test_a_document_limit_is_per_source(tmp_path: Path) -> None:
@@ -52,7 +59,9 @@ def test_a_document_limit_is_per_source(tmp_path: Path) -> None:
 
 
 def test_an_empty_corpus_is_refused_with_what_was_dropped(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no document for the split 'train' \(2 read, dropped: \{'fewer than 3 words': 2\}\)"):
+    with pytest.raises(
+        InputError, match=r"no document for the split 'train' \(2 read, dropped: \{'fewer than 3 words': 2\}\)"
+    ):
         build(tmp_path, ["one", "two"])
 
 

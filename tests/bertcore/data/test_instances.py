@@ -4,15 +4,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.samples import token_shard, tokenizer, vocabulary
 
 from bertcore.data.audit import Audit, unigram_baseline
 from bertcore.data.instances import DrawnInstances, Instances, MaskConfig
 from bertcore.data.loader import Loader
 from bertcore.errors import ArtifactError, InputError
+from tests.samples import token_shard, tokenizer, vocabulary
 
 CONFIG = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
-FIELDS = ("tokens", "offsets", "segment_a_lengths", "next_sentence_labels", "masked_positions", "masked_labels", "masked_offsets")
+FIELDS = (
+    "tokens",
+    "offsets",
+    "segment_a_lengths",
+    "next_sentence_labels",
+    "masked_positions",
+    "masked_labels",
+    "masked_offsets",
+)
 
 
 def drawn(tmp_path: Path, epoch: int = 0, seed: int = 0) -> DrawnInstances:

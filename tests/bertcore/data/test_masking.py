@@ -69,5 +69,12 @@ def test_rates_are_80_10_10_and_uniform_over_positions() -> None:
 
 def test_unknown_words_may_be_predicted_and_mask_tokens_of_the_text_never() -> None:
     tokens = np.array([VOCABULARY.cls, VOCABULARY.unk, VOCABULARY.mask, VOCABULARY.sep], np.uint16)
-    masked = mask(tokens, np.array([0, 4]), np.array([0]), 1, MaskingRule(masked_lm_prob=0.9, max_predictions_per_seq=4), VOCABULARY)
+    masked = mask(
+        tokens,
+        np.array([0, 4]),
+        np.array([0]),
+        1,
+        MaskingRule(masked_lm_prob=0.9, max_predictions_per_seq=4),
+        VOCABULARY,
+    )
     assert masked.positions.tolist() == [1]

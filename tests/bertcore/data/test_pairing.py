@@ -80,7 +80,9 @@ def test_cuts_equal_shortening_the_longer_segment_token_by_token(length_a: int, 
     assert (length_a - cut_a[0], length_b - cut_b[0]) == (kept_a, kept_b)
 
 
-def reference_pairs(documents: list[list[int]], budget: int, short: float, rng: random.Random) -> list[tuple[int, int, int]]:
+def reference_pairs(
+    documents: list[list[int]], budget: int, short: float, rng: random.Random
+) -> list[tuple[int, int, int]]:
     """The published procedure in plain Python, on sentence lengths: (length of A, length of B, label) of every pair."""
     rows = []
     for index, document in enumerate(documents):

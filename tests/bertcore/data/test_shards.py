@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.samples import documents, token_shard, tokenizer
 
 from bertcore.data.shards import Manifest, ShardsConfig, TokenShard, Vocabulary, checksum, verify, write_split
 from bertcore.errors import ArtifactError
+from tests.samples import documents, token_shard, tokenizer
 
 
 def test_sentences_and_documents_keep_their_boundaries(tmp_path: Path) -> None:
@@ -46,7 +46,9 @@ def shards(tmp_path: Path) -> tuple[Path, Manifest]:
 def test_verify_accepts_what_was_written(shards: tuple[Path, Manifest]) -> None:
     verify(*shards)
     directory, manifest = shards
-    assert manifest.tokens("train") == sum(len(TokenShard.open(directory / entry.name).tokens) for entry in manifest.shards)
+    assert manifest.tokens("train") == sum(
+        len(TokenShard.open(directory / entry.name).tokens) for entry in manifest.shards
+    )
 
 
 def test_verify_names_a_flipped_byte_a_truncated_and_a_missing_shard(shards: tuple[Path, Manifest]) -> None:

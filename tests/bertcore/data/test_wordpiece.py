@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.samples import sentences, tokenizer
 
 from bertcore.compressed import read_lines, read_text
 from bertcore.data.wordpiece import (
@@ -21,6 +20,7 @@ from bertcore.data.wordpiece import (
     vocabulary_report,
 )
 from bertcore.errors import ArtifactError, InputError
+from tests.samples import sentences, tokenizer
 
 TRAIN_AND_HASH = """
 import hashlib, sys
@@ -116,7 +116,9 @@ def test_a_missing_tokenizer_is_named(tmp_path: Path) -> None:
 
 
 def test_the_report_counts_words() -> None:
-    report = vocabulary_report(make_tokenizer({**{t: i for i, t in enumerate(SPECIAL_TOKENS)}, "a": 5, "##b": 6}, True), [["a ab x a"]])
+    report = vocabulary_report(
+        make_tokenizer({**{t: i for i, t in enumerate(SPECIAL_TOKENS)}, "a": 5, "##b": 6}, True), [["a ab x a"]]
+    )
     assert report["heldout_words"] == 4
     assert report["heldout_unknown_word_share"] == 0.25
     assert report["heldout_whole_word_share"] == 0.5

@@ -64,9 +64,7 @@ def make_task() -> Callable[..., TaskConfig]:
 def make_examples() -> Callable[..., ExampleSet]:
     """From rows without `id`; missing columns are null, missing titles empty."""
 
-    def make(
-        family: str, labels: list[str] | None, metrics: list[str], **splits: list[dict[str, Any]]
-    ) -> ExampleSet:
+    def make(family: str, labels: list[str] | None, metrics: list[str], **splits: list[dict[str, Any]]) -> ExampleSet:
         schema = schema_of(family, labels)
         tables = {
             split: pa.Table.from_pylist(

@@ -98,9 +98,7 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
 
 @pytest.mark.parametrize("metrics", [["f1", "precision", "accuracy"], ["accuracy"]])
 def test_predictions_file_is_what_the_scorer_reads(metrics: list[str], tmp_path: Path) -> None:
-    predictions = Tagged(
-        words=[["a b", "c"], ["d"]], predicted=[["B-X", "O"], ["O"]], gold=[["B-X", "I-X"], ["O"]]
-    )
+    predictions = Tagged(words=[["a b", "c"], ["d"]], predicted=[["B-X", "O"], ["O"]], gold=[["B-X", "I-X"], ["O"]])
     predictions.write(tmp_path, "dev")
     assert (tmp_path / "dev.txt").read_text() == "a_b B-X B-X\nc I-X O\n\nd O O\n\n"
     assert read_columns(tmp_path / "dev.txt") == (predictions.gold, predictions.predicted)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.samples import token_shard, vocabulary
 
 from bertcore.data.instances import DrawnInstances, MaskConfig
 from bertcore.data.loader import Loader
@@ -20,12 +19,20 @@ from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.pretraining import Pretraining
+from tests.samples import token_shard, vocabulary
 
 MODEL = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48}
 
 
 def config(**values: object) -> PretrainConfig:
-    defaults = {"batch_size": 8, "max_steps": 12, "warmup_steps": 2, "learning_rate": 5e-3, "logging_steps": 3, "eval_steps": 5}
+    defaults = {
+        "batch_size": 8,
+        "max_steps": 12,
+        "warmup_steps": 2,
+        "learning_rate": 5e-3,
+        "logging_steps": 3,
+        "eval_steps": 5,
+    }
     return PretrainConfig(model=ModelConfig(**MODEL), **{**defaults, **values})
 
 
@@ -73,23 +80,25 @@ def test_the_loss_is_normalised_over_the_global_batch_whatever_the_micro_batch(
 
 def _no_dropout() -> PretrainConfig:
     model = ModelConfig(**MODEL, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    return PretrainConfig(model=model, batch_size=8, max_steps=4, warmup_steps=0, learning_rate=1e-3, logging_steps=2, eval_steps=9)
+    return PretrainConfig(
+        model=model, batch_size=8, max_steps=4, warmup_steps=0, learning_rate=1e-3, logging_steps=2, eval_steps=9
+    )
 
 
 def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path: Path) -> None:
     whole = training(tmp_path)
     whole.run()
 
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def stop(step: int, metrics: dict[str, float]) -> None:
         if step >= 9:
-            raise Killed
+            raise KilledError
 
     broken = training(tmp_path, report=stop)
     broken._agree = lambda wanted: broken.step == 7  # a checkpoint between two points of the curve
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         broken.run()
 
     replayed: list[int] = []

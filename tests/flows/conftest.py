@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -111,12 +112,18 @@ class Tree:
         return names
 
     def processes(self) -> list[str]:
-        """Command lines of every process that works in this tree."""
+        """Command lines of the processes that work in this tree; those that are ending get a second for it."""
+        deadline = time.monotonic() + 1.0
+        while (found := self._processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return found
+
+    def _processes(self) -> list[str]:
         found = []
         for process in psutil.process_iter():
             try:
                 if process.status() != psutil.STATUS_ZOMBIE and Path(process.cwd()).is_relative_to(self.root):
-                    found.append(" ".join(process.cmdline()))
+                    found.append(" ".join(process.cmdline()) or process.name())
             except (psutil.Error, OSError):
                 continue
         return found

@@ -44,7 +44,7 @@ def ui(first: First) -> Iterator[list[str]]:
     """`make ui` in the tree; its two addresses. Checks that Ctrl-C ends all that it started."""
     process = first.tree.start("flows.ui")
     assert process.stdout is not None
-    lines = []
+    lines: list[str] = []
     while not lines or "Ctrl-C" not in lines[-1]:
         lines.append(process.stdout.readline())
         assert lines[-1], f"make ui ended at once: {lines}"
@@ -103,6 +103,7 @@ def test_progress_and_results_are_artifacts(first: First) -> None:
 def test_a_second_run_finds_every_stage_cached_within_a_minute(first: First, ui: list[str]) -> None:
     started = time.monotonic()
     done = first.tree.launch()
+    print("all cached:", time.monotonic() - started)
     assert done.returncode == 0, done.stdout + done.stderr
     assert time.monotonic() - started < 60.0
     assert last_run(first.tree) == ("Completed", dict.fromkeys(STAGES, "Cached"))
@@ -149,14 +150,7 @@ def test_ctrl_c_cancels_the_run_and_a_second_run_meanwhile_is_refused(first: Fir
     assert (state, tasks["pretrain"]) == ("Cancelled", "Cancelled")
     assert (tree.root / "stopped").read_text() == "pretrain", "the stage was asked, not killed"
     assert tree.runs() == ["pretrain"], "a cancelled run is not tried again"
-    assert not any("stage.py" in line or "flows.launch" in line or "worker" in line for line in tree.processes())
-
-
-def test_only_the_asked_stages_run_and_an_unknown_one_is_named(first: First, ui: list[str]) -> None:
-    done = first.tree.launch("pretrian")
-    assert done.returncode == 1
-    assert "stages: 'pretrian' is not a stage of dvc.yaml" in done.stdout
-    assert "did you mean 'pretrain'?" in done.stdout
+    assert not any("stage.py" in line or "flows.launch" in line or "worker start" in line for line in tree.processes())
 
 
 def test_the_pages_answer_and_report_nothing_home(ui: list[str]) -> None:

@@ -1,0 +1,53 @@
+# `make` alone says what there is. Nothing is needed but Python >= 3.11 and make; git is what DVC keeps its history in.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help pretrain ui test lint check clean
+
+help:
+	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
+	@echo "make ui         open the pages of Prefect (runs, logs, artifacts) and MLflow (parameters, curves, comparisons)"
+	@echo "make test       run the tests"
+	@echo "make check      lint, types and the tests: what CI runs"
+	@echo "make clean      remove what runs have made (data, models, reports, caches, databases), but not $(VENV)"
+	@echo
+	@echo "Every knob stands in params.yaml. \`$(BIN)/dvc repro\` runs the same pipeline without any server, and what is"
+	@echo "up to date is never run again by either. Set BERTCORE_DATA to the directory of the real data to test with it."
+
+pretrain: $(VENV)/.installed
+	@python -m flows.launch
+
+ui: $(VENV)/.installed
+	@python -m flows.ui
+
+test: $(VENV)/.installed-dev
+	python -m pytest
+
+lint: $(VENV)/.installed-dev
+	ruff check .
+	ruff format --check .
+	mypy
+
+check: lint
+	$(MAKE) test
+
+clean:
+	rm -rf data models predictions reports metrics mlartifacts mlflow.db .checkpoints .prefect .dvc/cache .dvc/tmp
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+$(VENV)/.installed: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: $(PYTHON) is $$($(PYTHON) -V 2>&1), expected Python 3.11 or later; name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+	$(BIN)/python -m pip install --quiet -r requirements-dev.lock
+	@touch $@

@@ -1,0 +1,37 @@
+"""How many CUDA devices this machine lends to stages, found without importing torch."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def cuda_devices() -> list[str]:
+    """Names of the visible devices as CUDA_VISIBLE_DEVICES takes them; empty on a machine without one."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [device.strip() for device in visible.split(",") if device.strip() not in {"", "-1"}]
+    return [str(index) for index in range(_count())]
+
+
+def stages_at_once() -> int:
+    """How many stages may run at the same time: BERTCORE_STAGES_AT_ONCE, else one per CUDA device, else one.
+
+    Raises ValueError, with a line for the user, when the variable is not a positive integer.
+    """
+    text = os.environ.get("BERTCORE_STAGES_AT_ONCE")
+    if not text:
+        return max(1, len(cuda_devices()))
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"BERTCORE_STAGES_AT_ONCE: found {text!r}, expected a positive integer")
+    return int(text)
+
+
+def _count() -> int:
+    program = shutil.which("nvidia-smi")
+    if program is not None:
+        listing = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=30, check=False)
+        if listing.returncode == 0:
+            return sum(line.startswith("GPU ") for line in listing.stdout.splitlines())
+    driver = Path("/proc/driver/nvidia/gpus")
+    return len(list(driver.iterdir())) if driver.is_dir() else 0

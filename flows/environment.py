@@ -1,0 +1,38 @@
+"""The environment in which everything of this project runs: its own interpreter first, nothing reports home."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The working tree: where dvc.yaml and params.yaml lie and where every stage runs."""
+
+TELEMETRY_OFF = {
+    "DO_NOT_TRACK": "true",  # Prefect and the hub take 1 or true, MLflow only true
+    "DVC_NO_ANALYTICS": "1",
+    "DVC_STUDIO_OFFLINE": "1",
+    "ITERATIVE_DO_NOT_TRACK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
+}
+
+LOOPBACK = ("127.0.0.1", "localhost")
+
+
+def project_environment() -> dict[str, str]:
+    """This process's environment, with the interpreter's own programs first on PATH and telemetry off.
+
+    `python` in a stage's command is thereby the interpreter that runs the pipeline, activated or not.
+    """
+    environment = {**os.environ, **TELEMETRY_OFF, "PYTHONUNBUFFERED": "1"}
+    programs = str(Path(sys.executable).parent)
+    path = environment.get("PATH", os.defpath).split(os.pathsep)
+    # A proxy of the machine must not stand between this project's own processes.
+    for name in ("NO_PROXY", "no_proxy"):
+        environment[name] = ",".join(dict.fromkeys([*filter(None, environment.get(name, "").split(",")), *LOOPBACK]))
+    environment["PATH"] = os.pathsep.join([programs, *(entry for entry in path if entry != programs)])
+    return environment

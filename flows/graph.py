@@ -1,0 +1,111 @@
+"""The graph of dvc.yaml as DVC itself expands it. The only file that knows DVC's Python interface.
+
+DVC names stages relative to the working directory, which therefore is the project's root while it is asked.
+"""
+
+import contextlib
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dvc.exceptions import DvcException
+from dvc.repo import Repo
+
+
+class GraphError(Exception):
+    """dvc.yaml cannot be read, or a stage was asked for that it does not declare. One line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage of dvc.yaml, `matrix` expanded."""
+
+    name: str
+    """As `dvc repro` takes it: `pretrain`, `finetune@cola`."""
+    upstream: tuple[str, ...] = ()
+    """Names of the stages whose outputs it reads, sorted."""
+    meta: dict[str, Any] = field(default_factory=dict)
+    """The stage's `meta:`, the runtime policy. Editing it does not invalidate the stage."""
+
+
+def read_graph(root: Path) -> list[Stage]:
+    """All stages of the project, parents before children, otherwise in the order of dvc.yaml.
+
+    Raises GraphError when dvc.yaml or params.yaml does not parse or the graph has a cycle.
+    """
+    try:
+        with contextlib.chdir(root), Repo() as repo:
+            graph = repo.index.graph
+            stages = [
+                Stage(
+                    name=node.addressing,
+                    upstream=tuple(sorted(parent.addressing for parent in graph.successors(node))),
+                    meta=dict(node.meta or {}),
+                )
+                for node in repo.index.stages
+            ]
+    except DvcException as error:
+        raise GraphError(f"dvc.yaml: {_one_line(error)}") from error
+    return _sorted(stages)
+
+
+def unchanged(root: Path, stages: list[Stage]) -> set[str]:
+    """Names of the stages that DVC would skip: neither they nor anything above them differ from dvc.lock.
+
+    One status call takes about as long as one `dvc repro --single-item` of a stage that has nothing to do.
+    """
+    try:
+        with contextlib.chdir(root), Repo(_wait_for_lock=True) as repo:
+            changed = set(repo.status())
+    except DvcException as error:
+        raise GraphError(f"dvc status: {_one_line(error)}") from error
+    clean: set[str] = set()
+    for stage in stages:
+        if stage.name not in changed and clean.issuperset(stage.upstream):
+            clean.add(stage.name)
+    return clean
+
+
+def select(stages: list[Stage], targets: list[str] | None) -> list[Stage]:
+    """The targets and everything above them; `finetune` means every `finetune@…`. None selects all.
+
+    Raises GraphError for a name that no stage has.
+    """
+    if targets is None:
+        return stages
+    by_name = {stage.name: stage for stage in stages}
+    wanted: set[str] = set()
+    queue = [name for target in targets for name in _matching(target, list(by_name))]
+    while queue:
+        name = queue.pop()
+        if name not in wanted:
+            wanted.add(name)
+            queue.extend(by_name[name].upstream)
+    return [stage for stage in stages if stage.name in wanted]
+
+
+def _matching(target: str, names: list[str]) -> list[str]:
+    found = [name for name in names if name == target or name.startswith(f"{target}@")]
+    if not found:
+        close = difflib.get_close_matches(target, names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise GraphError(f"stages: {target!r} is not a stage of dvc.yaml; its stages are {', '.join(names)}{hint}")
+    return found
+
+
+def _sorted(stages: list[Stage]) -> list[Stage]:
+    waiting, done = list(stages), dict[str, Stage]()
+    while waiting:
+        ready = next((stage for stage in waiting if all(name in done for name in stage.upstream)), None)
+        assert ready is not None, "DVC refuses cyclic graphs"
+        waiting.remove(ready)
+        done[ready.name] = ready
+    return list(done.values())
+
+
+def _one_line(error: BaseException) -> str:
+    """DVC nests its errors; the innermost names the place."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split())

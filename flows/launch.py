@@ -1,0 +1,234 @@
+"""`make pretrain`: run the pipeline through its Prefect deployment and show it, from nothing to the table of results.
+
+Starts a Prefect server and a worker where none runs, deploys, runs `prefect deployment run 'pretrain-flow/local'`,
+follows the run, and stops what it started. Exit status: 0 completed, 1 failed or not started, 130 stopped with Ctrl-C.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+from uuid import UUID
+
+from flows import server
+from flows.environment import ROOT, project_environment
+from flows.locks import PIPELINE, HeldError, hold
+from flows.report import cells, tables
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from rich.console import Console
+
+    from flows.follow import Watched
+
+DEPLOYMENT = "pretrain-flow/local"
+POOL = "local"
+TAG = "make-pretrain"
+CANCEL_TIMEOUT = 45.0
+"""Seconds that a cancelled run may take: stages get 25 to write a checkpoint, Prefect kills after 30."""
+WORKER_GRACE = 35.0
+"""Seconds that a worker gets to end with the run below it, for the same reason."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m flows.launch", description=__doc__.splitlines()[0])
+    parser.add_argument("stages", nargs="*", help="run only these stages of dvc.yaml and what they need")
+    stages = parser.parse_args(arguments).stages
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    # Prefect reads its settings from the environment when it is imported, which is after this.
+    os.environ.update(project_environment())
+    try:
+        with hold(server.STATE / "launch.lock", f"process {os.getpid()}"):
+            return _launch(stages)
+    except HeldError as holder:
+        return _refuse(f"`make pretrain` runs in this tree already ({holder}); wait for it or stop it there")
+    except server.LaunchError as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        print("stopped before the pipeline ran", file=sys.stderr)
+        return 130
+
+
+def _launch(stages: list[str]) -> int:
+    environment = dict(os.environ)
+    with contextlib.ExitStack() as stack:
+        prefect = server.find_or_start(environment)
+        stack.callback(prefect.stop)
+        environment["PREFECT_API_URL"] = prefect.url
+        os.environ.update(environment)
+        print(f"Prefect server: {prefect.page} ({'started' if prefect.service else 'was running'})", flush=True)
+
+        from prefect.client.orchestration import get_client
+        from rich.console import Console
+
+        from flows.follow import Follower, status_table
+
+        console = Console(highlight=False)
+        client = stack.enter_context(get_client(sync_client=True))
+        if prefect.own:
+            _clear_leftovers(client)
+        workers = _Workers(client, environment, stack)
+        if prefect.service is not None or not workers.online():
+            workers.start()
+        server.until(workers.pool_exists, workers.started, f"the work pool {POOL!r}")
+        _prefect(environment, "deploy", "--all")
+        run_id = _run_deployment(environment, stages)
+        follower = Follower(client, run_id, console)
+        print(f"flow run {follower.watched.run.name}: {prefect.page}/runs/flow-run/{run_id}", flush=True)
+        try:
+            watched = follower.follow(check=lambda: _check(prefect.service, workers.started), unclaimed=workers.start)
+        except KeyboardInterrupt:
+            return _cancel(client, run_id)
+        if watched.stages:
+            console.print()
+            console.print(status_table(watched))
+        return _conclude(watched, console)
+
+
+class _Workers:
+    """The workers of the pool; at most one of them started here."""
+
+    def __init__(self, client: "SyncPrefectClient", environment: dict[str, str], stack: contextlib.ExitStack) -> None:
+        self._client, self._environment, self._stack = client, environment, stack
+        self.started: server.Service | None = None
+
+    def online(self) -> bool:
+        from prefect.exceptions import ObjectNotFound
+
+        try:
+            workers = self._client.read_workers_for_work_pool(POOL)
+        except ObjectNotFound:
+            return False
+        # A worker counts as online for 90 s after its end; those of earlier `make pretrain`s have certainly ended.
+        return any(worker.status == "ONLINE" and not worker.name.startswith(TAG) for worker in workers)
+
+    def pool_exists(self) -> bool:
+        from prefect.exceptions import ObjectNotFound
+
+        try:
+            self._client.read_work_pool(POOL)
+        except ObjectNotFound:
+            return False
+        return True
+
+    def start(self) -> None:
+        if self.started is not None:
+            return
+        # Somebody waits for its one run: ask each second instead of every ten, and end the flow with this worker.
+        environment = {**self._environment, "PREFECT_WORKER_QUERY_SECONDS": "1", "BERTCORE_END_WITH_WORKER": "1"}
+        command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
+        command += ["--name", f"{TAG}-{os.getpid()}"]
+        self.started = server.start("Prefect worker", command, environment, grace=WORKER_GRACE)
+        self._stack.callback(self.started.stop)
+
+
+def _clear_leftovers(client: "SyncPrefectClient") -> None:
+    """Close the runs that a killed `make pretrain` left open: they would hold the deployment's only slot.
+
+    A run that a worker of the user's still drives holds the pipeline's lock, and stays.
+    """
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+    from prefect.states import Crashed
+
+    with contextlib.suppress(HeldError), hold(PIPELINE, "make pretrain"):
+        for run in client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]))):
+            if run.state is not None and not run.state.is_final():
+                message = "The `make pretrain` that drove this run was killed."
+                client.set_flow_run_state(run.id, Crashed(message=message), force=True)
+
+
+def _prefect(environment: dict[str, str], *arguments: str) -> str:
+    """Run Prefect's command line and return what it printed. Raises LaunchError with its last line when it fails."""
+    command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
+    nothing = subprocess.DEVNULL
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, stdin=nothing, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise server.LaunchError(f"prefect {' '.join(arguments)}: {' '.join(lines[-3:])}")
+    return done.stdout
+
+
+def _run_deployment(environment: dict[str, str], stages: list[str]) -> UUID:
+    parameters = ["--param", f"stages={json.dumps(stages)}"] if stages else []
+    output = _prefect(environment, "deployment", "run", DEPLOYMENT, "--tag", TAG, *parameters)
+    found = re.search(r"UUID: ([0-9a-f-]{36})", output)
+    if found is None:
+        raise server.LaunchError(f"prefect deployment run {DEPLOYMENT}: no flow run in its output: {output.strip()}")
+    return UUID(found[1])
+
+
+def _cancel(client: "SyncPrefectClient", run_id: UUID) -> int:
+    """Ctrl-C: Prefect's own cancellation, which lets the stages write their checkpoints."""
+    from prefect.states import Cancelling
+
+    print("\ncancelling: the running stages are asked to stop, which may take half a minute", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        client.set_flow_run_state(run_id, Cancelling())
+        deadline = time.monotonic() + CANCEL_TIMEOUT
+        while time.monotonic() < deadline:
+            state = client.read_flow_run(run_id).state
+            if state is not None and state.is_final():
+                print("cancelled; `make pretrain` goes on where it was")
+                return 130
+            time.sleep(0.5)
+    print("ended without Prefect's confirmation; `make pretrain` goes on from the last checkpoint", file=sys.stderr)
+    return 130
+
+
+def _check(*services: server.Service | None) -> None:
+    """Raises LaunchError when a service that this command started has ended: the run would never end."""
+    for service in services:
+        if service is not None:
+            service.check()
+
+
+def _conclude(watched: "Watched", console: "Console") -> int:
+    if not watched.state.is_completed():
+        reason = watched.state.message or "no reason given"
+        console.print(f"\n{watched.state.name}: {reason}", markup=False, soft_wrap=True)
+        return 1
+    found = tables(ROOT / "reports" / "report.md")
+    if found:
+        console.print()
+        _print_table(found[0], console)
+    page = ROOT / "reports" / "report.html"
+    if page.is_file():
+        print(f"\nThe whole report: {page.relative_to(ROOT)}")
+    print("The runs in Prefect and MLflow: make ui")
+    return 0
+
+
+def _print_table(table: str, console: "Console") -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    header, *rows = cells(table)
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for column in header:
+        shown.add_column(column)
+    for row in rows:
+        shown.add_row(*row)
+    console.print(shown)
+
+
+def _refuse(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 1
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

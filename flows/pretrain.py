@@ -1,0 +1,123 @@
+"""The pipeline of dvc.yaml as a Prefect flow: the same graph, one task per stage."""
+
+import os
+import queue
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.exceptions import TerminationSignal
+from prefect.futures import PrefectFuture
+from prefect.runtime import flow_run
+from prefect.states import Completed, Failed, State
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
+
+from flows.devices import cuda_devices, stages_at_once
+from flows.environment import ROOT
+from flows.graph import GraphError, Stage, read_graph, select, unchanged
+from flows.locks import PIPELINE, HeldError, hold
+from flows.report import tables
+from flows.stages import RUNNING, task_for
+
+Future = PrefectFuture[Any]
+
+THREADS = cast("TaskRunner[Future]", ThreadPoolTaskRunner(max_workers=64))
+"""More than there are ever stages at once: `_run` hands out the room, so that no stage waits in a thread."""
+
+
+@flow(name="pretrain-flow", task_runner=THREADS, persist_result=False)
+def pretrain_flow(stages: list[str] | None = None) -> State[None]:
+    """Bring the stages of dvc.yaml up to date, each as one task run, independent ones at the same time.
+
+    `stages`: names as `dvc repro` takes them, `finetune` for every `finetune@…` and what they need. None: all.
+    A stage below a failed one does not run, an independent one does; the flow run then ends as Failed with the stages'
+    own error lines, and without a traceback that would tell nothing more.
+    """
+    _end_with_worker()
+    try:
+        with hold(PIPELINE, f"{flow_run.name}, process {os.getpid()}"):
+            states = _run(select(read_graph(ROOT), stages))
+            _publish(ROOT / "reports" / "report.md")
+    except TerminationSignal:
+        # Cancellation. Prefect kills this process 30 s after the signal, so the stages get 25.
+        RUNNING.stop()
+        raise
+    except HeldError as holder:
+        return Failed(message=f"another flow run works in this tree ({holder}); wait for it or cancel it")
+    except (GraphError, ValueError) as error:
+        return Failed(message=str(error))
+    failed = [_error(name, state) for name, state in states.items() if state.is_failed() or state.is_crashed()]
+    return Failed(message="\n".join(failed)) if failed else Completed()
+
+
+def _run(stages: list[Stage]) -> dict[str, State[Any]]:
+    """Submit each stage when its parents are done and there is room for one more; the final state of each."""
+    free, exclusive = list(range(stages_at_once())), cuda_devices()
+    clean = unchanged(ROOT, stages)
+    futures: dict[str, Future] = {}
+    slots: dict[str, int] = {}
+    done: queue.SimpleQueue[str] = queue.SimpleQueue()
+    finished: set[str] = set()
+    waiting = list(stages)
+    while waiting or len(finished) < len(futures):
+        for stage in [stage for stage in waiting if finished.issuperset(stage.upstream)]:
+            if not free:
+                break
+            waiting.remove(stage)
+            slots[stage.name] = free.pop(0)
+            future = task_for(stage).submit(
+                stage.name,
+                unchanged=stage.name in clean,
+                environment=_variables(stage, slots[stage.name], exclusive),
+                timeout=stage.meta.get("timeout_seconds"),
+                wait_for=[futures[name] for name in stage.upstream],
+            )
+            futures[stage.name] = future
+            future.add_done_callback(lambda _, name=stage.name: done.put(name))
+        name = done.get()
+        finished.add(name)
+        free.append(slots[name])
+    for future in futures.values():
+        future.wait()
+    return {name: future.state for name, future in futures.items()}
+
+
+def _variables(stage: Stage, slot: int, devices: list[str]) -> dict[str, str]:
+    """What the stage's process is told beyond the environment: its pipeline run and, on request, its own device."""
+    variables = {"BERTCORE_PIPELINE_RUN": str(flow_run.id), "BERTCORE_PIPELINE_NAME": str(flow_run.name)}
+    if stage.meta.get("devices") == 1 and len(devices) > 1:
+        variables["CUDA_VISIBLE_DEVICES"] = devices[slot % len(devices)]
+    return variables
+
+
+def _error(name: str, state: State[Any]) -> str:
+    """The exception's own words; the state's message would put Prefect's before them."""
+    try:
+        state.result()
+    except Exception as error:  # whatever the task raised is what the user must read
+        return str(error)
+    return f"stage {name}: {state.message}"
+
+
+def _publish(report: Path) -> None:
+    found = tables(report)
+    if found:
+        create_markdown_artifact("\n\n".join(found), key="results", description="The tables of reports/report.md")
+
+
+def _end_with_worker() -> None:
+    """End when the worker ends, where `make pretrain` asked for it: an orphaned run would go on unseen."""
+    if not os.environ.get("BERTCORE_END_WITH_WORKER"):
+        return
+    worker = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == worker:
+            time.sleep(1.0)
+        RUNNING.stop()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,190 @@
+"""Find or start a Prefect server and a worker for this tree, and stop what was started. Imports nothing of Prefect."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.environment import ROOT
+from flows.guard import guarded, release
+from flows.locks import hold
+
+STATE = ROOT / ".prefect"
+"""What a local server keeps: its database, logs, and server.json, which says where it is. Git and DVC ignore it."""
+RECORD = STATE / "server.json"
+PREFERRED_PORT = 4200
+START_TIMEOUT = 120.0
+"""Seconds that a server may take to answer; the very first start builds its database (14 s on 2 cores)."""
+STOP_GRACE = 5.0
+"""Seconds between asking a server to stop and killing it; its database survives either."""
+
+
+class LaunchError(Exception):
+    """Nothing can be run: no server, no worker, or another run holds the tree. One line for the user."""
+
+
+@dataclass
+class Service:
+    """A server, worker or page that this process started, and its log."""
+
+    name: str
+    process: "subprocess.Popen[str]"
+    log: Path
+    grace: float
+
+    def check(self) -> None:
+        """Raises LaunchError with the end of the log when the process has ended."""
+        if self.process.poll() is not None:
+            lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+            raise LaunchError(f"the {self.name} ended: {lines[-1] if lines else 'no output'} (log: {self.log})")
+
+    def stop(self) -> None:
+        """Ask it to stop, kill what is left of it, its children included."""
+        release(self.process, timeout=self.grace + 5.0)
+
+
+def start(name: str, command: list[str], environment: dict[str, str], grace: float = STOP_GRACE) -> Service:
+    """Start a service in a session of its own. It ends with this process, however this process ends.
+
+    `grace`: seconds that it and everything below it get to stop by themselves.
+    """
+    log = STATE / "logs" / f"{name.replace(' ', '-')}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w", encoding="utf-8") as stream:
+        options = {"cwd": ROOT, "env": environment, "stdout": stream, "stderr": subprocess.STDOUT}
+        return Service(name, guarded(command, stop_signal="SIGTERM", grace=grace, **options), log, grace)
+
+
+@dataclass
+class Server:
+    """A Prefect server that answers; `service` is None when it was there before."""
+
+    url: str
+    service: Service | None
+    own: bool
+    """Whether its database is this tree's `.prefect`, so that nobody else's runs stand in it."""
+
+    @property
+    def page(self) -> str:
+        return self.url.removesuffix("/api")
+
+    def stop(self) -> None:
+        if self.service is not None:
+            RECORD.unlink(missing_ok=True)
+            self.service.stop()
+
+
+def find_or_start(environment: dict[str, str]) -> Server:
+    """The server this tree uses: PREFECT_API_URL, the active profile's, one that runs already, else a new one.
+
+    Raises LaunchError when PREFECT_API_URL is set and nothing answers there, or when a new server does not start.
+    """
+    url = environment.get("PREFECT_API_URL")
+    if url:
+        if not healthy(url):
+            raise LaunchError(f"PREFECT_API_URL: nothing answers at {url}; start a Prefect server there or unset it")
+        return Server(url, None, own=False)
+    url = _profile_url(environment)
+    if url and healthy(url):
+        return Server(url, None, own=False)
+    environment.setdefault("PREFECT_HOME", str(STATE))
+    with hold(STATE / "server.lock", f"process {os.getpid()}", wait=True):
+        running = _running(environment)
+        return running if running is not None else _start(environment)
+
+
+def healthy(url: str) -> bool:
+    """Whether a Prefect API answers at `url`."""
+    return _get(f"{url}/health") is True
+
+
+def answers(url: str) -> bool:
+    """Whether anything answers at `url` with success."""
+    try:
+        with urllib.request.urlopen(url, timeout=5.0):
+            return True
+    except OSError:
+        return False
+
+
+def free_port(preferred: int) -> int:
+    """The preferred port of the loopback address when nothing holds it, else any that is free."""
+    for port in (preferred, 0):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return int(probe.getsockname()[1])
+    raise LaunchError("no free port on 127.0.0.1")
+
+
+def until(ready: Any, service: Service | None, what: str) -> None:
+    """Wait for `ready()`. Raises LaunchError when the service ends first or START_TIMEOUT passes."""
+    deadline = time.monotonic() + START_TIMEOUT
+    while not ready():
+        if service is not None:
+            service.check()
+        if time.monotonic() > deadline:
+            where = f" (log: {service.log})" if service is not None else ""
+            raise LaunchError(f"{what} was not ready within {START_TIMEOUT:.0f} s{where}")
+        time.sleep(0.1)
+
+
+def _start(environment: dict[str, str]) -> Server:
+    port = free_port(PREFERRED_PORT)
+    url = f"http://127.0.0.1:{port}/api"
+    command = f"-m prefect --no-prompt server start --host 127.0.0.1 --port {port}".split()
+    service = start("Prefect server", [sys.executable, *command], environment)
+    try:
+        until(lambda: healthy(url), service, "the Prefect server")
+    except BaseException:
+        service.stop()
+        raise
+    RECORD.write_text(json.dumps({"url": url, "pid": service.process.pid}), encoding="utf-8")
+    return Server(url, service, own=True)
+
+
+def _running(environment: dict[str, str]) -> Server | None:
+    """A server on this tree's database, or the user's own server at Prefect's usual address."""
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        url = json.loads(RECORD.read_text(encoding="utf-8"))["url"]
+        if _home(url) == Path(environment["PREFECT_HOME"]):
+            return Server(url, None, own=True)
+    usual = f"http://127.0.0.1:{PREFERRED_PORT}/api"
+    home = _home(usual)
+    if home == Path(environment["PREFECT_HOME"]):
+        return Server(usual, None, own=True)
+    return Server(usual, None, own=False) if home == Path.home() / ".prefect" else None
+
+
+def _home(url: str) -> Path | None:
+    settings = _get(f"{url}/admin/settings")
+    return Path(settings["home"]) if isinstance(settings, dict) and "home" in settings else None
+
+
+def _profile_url(environment: dict[str, str]) -> str | None:
+    """PREFECT_API_URL of the active profile, which `prefect config set` and `prefect cloud login` write."""
+    path = Path(environment.get("PREFECT_HOME", str(Path.home() / ".prefect"))) / "profiles.toml"
+    try:
+        profiles = tomllib.loads(path.read_text(encoding="utf-8"))
+        active = environment.get("PREFECT_PROFILE") or profiles["active"]
+        return str(profiles["profiles"][active]["PREFECT_API_URL"])
+    except (OSError, tomllib.TOMLDecodeError, KeyError):
+        return None
+
+
+def _get(url: str) -> Any:
+    """The JSON that the API answers, None when it does not."""
+    try:
+        with urllib.request.urlopen(url, timeout=5.0) as response:
+            return json.load(response)
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,239 @@
+"""One stage as one Prefect task: a `dvc repro --single-item` whose output, progress and end Prefect sees."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from logging import Logger, LoggerAdapter
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect import get_run_logger, task
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.exceptions import PrefectException
+from prefect.states import Cancelled, Completed, State
+
+from flows.environment import ROOT, project_environment
+from flows.graph import Stage
+from flows.guard import guarded
+
+Log = Logger | LoggerAdapter[Any]
+
+PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+)%")
+"""A stage's progress line, `pretrain  37% 296/800 …`: its name, per cent done, then whatever a person wants to know."""
+
+SKIPPED = re.compile(r"^Stage '.*' didn't change, skipping$")
+FAILED_COMMAND = re.compile(r"^ERROR: failed to reproduce .* exited with (\d+)$")
+BUSY = re.compile(r"^ERROR: failed to reproduce .* is busy, it is being blocked by:$")
+DVC_CHATTER = re.compile(r"^(?:To track the changes|To enable auto staging|Use `dvc push`|\s+(?:git|dvc) )")
+
+STOPPED = {75, 130}
+"""A stage's exit statuses when a signal stopped it: with a checkpoint (EX_TEMPFAIL of sysexits.h), or by SIGINT."""
+BAD_INPUT = 2
+"""A stage's exit status when the user's input cannot be used: trying again would not help."""
+
+STOP_GRACE = 25.0
+"""Seconds between asking the stages to stop and killing them. Prefect kills the flow 30 s after a cancellation."""
+LOG_EVERY = 10.0
+"""Seconds between two progress lines in the log; the artifact gets one each second."""
+
+
+class StageError(Exception):
+    """The stage's own error, in the words that it printed."""
+
+
+class FinalStageError(StageError):
+    """A failure that a second attempt cannot mend: bad input, or somebody stopped the stage."""
+
+
+class _Running:
+    """The processes of the stages that run now. One flow run per process, so one of these per process."""
+
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+        self._processes: set[subprocess.Popen[str]] = set()
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def start(self, command: list[str], environment: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+        """The command under a guard; whatever is left of it is killed when the block ends."""
+        with self._lock:
+            if self.stopping.is_set():
+                raise FinalStageError("the run is being stopped")
+            process = guarded(
+                command,
+                stop_signal="SIGINT",
+                grace=STOP_GRACE,
+                cwd=ROOT,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                errors="replace",
+            )
+            self._processes.add(process)
+        try:
+            yield process
+        finally:
+            _signal(process, signal.SIGKILL)
+            process.wait()
+            with self._lock:
+                self._processes.discard(process)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+    def stop(self) -> None:
+        """Ask every running stage to stop, wait for it to write its checkpoint, kill what is left after STOP_GRACE."""
+        with self._lock:
+            self.stopping.set()
+            processes = list(self._processes)
+        _end(processes)
+
+
+RUNNING = _Running()
+
+
+def _end(processes: list["subprocess.Popen[str]"]) -> None:
+    """SIGINT to each group: dvc ignores it and waits for the stage, which stops; then it records nothing."""
+    for process in processes:
+        _signal(process, signal.SIGINT)
+    deadline = time.monotonic() + STOP_GRACE
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(process: "subprocess.Popen[str]", number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def _worth_retrying(_task: Any, _task_run: Any, state: State[Any]) -> bool:
+    return not RUNNING.stopping.is_set() and not isinstance(state.result(raise_on_failure=False), FinalStageError)
+
+
+@task(cache_policy=NO_CACHE, persist_result=False, retry_condition_fn=_worth_retrying)
+def run_stage(
+    name: str, *, unchanged: bool = False, environment: dict[str, str] | None = None, timeout: float | None = None
+) -> State[Any]:
+    """Bring one stage up to date with `dvc repro --single-item`.
+
+    `unchanged`: DVC has already said that it would skip the stage. `environment`: variables added for this stage.
+    `timeout`: seconds after which it is asked to stop. Returns Completed, named Cached when DVC had nothing to do, or
+    Cancelled when the run is being stopped; raises StageError with the stage's own error line.
+    """
+    log = get_run_logger()
+    if unchanged:
+        return _cached(name, log)
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]
+    output = _Output(name, log)
+    with RUNNING.start(command, {**project_environment(), **(environment or {})}) as process:
+        timer = threading.Timer(timeout, _end, [[process]]) if timeout else None
+        if timer:
+            timer.start()
+        assert process.stdout is not None
+        started = time.monotonic()
+        output.follow(process.stdout)
+        status = process.wait()
+        late = timeout is not None and time.monotonic() - started >= timeout
+        if timer:
+            timer.cancel()
+    if status == 0:
+        return _cached(name, log) if output.skipped else Completed()
+    if RUNNING.stopping.is_set():
+        return Cancelled(message=f"stage {name} was stopped; run the pipeline again to go on where it was")
+    if late:
+        raise FinalStageError(f"stage {name} was stopped after {timeout:g} s, its meta.timeout_seconds in dvc.yaml")
+    raise output.failure(status)
+
+
+def _cached(name: str, log: Log) -> State[Any]:
+    log.info("unchanged, nothing to do")
+    return Completed(name="Cached", message=f"stage {name} is up to date in dvc.lock")
+
+
+def task_for(stage: Stage) -> Any:
+    """`run_stage` under the stage's name with the runtime policy of its `meta`: retries, retry_delay_seconds."""
+    retries = stage.meta.get("retries", 0)
+    delay = stage.meta.get("retry_delay_seconds", 5)
+    if not isinstance(retries, int) or retries < 0:
+        raise ValueError(f"dvc.yaml: {stage.name}: meta.retries: found {retries!r}, expected an integer, 0 or more")
+    # Each further attempt waits twice as long.
+    delays = [delay * 2**attempt for attempt in range(retries)]
+    name = stage.name
+    return run_stage.with_options(name=name, task_run_name=name, retries=retries, retry_delay_seconds=delays)
+
+
+class _Output:
+    """The lines of one `dvc repro`: into the log, progress into an artifact, the end of them kept for the error."""
+
+    def __init__(self, name: str, log: Log) -> None:
+        self.name = name
+        self.skipped = False
+        self._log = log
+        self._tail: deque[str] = deque(maxlen=20)
+        self._status: int | None = None
+        self._artifact: UUID | None = None
+        self._shown = self._logged = float("-inf")
+
+    def follow(self, lines: Iterable[str]) -> None:
+        for raw in lines:
+            line = raw.rstrip()
+            if not line:
+                continue
+            if SKIPPED.match(line):
+                self.skipped = True
+            elif failed := FAILED_COMMAND.match(line):
+                self._status = int(failed[1])
+            elif progress := PROGRESS.match(line):
+                self._progress(min(100, int(progress[2])), line)
+            elif not DVC_CHATTER.match(raw):
+                self._log.info(line)
+                self._tail.append(line)
+
+    def failure(self, status: int) -> StageError:
+        """The exception for an attempt that ended with `status`, dvc's own, which hides the stage's."""
+        stage_status = self._status if self._status is not None else status
+        if stage_status in STOPPED:
+            return FinalStageError(f"stage {self.name} was stopped; run the pipeline again to go on where it was")
+        kind = FinalStageError if stage_status == BAD_INPUT else StageError
+        return kind(f"stage {self.name}: {self._said() or f'exit status {stage_status}'}")
+
+    def _said(self) -> str:
+        """The stage's own `error:` line, else a traceback's last line, else the last lines there are."""
+        lines = [line for line in self._tail if not line.startswith(("Running stage", "> "))]
+        for place in reversed(range(len(lines))):
+            if BUSY.match(lines[place]):
+                holder = " ".join(lines[place + 1 : place + 2]).strip()
+                return f"another dvc works on the same files: {holder}; wait for it, then run this again"
+            if lines[place].lower().startswith("error:"):
+                return lines[place]
+        return "\n".join(lines[-1:] if any(line.startswith("Traceback") for line in lines) else lines[-5:])
+
+    def _progress(self, percent: int, line: str) -> None:
+        now = time.monotonic()
+        if now - self._logged >= LOG_EVERY or percent == 100:
+            self._logged = now
+            self._log.info(line)
+        if now - self._shown < 1.0 and percent < 100:
+            return
+        self._shown = now
+        # A server that does not answer costs the display of the progress, never the work.
+        with contextlib.suppress(httpx.HTTPError, PrefectException):
+            if self._artifact is None:
+                key = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+                artifact = create_progress_artifact(float(percent), key=f"progress-{key}", description=line)
+                assert isinstance(artifact, UUID), "called without an event loop"
+                self._artifact = artifact
+            else:
+                update_progress_artifact(self._artifact, float(percent), description=line)

@@ -1,0 +1,74 @@
+"""`make ui`: the pages of Prefect and MLflow on this machine's loopback address, until Ctrl-C."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+import webbrowser
+from types import FrameType
+from typing import NoReturn
+
+from flows import server
+from flows.environment import ROOT, project_environment
+
+MLFLOW_PORT = 5000
+
+
+def main() -> int:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    os.environ.update(project_environment())
+    try:
+        with contextlib.ExitStack() as stack:
+            _show(stack)
+    except server.LaunchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped what this command had started")
+    return 0
+
+
+def _show(stack: contextlib.ExitStack) -> NoReturn:
+    environment = dict(os.environ)
+    prefect = server.find_or_start(environment)
+    stack.callback(lambda: prefect.stop())
+    store = environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{ROOT / 'mlflow.db'}"
+    pages = {"Prefect": prefect.page, "MLflow": _start_mlflow(store, environment, stack)}
+    for name, page in pages.items():
+        print(f"{name:8} {page}")
+    print(f"\nThe prefect command finds this server with: export PREFECT_API_URL={prefect.url}")
+    print("Ctrl-C ends what this command started.", flush=True)
+    if sys.platform == "darwin" or environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"):
+        for page in pages.values():
+            webbrowser.open(page)
+    while True:
+        time.sleep(2.0)
+        # A server that `make pretrain` had started ends with it; the pages stay.
+        if prefect.service is None and not server.healthy(prefect.url):
+            prefect = server.find_or_start(environment)
+            print(f"Prefect  {prefect.page}", flush=True)
+
+
+def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.ExitStack) -> str:
+    """Start MLflow's pages on the runs in `store`; a tracking server's own address needs none."""
+    if store.startswith(("http://", "https://")):
+        return store
+    port = server.free_port(MLFLOW_PORT)
+    command = f"-m mlflow ui --host 127.0.0.1 --port {port} --workers 1 --backend-store-uri".split()
+    # Its job runner, for evaluations with language models, would start eight processes more.
+    environment = {**environment, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    service = server.start("MLflow", [sys.executable, *command, store], environment)
+    stack.callback(service.stop)
+    page = f"http://127.0.0.1:{port}"
+    server.until(lambda: server.answers(f"{page}/health"), service, "MLflow")
+    return page
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The stages that the flow sees are the ones that DVC sees."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.graph import GraphError, Stage, read_graph, select, unchanged
+from tests.flows.conftest import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_matrix_stages_are_expanded_and_sorted_with_their_meta(tree: Tree) -> None:
+    assert read_graph(tree.root) == [
+        Stage(name="corpus"),
+        Stage(name="pretrain", upstream=("corpus",), meta={"retries": 1, "retry_delay_seconds": 0}),
+        Stage(name="finetune@topic", upstream=("pretrain",)),
+        Stage(name="finetune@qa", upstream=("pretrain",)),
+        Stage(name="report", upstream=("finetune@qa", "finetune@topic")),
+    ]
+
+
+def test_the_projects_own_graph_has_every_parent_before_its_child() -> None:
+    seen: set[str] = set()
+    for stage in read_graph(ROOT):
+        assert seen.issuperset(stage.upstream), stage
+        seen.add(stage.name)
+    assert {"corpus", "pretrain", "report"} <= seen
+
+
+def test_selected_stages_bring_what_they_need(tree: Tree) -> None:
+    stages = read_graph(tree.root)
+    assert [stage.name for stage in select(stages, ["finetune@qa"])] == ["corpus", "pretrain", "finetune@qa"]
+    assert len(select(stages, ["finetune"])) == 4
+    assert select(stages, None) == stages
+    with pytest.raises(GraphError, match="'finetune@qo' is not a stage.*did you mean 'finetune@qa'"):
+        select(stages, ["finetune@qo"])
+
+
+def test_unchanged_are_the_stages_that_dvc_would_skip(tree: Tree) -> None:
+    stages = read_graph(tree.root)
+    assert unchanged(tree.root, stages) == set()
+    command = [sys.executable, "-m", "dvc", "repro"]
+    subprocess.run(command, cwd=tree.root, env=tree.environment, check=True, capture_output=True)
+    assert unchanged(tree.root, stages) == {stage.name for stage in stages}
+    tree.edit("params.yaml", "learning_rate: 0.1", "learning_rate: 0.2")
+    assert unchanged(tree.root, stages) == {"corpus"}
+    (tree.root / "data" / "corpus.txt").unlink()
+    assert unchanged(tree.root, stages) == set()
+
+
+def test_a_broken_pipeline_file_is_one_line(tree: Tree) -> None:
+    tree.edit("dvc.yaml", "params: [corpus]", "params: [corpus")
+    with pytest.raises(GraphError, match="^dvc.yaml: .+$") as error:
+        read_graph(tree.root)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,69 @@
+"""What the flow makes of a stage's output: the error that a person reads, and whether to try again."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from flows.graph import Stage
+from flows.stages import FinalStageError, StageError, _Output, task_for
+
+HEAD = ["Running stage 'mask':\n", "> python -m tasks.mask\n"]
+
+
+def failure(lines: list[str], exit_status: int = 1) -> StageError:
+    output = _Output("mask", logging.getLogger("test"))
+    end = f"ERROR: failed to reproduce 'mask': failed to run: python -m tasks.mask, exited with {exit_status}\n"
+    output.follow([*HEAD, *lines, end])
+    return output.failure(1)
+
+
+def test_the_error_is_the_stages_own_line() -> None:
+    error = failure(["reading\n", "error: params.yaml: mask: found 3, expected 2\n", "bye\n"])
+    assert str(error) == "stage mask: error: params.yaml: mask: found 3, expected 2"
+    assert not isinstance(error, FinalStageError)
+
+
+def test_of_a_traceback_the_last_line_counts() -> None:
+    error = failure(["Traceback (most recent call last):\n", '  File "mask.py", line 3\n', "ValueError: boom\n"])
+    assert str(error) == "stage mask: ValueError: boom"
+
+
+def test_without_a_word_the_exit_status_is_told() -> None:
+    assert str(failure([], exit_status=137)) == "stage mask: exit status 137"
+
+
+@pytest.mark.parametrize("status", [2, 75, 130])
+def test_bad_input_and_a_stopped_stage_are_not_tried_again(status: int) -> None:
+    assert isinstance(failure(["error: no\n"], exit_status=status), FinalStageError)
+
+
+def test_a_dvc_that_holds_the_files_is_named() -> None:
+    output = _Output("mask", logging.getLogger("test"))
+    output.follow(
+        [
+            "ERROR: failed to reproduce 'mask': '/tree/data/shards' is busy, it is being blocked by:\n",
+            "  (PID 4242): dvc repro\n",
+            "\n",
+            "If there are no processes with such PIDs, you can manually remove '/tree/rwlock' and try again.\n",
+        ]
+    )
+    assert "another dvc works on the same files: (PID 4242): dvc repro" in str(output.failure(255))
+
+
+def test_a_skipped_stage_is_seen() -> None:
+    output = _Output("mask", logging.getLogger("test"))
+    output.follow(["Stage 'mask' didn't change, skipping\n", "Data and pipelines are up to date.\n"])
+    assert output.skipped
+
+
+def test_meta_gives_the_retries() -> None:
+    task = task_for(Stage(name="pretrain", meta={"retries": 2, "retry_delay_seconds": 10}))
+    assert (task.name, task.retries, task.retry_delay_seconds) == ("pretrain", 2, [10, 20])
+    assert task_for(Stage(name="mask")).retries == 0
+
+
+@pytest.mark.parametrize("retries", [-1, "two", 1.5])
+def test_retries_that_are_no_count_are_refused(retries: Any) -> None:
+    with pytest.raises(ValueError, match=r"dvc.yaml: pretrain: meta.retries: found .*, expected an integer"):
+        task_for(Stage(name="pretrain", meta={"retries": retries}))

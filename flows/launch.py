@@ -71,7 +71,8 @@ def _launch(stages: list[str]) -> int:
 
         from flows.follow import Follower, status_table
 
-        console = Console(highlight=False)
+        # A file or a pipe has no width of its own; the table of results needs this much.
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else 130)
         client = stack.enter_context(get_client(sync_client=True))
         if prefect.own:
             _clear_leftovers(client)

@@ -37,7 +37,10 @@ def run(stage_run: StageRun, name: str) -> None:
         "metrics": examples.metrics,
         "pretrained": _shares(pretrained.metrics["dev"], examples),
         "random_initialisation": _shares(random.metrics["dev"], examples),
-        **{baseline: _shares(scores, examples) for baseline, scores in baselines(examples, task.seed).items()},
+        **{
+            baseline: _shares(scores, examples)
+            for baseline, scores in baselines(finetuning.examples, task.seed).items()
+        },
         "other_splits": {
             split: _shares(scores, examples) for split, scores in pretrained.metrics.items() if split != "dev"
         },

@@ -43,7 +43,7 @@ def dvc_hash(path: Path) -> str:
 def fingerprint(paths: list[str]) -> dict[str, tuple[int, int]]:
     """Size and time of change of every file below `paths`: enough to see that a dependency was edited."""
     files = (
-        file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*.*")))
+        file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*")))
     )
     states = ((str(file), file.stat()) for file in files if file.is_file() and "__pycache__" not in file.parts)
     return {name: (state.st_size, state.st_mtime_ns) for name, state in states}

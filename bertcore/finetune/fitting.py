@@ -63,6 +63,11 @@ class Finetuning:
             raise InputError(f"task {task.data}: found no labelled training example, expected some; check the data")
 
     @property
+    def examples(self) -> ExampleSet:
+        """What is trained and evaluated on: the examples given, no more of train than `max_train_examples`."""
+        return replace(self._examples, splits=self._tables)
+
+    @property
     def steps(self) -> int:
         """Optimizer steps of one run."""
         return self._task.epochs * -(-len(self._features["train"]) // self._task.batch_size)

@@ -47,12 +47,12 @@ def task(name: str, config_class: type[Config]) -> Config:
     return parse(config_class, task_entry(name), f"{PARAMS}: finetune.tasks.{name}")
 
 
-def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """``{"pretrain.model.preset": "tiny", …}``: leaves by their dotted path; lists are leaves."""
+def flatten(values: Mapping[str, Any], separator: str = ".", prefix: str = "") -> dict[str, Any]:
+    """``{"pretrain.model.preset": "tiny", …}``: leaves by their path; lists are leaves."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            flat.update(flatten(value, f"{prefix}{key}."))
+            flat.update(flatten(value, separator, f"{prefix}{key}{separator}"))
         else:
             flat[f"{prefix}{key}"] = value
     return flat

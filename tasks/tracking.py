@@ -1,6 +1,7 @@
 """MLflow: a parent run for one run of the pipeline, a child for each stage that really ran."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -50,9 +51,9 @@ class StageRun:
 
     def _log(self, run_id: str, metrics: Mapping[str, Any], step: int) -> None:
         now = int(1000 * time.time())
-        flat = params.flatten(metrics)
-        numbers = {name.replace(".", "/"): value for name, value in flat.items() if isinstance(value, int | float)}
-        self.client.log_batch(run_id, [Metric(name, float(value), now, step) for name, value in numbers.items()])
+        flat = params.flatten(metrics, "/").items()
+        numbers = {metric_name(name): float(value) for name, value in flat if isinstance(value, int | float)}
+        self.client.log_batch(run_id, [Metric(name, value, now, step) for name, value in numbers.items()])
 
     def log_artifacts(self, path: Path) -> None:
         """Keep a file or the files of a directory with the run."""
@@ -65,6 +66,12 @@ class StageRun:
         status = RunStatus.to_string(RunStatus.FINISHED if succeeded else RunStatus.FAILED)
         for run_id in (self.run_id, self.parent_id):
             self.client.set_terminated(run_id, status)
+
+
+def metric_name(name: str) -> str:
+    """`name` as MLflow takes it: reasons and paths that are part of it may hold other characters, or `//`."""
+    parts = (re.sub(r"[^\w .:-]", "_", part).strip() for part in name.split("/"))
+    return "/".join(part for part in parts if part.strip("."))
 
 
 def start(stage: str, tags: Mapping[str, str]) -> StageRun:

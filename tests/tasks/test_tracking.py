@@ -77,6 +77,25 @@ def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> N
     assert (project / "mlflow.db").is_file()
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("train/loss", "train/loss"),
+        ("documents_read//home/me/../a text.txt.zst", "documents_read/home/me/a text.txt.zst"),
+        ("dropped/no text in the field 'text'", "dropped/no text in the field _text_"),
+        ("dropped/file does not parse: SyntaxError", "dropped/file does not parse: SyntaxError"),
+    ],
+)
+def test_names_made_of_paths_and_reasons_are_names_for_mlflow(project: Path, name: str, expected: str) -> None:
+    assert tracking.metric_name(name) == expected
+
+    def body(run: tracking.StageRun) -> None:
+        run.log_metrics({name: 1})
+        Path("data/corpus").mkdir(parents=True)
+
+    assert stage.main("corpus", body) == 0
+
+
 def test_a_failed_stage_is_a_failed_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def body(run: tracking.StageRun) -> None:
         raise ArtifactError("models: broken; mend it")

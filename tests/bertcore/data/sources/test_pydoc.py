@@ -51,7 +51,10 @@ def write_package(site: Path, name: str, version: str, files: dict[str, str]) ->
     for path, text in files.items():
         (site / path).parent.mkdir(parents=True, exist_ok=True)
         (site / path).write_text(text, encoding="utf-8")
-    (info / "RECORD").write_text("".join(f"{path},,\n" for path in [*files, "../../bin/script.py"]))
+    # Newer Pythons leave out of `distribution.files` what does not exist: the script must.
+    (site.parent / "bin").mkdir(exist_ok=True)
+    (site.parent / "bin" / "script.py").touch()
+    (info / "RECORD").write_text("".join(f"{path},,\n" for path in [*files, "../bin/script.py"]))
 
 
 @pytest.fixture

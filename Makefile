@@ -37,7 +37,7 @@ check: lint
 
 clean:
 	rm -rf data models predictions reports metrics mlartifacts mlflow.db .checkpoints .prefect .dvc/cache .dvc/tmp
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .mlflow.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.lock

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from bertcore.data import draws
 from bertcore.data.masking import MaskingRule, mask
 from bertcore.data.pairing import Pairs, draw_pairs
-from bertcore.data.shards import Manifest, TokenShard, Vocabulary
-from bertcore.errors import ArtifactError
+from bertcore.data.shards import Manifest, TokenShard, Vocabulary, read_batch, write_batch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,18 +120,12 @@ class Instances:
             "masked_lm_positions": _lists(self.masked_offsets, local.astype(np.uint16)),
             "masked_lm_ids": _lists(self.masked_offsets, self.masked_labels),
         }
-        batch = pa.record_batch(list(columns.values()), names=list(columns))
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
+        write_batch(path, pa.record_batch(list(columns.values()), names=list(columns)))
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Map what `write` wrote."""
-        try:
-            with pa.memory_map(str(path)) as source:
-                batch = pa.ipc.open_file(source).get_batch(0)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise ArtifactError(f"{path}: cannot be read as instances ({error}); run `dvc repro mask`") from None
+        batch = read_batch(path, "mask")
         ids, positions = batch.column("input_ids"), batch.column("masked_lm_positions")
         offsets, masked_offsets = (column.offsets.to_numpy().astype(np.int64) for column in (ids, positions))
         return cls(

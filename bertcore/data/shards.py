@@ -63,6 +63,23 @@ class Vocabulary:
         return np.dtype(np.uint16 if self.size <= 2**16 else np.uint32)
 
 
+def write_batch(path: Path, batch: pa.RecordBatch) -> None:
+    """Write an Arrow file of one record batch, which `read_batch` maps."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+def read_batch(path: Path, stage: str) -> pa.RecordBatch:
+    """Map the record batch of an Arrow file that `stage` wrote; `ArtifactError` where it is missing or damaged."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            return pa.ipc.open_file(source).get_batch(0)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise ArtifactError(
+            f"{path}: cannot be read ({error}), expected the output of {stage}; run `dvc repro {stage}`"
+        ) from None
+
+
 @dataclass(frozen=True)
 class TokenShard:
     """The documents of one shard: flat arrays, mapped from the file without a copy."""
@@ -76,11 +93,7 @@ class TokenShard:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        try:
-            with pa.memory_map(str(path)) as source:
-                batch = pa.ipc.open_file(source).get_batch(0)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise ArtifactError(f"{path}: cannot be read as a token shard ({error}); run `dvc repro shards`") from None
+        batch = read_batch(path, "shards")
         documents = batch.column("sentences")
         sentences = documents.values
         return cls(
@@ -92,9 +105,7 @@ class TokenShard:
     def write(self, path: Path) -> None:
         sentences = pa.ListArray.from_arrays(pa.array(self.sentence_offsets, pa.int32()), pa.array(self.tokens))
         documents = pa.ListArray.from_arrays(pa.array(self.document_offsets, pa.int32()), sentences)
-        batch = pa.record_batch([documents], names=["sentences"])
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-            writer.write_batch(batch)
+        write_batch(path, pa.record_batch([documents], names=["sentences"]))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterable
@@ -17,7 +16,6 @@ from bertcore.data.instances import MaskConfig, open_sources
 from bertcore.data.loader import Loader
 from bertcore.data.shards import MANIFEST, Vocabulary, checksum
 from bertcore.data.wordpiece import load_tokenizer
-from bertcore.errors import BertcoreError
 from bertcore.files import replace_file, write_json
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
@@ -27,6 +25,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.pretraining import Pretraining
 from tasks import params, tracking
 from tasks.paths import CHECKPOINTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.stage import exit_status
 
 
 def train() -> None:
@@ -88,17 +87,5 @@ def _write_csv(path: Path, rows: Iterable[dict[str, float]]) -> None:
         writer.writerows(table)
 
 
-def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    for chatty in ("alembic", "mlflow"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    try:
-        train()
-    except BertcoreError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(train))

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from bertcore.errors import BertcoreError
 from tasks import lineage, tracking
@@ -15,11 +16,16 @@ Body = Callable[[tracking.StageRun], None]
 
 def main(stage: str, body: Body, task: str | None = None) -> int:
     """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process."""
+    return exit_status(lambda: _tracked(stage, body, task))
+
+
+def exit_status(work: Callable[[], None]) -> int:
+    """Do `work` with the stages' logging; an error made for the user is one line, and the status of its process 2."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "mlflow", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        _tracked(stage, body, task)
+        work()
     except BertcoreError as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -37,7 +43,7 @@ def _tracked(stage: str, body: Body, task: str | None) -> None:
     try:
         body(run)
         lineage.check_unchanged(before, deps)
-        run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(lineage.Path(path)) for path in outs})
+        run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(Path(path)) for path in outs})
         succeeded = True
     finally:
         run.end(succeeded)

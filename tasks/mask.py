@@ -1,6 +1,8 @@
 """Stage `mask`: token shards -> masked pre-training instances, and the audit that proves their rates."""
 
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,31 +23,36 @@ def run(stage_run: StageRun) -> None:
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     manifest = Manifest.read(SHARDS)
     verify(SHARDS, manifest)
-    audit = Audit(config, vocabulary)
+    with replace_directory(INSTANCES) as beside:
+        first, *second = [_write(phase, manifest, vocabulary, beside) for phase in config.phases]
+    metrics = {**first, "second_phase": second[0]} if second else first
+    write_json(METRICS / "mask.json", metrics)
+    stage_run.log_metrics(metrics)
+
+
+def _write(config: MaskConfig, manifest: Manifest, vocabulary: Vocabulary, directory: Path) -> dict[str, Any]:
+    """The instances of one phase; its metrics."""
+    audit, heldout_audit = Audit(config, vocabulary), Audit(config, vocabulary)
     train, heldout = manifest.of_split("train"), manifest.of_split("heldout")
     counts, labels = np.zeros(vocabulary.size, np.int64), []
-    with replace_directory(INSTANCES) as beside:
-        for entry in track(train, "mask", len(train)):
-            shard = TokenShard.open(SHARDS / entry.name)
-            counts += np.bincount(shard.tokens, minlength=vocabulary.size)
-            # Where masks are drawn while training, the first epoch's are audited and nothing is written.
-            for epoch in range(max(config.duplicates, 1)):
-                instances = _draw(shard, entry, epoch, config, vocabulary, audit)
-                if config.duplicates:
-                    instances.write(static_path(beside, entry.name, epoch))
-        heldout_audit = Audit(config, vocabulary)
-        for entry in heldout:
-            instances = _draw(TokenShard.open(SHARDS / entry.name), entry, 0, config, vocabulary, heldout_audit)
-            instances.write(static_path(beside, entry.name, 0))
-            labels.append(instances.masked_labels)
-        audit.check()
-    metrics = {
+    for entry in track(train, f"mask {config.sequence_length}", len(train)):
+        shard = TokenShard.open(SHARDS / entry.name)
+        counts += np.bincount(shard.tokens, minlength=vocabulary.size)
+        # Where masks are drawn while training, the first epoch's are audited and nothing is written.
+        for epoch in range(max(config.duplicates, 1)):
+            instances = _draw(shard, entry, epoch, config, vocabulary, audit)
+            if config.duplicates:
+                instances.write(static_path(directory, config, entry.name, epoch))
+    for entry in heldout:
+        instances = _draw(TokenShard.open(SHARDS / entry.name), entry, 0, config, vocabulary, heldout_audit)
+        instances.write(static_path(directory, config, entry.name, 0))
+        labels.append(instances.masked_labels)
+    audit.check()
+    return {
         "train": audit.report(),
         "heldout": heldout_audit.report(),
         "heldout_unigram_baseline": unigram_baseline(counts, np.concatenate(labels)),
     }
-    write_json(METRICS / "mask.json", metrics)
-    stage_run.log_metrics(metrics)
 
 
 def _draw(

@@ -55,6 +55,7 @@ def vocabulary() -> Vocabulary:
 def token_shard(directory: Path, count: int = 60, seed: int = 0) -> TokenShard:
     """One shard of `count` documents, written into a folder of `directory` for its seed, and opened."""
     directory = directory / f"seed-{seed}"
-    directory.mkdir(exist_ok=True)
-    (entry,) = write_split([documents(count, seed)], "train", directory, tokenizer(), ShardsConfig())
-    return TokenShard.open(directory / entry.name)
+    if not directory.exists():  # a shard that another process has mapped must not be written again
+        directory.mkdir()
+        write_split([documents(count, seed)], "train", directory, tokenizer(), ShardsConfig())
+    return TokenShard.open(directory / "train-00000.arrow")

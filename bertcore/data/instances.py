@@ -3,7 +3,7 @@
 A static copy is the drawing function's output written down: for the same seed and epoch both give the same instances.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -16,6 +16,16 @@ from bertcore.data import draws
 from bertcore.data.masking import MaskingRule, mask
 from bertcore.data.pairing import Pairs, draw_pairs
 from bertcore.data.shards import Manifest, TokenShard, Vocabulary, read_batch, write_batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondPhase:
+    """`mask.second_phase`: the same text once more as longer sequences, for the last part of the training."""
+
+    sequence_length: int = 512
+    """Tokens of a sequence at most, [CLS] and both [SEP] included."""
+    max_predictions_per_seq: int = 80
+    """Predicted tokens of one sequence at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +42,8 @@ class MaskConfig:
     """Predicted tokens of one sequence at most."""
     short_seq_prob: float = 0.1
     """Share of the documents whose pairs are made shorter than `sequence_length`."""
+    second_phase: SecondPhase | None = None
+    """Longer sequences for the end of the training (`pretrain.second_phase`); None = one length throughout."""
     seed: int = 1
     """Of the pairs and of the masks."""
 
@@ -46,6 +58,27 @@ class MaskConfig:
             raise ValueError(f"max_predictions_per_seq: found {self.max_predictions_per_seq}, expected at least 1")
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob: found {self.short_seq_prob}, expected a probability")
+        if self.second_phase and self.second_phase.sequence_length <= self.sequence_length:
+            raise ValueError(
+                f"second_phase.sequence_length: found {self.second_phase.sequence_length}, expected more than that of "
+                f"the first phase ({self.sequence_length}); raise it or remove second_phase"
+            )
+
+    @property
+    def phases(self) -> list["MaskConfig"]:
+        """One config for each length, in the order of training."""
+        first = replace(self, second_phase=None)
+        if self.second_phase is None:
+            return [first]
+        second = self.second_phase
+        return [
+            first,
+            replace(
+                first,
+                sequence_length=second.sequence_length,
+                max_predictions_per_seq=second.max_predictions_per_seq,
+            ),
+        ]
 
     @property
     def rule(self) -> MaskingRule:
@@ -120,6 +153,7 @@ class Instances:
             "masked_lm_positions": _lists(self.masked_offsets, local.astype(np.uint16)),
             "masked_lm_ids": _lists(self.masked_offsets, self.masked_labels),
         }
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_batch(path, pa.record_batch(list(columns.values()), names=list(columns)))
 
     @classmethod
@@ -160,7 +194,7 @@ class DrawnInstances:
 
     @classmethod
     def of(cls, shard: TokenShard, name: str, epoch: int, config: MaskConfig, vocabulary: Vocabulary) -> Self:
-        coordinates = (config.seed, epoch, name)
+        coordinates = (config.seed, config.sequence_length, epoch, name)
         pairs = draw_pairs(shard, config.sequence_length, config.short_seq_prob, *coordinates)
         return cls(shard, pairs, draws.key("mask", *coordinates), config.rule, vocabulary)
 
@@ -189,21 +223,23 @@ class DrawnInstances:
 def open_sources(
     instances: Path, shards: Path, config: MaskConfig, vocabulary: Vocabulary, split: str, epoch: int
 ) -> list[InstanceSource]:
-    """The instances of every shard of `split` in `epoch`: static copies where the mask stage wrote them, else drawn."""
+    """The instances of every shard of `split` in `epoch`: static copies where the mask stage wrote them, else drawn.
+
+    `config` is that of one phase.
+    """
     entries = Manifest.read(shards).of_split(split)
-    if split == "heldout":
-        return [Instances.read(static_path(instances, entry.name, 0)) for entry in entries]
-    if config.duplicates:
-        return [Instances.read(static_path(instances, entry.name, epoch % config.duplicates)) for entry in entries]
+    if split == "heldout" or config.duplicates:
+        copy = 0 if split == "heldout" else epoch % config.duplicates
+        return [Instances.read(static_path(instances, config, entry.name, copy)) for entry in entries]
     return [
         DrawnInstances.of(TokenShard.open(shards / entry.name), entry.name, epoch, config, vocabulary)
         for entry in entries
     ]
 
 
-def static_path(instances: Path, shard_name: str, epoch: int) -> Path:
-    """Where the static copy of a shard's instances in an epoch lies."""
-    return instances / f"{Path(shard_name).stem}-epoch{epoch:03d}.arrow"
+def static_path(instances: Path, config: MaskConfig, shard_name: str, epoch: int) -> Path:
+    """Where the static copy of a shard's instances in an epoch lies, for the phase of `config`."""
+    return instances / f"length-{config.sequence_length}" / f"{Path(shard_name).stem}-epoch{epoch:03d}.arrow"
 
 
 def offsets_of(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

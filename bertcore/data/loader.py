@@ -71,3 +71,16 @@ class Loader:
         parts = [self._sources[source].take(rows[which == source] - starts[source]) for source in touched]
         grouped = np.concatenate([np.flatnonzero(which == source) for source in touched])
         return Instances.concatenate(parts).take(np.argsort(grouped))
+
+
+@dataclass
+class Phases:
+    """Loaders one after the other: each from its own first step on, counted from 0 in its own batches."""
+
+    loaders: Sequence[tuple[int, Loader]]
+    """(first step, loader), ascending from step 0."""
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances:
+        """As `Loader.batch`, from the loader in whose phase `step` lies."""
+        first, loader = next(phase for phase in reversed(self.loaders) if phase[0] <= step)
+        return loader.batch(step - first, rank, world_size)

@@ -6,11 +6,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain ui test lint check clean
+.PHONY: help pretrain ui onnx test lint check clean
 
 help:
 	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
 	@echo "make ui         open the pages of Prefect (runs, logs, artifacts) and MLflow (parameters, curves, comparisons)"
+	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx]"
 	@echo "make test       run the tests"
 	@echo "make check      lint, types and the tests: what CI runs"
 	@echo "make clean      remove what runs have made (data, models, reports, caches, databases), but not $(VENV)"
@@ -23,6 +24,11 @@ pretrain: $(VENV)/.installed
 
 ui: $(VENV)/.installed
 	@python -m flows.ui
+
+MODEL = models/pretrained
+OUT = $(MODEL:/=).onnx
+onnx: $(VENV)/.installed-onnx
+	@python -m bertcore.export.onnx "$(MODEL)" "$(OUT)"
 
 test: $(VENV)/.installed-dev
 	python -m pytest
@@ -46,6 +52,10 @@ $(VENV)/.installed: requirements.lock
 	  exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements.lock
+	@touch $@
+
+$(VENV)/.installed-onnx: $(VENV)/.installed requirements-onnx.lock
+	$(BIN)/python -m pip install --quiet -r requirements-onnx.lock
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock

@@ -8,6 +8,7 @@ from bertcore.data.wordpiece import load_tokenizer
 from bertcore.evaluation.baselines import baselines
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
+from bertcore.export import gate
 from bertcore.files import write_json
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.fitting import Finetuning
@@ -30,6 +31,7 @@ def run(stage_run: StageRun, name: str) -> None:
     random = finetuning.run(load_config(PRETRAINED), name=f"{name}.random")
 
     pretrained.save_model(FINETUNED / name, PRETRAINED)
+    gate.check(pretrained.model, FINETUNED / name, PRETRAINED)
     pretrained.save_predictions(PREDICTIONS / name)
     metrics = {
         "format": task.format,

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from bertcore.data.instances import MaskConfig, open_sources
 from bertcore.data.loader import Loader
 from bertcore.data.shards import MANIFEST, Vocabulary, checksum
 from bertcore.data.wordpiece import load_tokenizer
+from bertcore.export import gate
 from bertcore.files import replace_file, write_json
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
@@ -35,10 +37,9 @@ def train() -> None:
 
     torch.manual_seed(config.seed)
     model = BertForPreTraining(config.model.build(vocabulary.size, vocabulary.pad))
-    loader = Loader(
-        lambda epoch: open_sources(INSTANCES, SHARDS, mask, vocabulary, "train", epoch), config.batch_size, config.seed
-    )
-    heldout = open_sources(INSTANCES, SHARDS, mask, vocabulary, "heldout", 0)
+    phases = [partial(open_sources, INSTANCES, SHARDS, phase, vocabulary) for phase in mask.phases]
+    loader = Loader(partial(phases[0], "train"), config.batch_size, config.seed)
+    heldout = phases[0]("heldout", 0)
     checkpoints = Checkpoints(CHECKPOINTS / "pretrain" / _key(config, mask))
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
     report = run.report if run else lambda step, metrics: None
@@ -48,6 +49,7 @@ def train() -> None:
     final = training.run()
     if run is not None:
         save_pretrained(training.model, PRETRAINED, TOKENIZER)
+        gate.check(training.model, PRETRAINED, TOKENIZER)
         _write_metrics(training, final, accelerator, run)
         checkpoints.remove()
     accelerator.wait_for_everyone()

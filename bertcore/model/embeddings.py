@@ -1,9 +1,9 @@
 """Token, position and segment embeddings, added and normalised (Devlin et al. 2018, figure 2)."""
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from bertcore.model.config import BertConfig
+from bertcore.model.dropout import dropout
 from bertcore.model.layout import Layout
 
 
@@ -24,4 +24,4 @@ class BertEmbeddings(nn.Module):
             + self.token_type_embeddings(token_type_ids)
             + self.position_embeddings(layout.position_ids)
         )
-        return functional.dropout(self.LayerNorm(embedded), self.dropout_prob, self.training)
+        return dropout(self.LayerNorm(embedded), self.dropout_prob, self.training)

@@ -8,6 +8,7 @@ from torch.utils.checkpoint import checkpoint
 
 from bertcore.model.attention import SelfAttention
 from bertcore.model.config import BertConfig
+from bertcore.model.dropout import dropout
 from bertcore.model.layout import Layout
 
 
@@ -25,13 +26,13 @@ class EncoderLayer(nn.Module):
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
-        attended = self._dropout(self.attention(hidden, layout))
-        hidden = self.attention_norm(hidden + attended)
-        transformed = self._dropout(self.output(self.activation(self.intermediate(hidden))))
-        return self.output_norm(hidden + transformed)
+        hidden = self.attention_norm(hidden + self._dropout(self.attention(hidden, layout)))
+        transformed = self.output(self.activation(self.intermediate(hidden)))
+        return self.output_norm(hidden + self._dropout(transformed))
 
     def _dropout(self, values: Tensor) -> Tensor:
-        return functional.dropout(values, self.dropout_prob, self.training)
+        # In the residual stream's type, float32 under autocast: sums of mixed types are slow on the CPU.
+        return dropout(values, self.dropout_prob, self.training).float()
 
 
 class BertEncoder(nn.Module):

@@ -5,9 +5,43 @@ H hidden size, A heads, D head size, V vocabulary, M masked positions.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Some sequences of a layout, of similar length, as an array (N, G) of token places, padded to the longest."""
+
+    index: Tensor
+    """(N * G,) int64: flat token index of every place; padding repeats the sequence's first token."""
+    real: Tensor | None
+    """(R,) int64: the places that are no padding; None where there is none."""
+    lengths: Tensor
+    """(N,) int64."""
+    longest: int
+    """G, tokens."""
+
+    @property
+    def key_mask(self) -> Tensor | None:
+        """(N, 1, 1, G) bool: True where a key is no padding; None where all are real."""
+        if self.real is None:
+            return None
+        return (torch.arange(self.longest) < self.lengths[:, None])[:, None, None, :]
+
+
+GROUP_AREA = 8 * 128**2
+"""Pairs of tokens that one head compares at once in a group, so that a group's arrays stay in the cache."""
+
+
+def _group(firsts: Tensor, lengths: Tensor, longest: int) -> Group:
+    place = torch.arange(longest)
+    inside = place < lengths[:, None]
+    index = (firsts[:, None] + torch.where(inside, place, 0)).flatten()
+    real = None if bool(inside.all()) else inside.flatten().nonzero().squeeze(1)
+    return Group(index=index, real=real, lengths=lengths, longest=longest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +99,19 @@ class Layout:
     def key_mask(self) -> Tensor:
         """(B, L) bool: True where the padded array holds a token."""
         return torch.arange(self.max_length, device=self.lengths.device) < self.lengths[:, None]
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """All sequences in groups of similar length, the longest first, for what has to be padded on the CPU."""
+        order = torch.argsort(self.lengths, descending=True, stable=True)
+        firsts = self.first_tokens
+        groups, start = [], 0
+        while start < len(order):
+            longest = int(self.lengths[order[start]])
+            rows = order[start : start + max(1, GROUP_AREA // longest**2)]
+            groups.append(_group(firsts[rows], self.lengths[rows], longest))
+            start += len(rows)
+        return groups
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Layout":
         """The same layout with its tensors on `device`."""

@@ -12,13 +12,15 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, gather_object
+from torch import nn
 
 from bertcore.data.instances import Instances, InstanceSource
 from bertcore.data.loader import Loader
 from bertcore.errors import TrainingError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.objectives.pretraining import OBJECTIVES, Objective
+from bertcore.objectives.sums import Sums
 from bertcore.progress import Progress
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
@@ -101,6 +103,17 @@ class Timed:
         return self.tokens / self.seconds if self.seconds else 0.0
 
 
+class _WithObjective(nn.Module):
+    """The forward pass up to the sums of the loss: wrappers that convert outputs never see the logits."""
+
+    def __init__(self, model: BertForPreTraining, objective: Objective) -> None:
+        super().__init__()
+        self.model, self._objective = model, objective
+
+    def forward(self, batch: PreTrainingBatch) -> dict[str, Sums]:
+        return self._objective(self.model, batch)
+
+
 class Pretraining:
     """One training run: the model, its data and where it stands."""
 
@@ -119,7 +132,9 @@ class Pretraining:
         self._objective = OBJECTIVES[config.objective]
         self._schedule = SCHEDULES[config.schedule]
         optimizer = build_optimizer(model, config.optimizer, config)
-        self._model, self._optimizer = accelerator.prepare(model, optimizer)
+        self.model = model
+        """The trained model, without its wrappers."""
+        self._module, self._optimizer = accelerator.prepare(_WithObjective(model, self._objective), optimizer)
         self._tally = Tally()
         self._norm = torch.zeros((), device=accelerator.device)
         self.curves: list[dict[str, float]] = []
@@ -133,11 +148,6 @@ class Pretraining:
         """Over the steps of this process, without evaluation and checkpoints."""
         return self._timed.rate
 
-    @property
-    def model(self) -> BertForPreTraining:
-        """The trained model, without its wrappers."""
-        return self._accelerator.unwrap_model(self._model)
-
     def run(self) -> dict[str, float]:
         """Train from the last checkpoint, or the start, to the last step; the final held-out metrics."""
         self._resume()
@@ -146,7 +156,7 @@ class Pretraining:
         last_checkpoint = time.monotonic()
         while self.step < config.max_steps:
             with self._interval.measure():
-                self._interval.tokens += self._train_step()
+                self._interval.tokens += self.train_step()
                 logged = self.step % config.logging_steps == 0 or self.step == config.max_steps
                 metrics = self._train_metrics() if logged else None
             if metrics:
@@ -166,8 +176,7 @@ class Pretraining:
 
     def evaluate(self) -> dict[str, float]:
         """Loss and accuracy on held-out text, the same sequences every time."""
-        self._model.eval()
-        model = self.model
+        self._module.eval()
         tally, rank, world = Tally(), self._accelerator.process_index, self._accelerator.num_processes
         left = self._config.eval_sequences
         for source in self._heldout:
@@ -176,12 +185,12 @@ class Pretraining:
             for instances in split(source.take(rows[rank::world]), _EVAL_BATCH) if len(rows) > rank else []:
                 batch = as_batch(instances).to(self._accelerator.device)
                 with torch.no_grad(), self._accelerator.autocast():
-                    for term, sums in self._objective(model, batch).items():
+                    for term, sums in self._objective(self.model, batch).items():
                         tally.add(term, sums.loss_sum, sums.correct, sums.count)
-        self._model.train()
+        self._module.train()
         return tally.metrics(self._accelerator, "eval")
 
-    def _train_step(self) -> int:
+    def train_step(self) -> int:
         """One optimizer step on the global batch; the real tokens in it."""
         accelerator, world = self._accelerator, self._accelerator.num_processes
         instances = self._loader.batch(self.step, accelerator.process_index, world)
@@ -191,15 +200,15 @@ class Pretraining:
             group["lr"] = self._learning_rate()
         for index, batch in enumerate(parts):
             last = index == len(parts) - 1
-            with nullcontext() if last else accelerator.no_sync(self._model), accelerator.autocast():
-                terms = self._objective(self._model, batch)
+            with nullcontext() if last else accelerator.no_sync(self._module), accelerator.autocast():
+                terms = self._module(batch)
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
                 loss = sum(sums.loss_sum / counts[term] for term, sums in terms.items()) * world
                 accelerator.backward(loss)
             for term, sums in terms.items():
                 self._tally.add(term, sums.loss_sum, sums.correct, sums.count)
         bound = self._config.max_grad_norm
-        self._norm = accelerator.clip_grad_norm_(self._model.parameters(), float("inf") if bound is None else bound)
+        self._norm = accelerator.clip_grad_norm_(self._module.parameters(), float("inf") if bound is None else bound)
         self._optimizer.step()
         self._optimizer.zero_grad()
         self.step += 1

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcore.model import attention
-from bertcore.model.attention import attend_each, attend_padded, choose
+from bertcore.model.attention import attend_groups, attend_padded, choose
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.model.layout import Layout
@@ -30,7 +30,7 @@ def plain(qkv: torch.Tensor, layout: Layout) -> torch.Tensor:
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),
     heads=st.integers(1, 3),
     head_size=st.integers(1, 17),
-    attend=st.sampled_from([attend_each, attend_padded]),
+    attend=st.sampled_from([attend_groups, attend_padded]),
 )
 def test_outputs_and_gradients_are_those_of_the_formula(lengths, heads, head_size, attend):
     generator = torch.Generator().manual_seed(0)
@@ -46,13 +46,33 @@ def test_outputs_and_gradients_are_those_of_the_formula(lengths, heads, head_siz
     torch.testing.assert_close(found.grad, expected.grad, rtol=0, atol=2e-5 * float(values.abs().max()))
 
 
+def test_several_groups_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    qkv = torch.randn(60, 3, 2, 8)
+    lengths = torch.tensor([7, 20, 3, 20, 10])
+    whole = attend_groups(qkv, Layout.from_lengths(lengths), 0.0)
+    monkeypatch.setattr("bertcore.model.layout.GROUP_AREA", 2 * 20**2)
+    layout = Layout.from_lengths(lengths)
+    assert [group.lengths.tolist() for group in layout.groups] == [[20, 20], [10, 7, 3]]
+    torch.testing.assert_close(attend_groups(qkv, layout, 0.0), whole)
+
+
+def test_the_gradient_with_dropout_is_that_of_the_drawn_weights() -> None:
+    layout = Layout.from_lengths(torch.tensor([3, 5, 5]))
+    qkv = torch.randn(13, 3, 2, 4, dtype=torch.float64, requires_grad=True)
+
+    def attend(values: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(5)
+        return attend_groups(values, layout, 0.3)
+
+    assert not torch.allclose(attend(qkv), attend_groups(qkv, layout, 0.0))
+    assert torch.autograd.gradcheck(attend, (qkv,))
+
+
 @pytest.mark.parametrize(
     ("device", "dtype", "lengths", "dropout", "name"),
     [
-        ("cpu", torch.float32, [3, 5], 0.0, "attend_each"),
-        ("cpu", torch.bfloat16, [3, 5], 0.0, "attend_each"),
-        ("cpu", torch.float32, [5, 5], 0.0, "attend_padded"),
-        ("cpu", torch.float32, [3, 5], 0.1, "attend_padded"),
+        ("cpu", torch.float32, [3, 5], 0.0, "attend_groups"),
+        ("cpu", torch.bfloat16, [5, 5], 0.1, "attend_groups"),
         ("meta", torch.float32, [3, 5], 0.0, "attend_padded"),
     ],
 )

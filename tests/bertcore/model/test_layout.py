@@ -37,6 +37,19 @@ def test_padding_and_back_is_the_identity_and_the_mask_marks_the_tokens(lengths)
     assert torch.equal(padded.view(layout.batch_size, -1) > 0, layout.key_mask())
 
 
+@given(LENGTHS)
+def test_groups_hold_every_token_once_the_longest_first(lengths):
+    layout = Layout.from_lengths(torch.tensor(lengths))
+    real = [group.index if group.real is None else group.index[group.real] for group in layout.groups]
+    assert sorted(torch.cat(real).tolist()) == list(range(layout.total))
+    assert torch.cat([group.lengths for group in layout.groups]).tolist() == sorted(lengths, reverse=True)
+    for group in layout.groups:
+        mask = group.key_mask
+        assert (mask is None) == (len(set(group.lengths.tolist())) == 1)
+        assert len(group.index) == len(group.lengths) * group.longest
+        assert mask is None or torch.equal(mask.flatten().nonzero().squeeze(1), group.real)
+
+
 def test_types_and_moving():
     layout = Layout.from_lengths(torch.tensor([3, 1], dtype=torch.uint8))
     kinds = {field.name: getattr(layout, field.name).dtype for field in dataclasses.fields(layout)[:4]}

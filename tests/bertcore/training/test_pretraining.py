@@ -185,4 +185,4 @@ def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: p
 def test_padding_is_not_computed(tmp_path: Path) -> None:
     run = training(tmp_path)
     instances = run._loader.batch(0)
-    assert len(instances.tokens) == np.diff(instances.offsets).sum() == run._train_step()
+    assert len(instances.tokens) == np.diff(instances.offsets).sum() == run.train_step()

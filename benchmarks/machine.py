@@ -1,0 +1,36 @@
+"""What a measurement was made on."""
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from bertcore.training.distributed import precision
+from bertcore.training.flops import peak_flops
+
+PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy")
+
+
+def describe() -> dict[str, str]:
+    """Device, cores, precision and versions."""
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
+    cores = len(os.sched_getaffinity(0))
+    return {
+        "device": f"{device}, {cores} core{'s' * (cores > 1)}, {torch.get_num_threads()} threads",
+        "precision": {"bf16": "bfloat16 autocast", "no": "float32"}[precision()],
+        "versions": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+    }
+
+
+def gemm_peak_flops() -> float:
+    """The matrix-multiply peak of this machine's device in the precision of the training, FLOP/s."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return peak_flops(device, torch.bfloat16 if precision() == "bf16" else torch.float32)
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "CPU")
+    features = " ".join(name for name in ("avx512_bf16", "amx_bf16") if any(name in line for line in lines))
+    return f"{model} {features}".strip()

@@ -1,0 +1,79 @@
+"""The pre-training step beside Hugging Face's, alternately in one run, on the same real tokens with their real lengths.
+
+    python -m benchmarks.pretrain_step --text TEXT --vocab VOCAB.txt --preset mini --length 128 --batch 32
+
+Every variant has its own process and they take turns; a ratio is that of neighbouring turns. The matrix-multiply peak
+is measured in the same run, before the turns. The result is printed, and kept in benchmarks/results/ with --keep.
+"""
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from benchmarks import results
+from benchmarks.machine import describe, gemm_peak_flops
+from benchmarks.steps import Setting, huggingface, ours
+from benchmarks.text import Text, mask_config
+from benchmarks.turns import Turns, ratios, take_turns
+from bertcore.training.flops import training_flops
+from bertcore.training.pretraining import as_batch
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", type=Path, required=True, help="a text file (.txt, .jsonl, .parquet; .gz, .zst)")
+    parser.add_argument("--vocab", type=Path, required=True, help="vocab.txt, uncased, such as BERT's 30,522 entries")
+    parser.add_argument("--documents", type=int, default=400, help="documents of the text to use (%(default)s)")
+    parser.add_argument(
+        "--cache", type=Path, default=Path(".benchmarks/step"), help="shards are kept here (%(default)s)"
+    )
+    parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
+    parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
+    parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
+    parser.add_argument("--dropout", type=float, default=0.1, help="of activations and attention (%(default)s)")
+    parser.add_argument("--turns", type=int, default=9, help="turns of every variant (%(default)s)")
+    parser.add_argument("--steps", type=int, default=4, help="steps of a turn (%(default)s)")
+    parser.add_argument("--no-compile", action="store_true", help="leave out Hugging Face with torch.compile")
+    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
+    arguments = parser.parse_args()
+
+    text = Text.prepare(arguments.text, arguments.vocab, arguments.cache, arguments.documents)
+    setting = Setting(text.directory, arguments.preset, arguments.length, arguments.batch, arguments.dropout)
+    variants = {"bertcore": partial(ours, setting), "Hugging Face": partial(huggingface, setting)}
+    if not arguments.no_compile:
+        variants["Hugging Face, compiled"] = partial(huggingface, setting, compiled=True)
+    peak = gemm_peak_flops()
+    measured = take_turns(variants, arguments.turns, arguments.steps)
+    flops, real = _per_token(text, setting)
+    facts = {
+        **describe(),
+        "work": f"{arguments.preset}, {text.vocabulary.size:,} entries, {arguments.batch} sequences of at most "
+        f"{arguments.length} tokens ({real:.0%} real), dropout {arguments.dropout}",
+        "turns": f"{arguments.turns} of {arguments.steps} steps each",
+        "matrix-multiply peak": f"{peak / 1e9:,.0f} GFLOP/s",
+    }
+    rows = [_row(name, turns, measured["bertcore"], flops / peak) for name, turns in measured.items()]
+    name = f"pretrain_step-{arguments.preset}-{arguments.length}-dropout{arguments.dropout:g}"
+    results.show(name, facts, rows, keep=arguments.keep)
+
+
+def _row(name: str, turns: Turns, ours: Turns, peak_share_per_rate: float) -> dict[str, str]:
+    middle, low, high = ratios(ours, turns)
+    return {
+        "variant": name,
+        "real tokens/s": f"{turns.median:,.0f}",
+        "bertcore is faster by": "" if turns is ours else f"{middle:.2f}x ({low:.2f} to {high:.2f})",
+        "share of the peak": f"{turns.median * peak_share_per_rate:.2f}",
+        "peak memory": f"{turns.peak_gib:.2f} GiB",
+    }
+
+
+def _per_token(text: Text, setting: Setting) -> tuple[float, float]:
+    """Model FLOPs of a real token, and the share of real tokens if all sequences were padded to the length."""
+    instances = text.loader(mask_config(setting.sequence_length), setting.batch_size * 16).batch(0)
+    flops = training_flops(setting.model.build(text.vocabulary.size), as_batch(instances))
+    return flops / len(instances.tokens), len(instances.tokens) / (len(instances) * setting.sequence_length)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""One pre-training step, ours and Hugging Face's, over the same global batches, as work that can take turns."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+
+from benchmarks.text import Text, mask_config
+from benchmarks.turns import Work
+from bertcore.data.instances import Instances
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import ModelConfig
+from bertcore.training import distributed
+from bertcore.training.checkpoint import Checkpoints
+from bertcore.training.config import PretrainConfig
+from bertcore.training.pretraining import Pretraining
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What both sides train."""
+
+    text: Path
+    """A directory that `Text.prepare` made."""
+    preset: str
+    sequence_length: int
+    batch_size: int
+    dropout: float
+    seed: int = 1
+
+    @property
+    def model(self) -> ModelConfig:
+        return ModelConfig(
+            preset=self.preset, hidden_dropout_prob=self.dropout, attention_probs_dropout_prob=self.dropout
+        )
+
+
+def ours(setting: Setting) -> Work:
+    """`bertcore`'s training loop, as stage `pretrain` runs it."""
+    text, mask = Text(setting.text), mask_config(setting.sequence_length)
+    config = PretrainConfig(model=setting.model, batch_size=setting.batch_size, max_steps=10**6, seed=setting.seed)
+    accelerator = distributed.make_accelerator()
+    torch.manual_seed(setting.seed)
+    training = Pretraining(
+        config,
+        BertForPreTraining(setting.model.build(text.vocabulary.size)),
+        text.loader(mask, setting.batch_size, setting.seed),
+        [],
+        accelerator,
+        Checkpoints(setting.text / "checkpoints"),
+        lambda step, metrics: None,
+    )
+    return training.train_step
+
+
+def huggingface(setting: Setting, compiled: bool = False) -> Work:
+    """`transformers`' model with SDPA, fused AdamW and bf16 autocast; padded to the longest sequence of the batch."""
+    distributed.keep_freed_memory()
+    text, mask = Text(setting.text), mask_config(setting.sequence_length)
+    loader = text.loader(mask, setting.batch_size, setting.seed)
+    shape = setting.model.build(text.vocabulary.size)
+    torch.manual_seed(setting.seed)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    config = transformers.BertConfig(
+        vocab_size=shape.vocab_size,
+        hidden_size=shape.hidden_size,
+        num_hidden_layers=shape.num_hidden_layers,
+        num_attention_heads=shape.num_attention_heads,
+        intermediate_size=shape.intermediate_size,
+        hidden_dropout_prob=setting.dropout,
+        attention_probs_dropout_prob=setting.dropout,
+        attn_implementation="sdpa",
+    )
+    model = transformers.BertForPreTraining(config).to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
+    forward = torch.compile(model) if compiled else model
+    bf16 = distributed.precision() == "bf16"
+    steps = iter(range(10**6))
+
+    def step() -> int:
+        instances = loader.batch(next(steps))
+        batch = {name: torch.from_numpy(array).to(device) for name, array in padded(instances).items()}
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            loss = forward(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        return len(instances.tokens)
+
+    return step
+
+
+def padded(instances: Instances, width: int | None = None) -> dict[str, np.ndarray]:
+    """A batch as `transformers` expects it: (B, L) arrays, padded to the longest sequence or to `width`."""
+    lengths = instances.lengths
+    width = width or int(lengths.max())
+    column = np.arange(len(instances.tokens)) - np.repeat(instances.offsets[:-1], lengths)
+    place = np.repeat(np.arange(len(lengths)) * width, lengths) + column
+    flat = {
+        name: np.full(len(lengths) * width, -100 if name == "labels" else 0, np.int64)
+        for name in ("input_ids", "token_type_ids", "attention_mask", "labels")
+    }
+    flat["input_ids"][place] = instances.tokens
+    flat["token_type_ids"][place] = column >= np.repeat(instances.segment_a_lengths, lengths)
+    flat["attention_mask"][place] = 1
+    flat["labels"][place[instances.masked_positions]] = instances.masked_labels
+    rows = {name: array.reshape(len(lengths), width) for name, array in flat.items()}
+    return rows | {"next_sentence_label": instances.next_sentence_labels.astype(np.int64)}

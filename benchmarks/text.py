@@ -1,0 +1,66 @@
+"""Real pre-training instances to measure with: text -> corpus -> token shards, made once by the pipeline's own code."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertcore.compressed import read_text
+from bertcore.data.corpus import CorpusConfig, build_corpus
+from bertcore.data.documents import SPLITS, corpus_shards, read_sentences
+from bertcore.data.instances import DrawnInstances, MaskConfig
+from bertcore.data.loader import Loader
+from bertcore.data.shards import Manifest, ShardsConfig, TokenShard, Vocabulary, checksum, write_split
+from bertcore.data.wordpiece import load_tokenizer, make_tokenizer, read_vocabulary, save_tokenizer
+from bertcore.files import replace_directory
+
+
+@dataclass(frozen=True)
+class Text:
+    """The token shards of a text, and the tokenizer that made them."""
+
+    directory: Path
+
+    @classmethod
+    def prepare(cls, text: Path, vocab_file: Path, directory: Path, documents: int | None = None) -> "Text":
+        """Read `text` (its first `documents`) into `directory`, unless that has been done already."""
+        if not directory.exists():
+            entries = read_vocabulary(read_text(vocab_file).rstrip("\n").split("\n"), str(vocab_file))
+            tokenizer = make_tokenizer(entries, lowercase=True)
+            config = CorpusConfig(sources=[str(text)], max_documents=documents)
+            with replace_directory(directory) as beside:
+                inputs, corpus = beside / "inputs", beside / "corpus"
+                (inputs / "0").mkdir(parents=True)
+                corpus.mkdir()
+                (beside / "tokenizer").mkdir()
+                (inputs / "0" / text.name).symlink_to(text.resolve())
+                build_corpus(config, inputs, corpus)
+                save_tokenizer(tokenizer, beside / "tokenizer", lowercase=True)
+                shards = [
+                    entry
+                    for split in SPLITS
+                    for entry in write_split(
+                        read_sentences(corpus_shards(corpus, split)), split, beside, tokenizer, ShardsConfig()
+                    )
+                ]
+                tokenizer_sha256 = checksum(beside / "tokenizer" / "tokenizer.json")
+                Manifest(tokenizer.get_vocab_size(), tokenizer_sha256, shards).write(beside)
+        return cls(directory)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary.of(load_tokenizer(self.directory / "tokenizer"))
+
+    def sources(self, mask: MaskConfig, split: str, epoch: int = 0) -> list[DrawnInstances]:
+        """The instances of a split in an epoch, drawn as in training."""
+        vocabulary = self.vocabulary
+        return [
+            DrawnInstances.of(TokenShard.open(self.directory / entry.name), entry.name, epoch, mask, vocabulary)
+            for entry in Manifest.read(self.directory).of_split(split)
+        ]
+
+    def loader(self, mask: MaskConfig, batch_size: int, seed: int = 1) -> Loader:
+        return Loader(lambda epoch: self.sources(mask, "train", epoch), batch_size, seed)
+
+
+def mask_config(sequence_length: int) -> MaskConfig:
+    """BERT's rule for a length: at most 20 predictions in 128 tokens, 80 in 512."""
+    return MaskConfig(sequence_length=sequence_length, max_predictions_per_seq=sequence_length * 20 // 128)

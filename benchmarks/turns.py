@@ -1,0 +1,72 @@
+"""Variants that take turns, each in a process of its own, so that neither memory nor a busy machine favours one."""
+
+import multiprocessing
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+Work = Callable[[], int]
+"""Does one unit of work; returns its size in real tokens."""
+
+_KIB_PER_GIB = 2**20
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What one variant measured."""
+
+    rates: list[float]
+    """Tokens per second, one value for each turn."""
+    peak_gib: float
+    """Largest resident memory of its process, GiB."""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.rates)
+
+
+def take_turns(variants: Mapping[str, Callable[[], Work]], turns: int, units: int, warmup: int = 2) -> dict[str, Turns]:
+    """Build every variant in a new process, warm it up, then let them work `units` each, `turns` times in rotation.
+
+    The makers must be picklable (functions of a module, partials of them).
+    """
+    context = multiprocessing.get_context("spawn")
+    workers = {}
+    for name, make in variants.items():
+        here, there = context.Pipe()
+        process = context.Process(target=_serve, args=(there, make, warmup), daemon=True)
+        process.start()
+        here.recv()  # ready; the next one warms up alone
+        workers[name] = here
+    rates: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(turns):
+        for name, pipe in workers.items():
+            pipe.send(units)
+            rates[name].append(pipe.recv())
+    return {name: Turns(rates[name], _stop(pipe)) for name, pipe in workers.items()}
+
+
+def ratios(ours: Turns, theirs: Turns) -> tuple[float, float, float]:
+    """Median, smallest and largest ratio of turns that followed each other."""
+    found = [mine / other for mine, other in zip(ours.rates, theirs.rates, strict=True)]
+    return statistics.median(found), min(found), max(found)
+
+
+def _serve(pipe: Connection, make: Callable[[], Work], warmup: int) -> None:
+    work = make()
+    for _ in range(warmup):
+        work()
+    pipe.send("ready")
+    while units := pipe.recv():
+        began = time.perf_counter()
+        tokens = sum(work() for _ in range(units))
+        pipe.send(tokens / (time.perf_counter() - began))
+    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_GIB)
+
+
+def _stop(pipe: Connection) -> float:
+    pipe.send(0)
+    return pipe.recv()

@@ -1,0 +1,158 @@
+"""A saved model directory, read strictly: the keys, tensors and tokenizer that Hugging Face's class expects, no other.
+
+`bertcore.model.huggingface` reads what others wrote and forgives; this reads what we give to others.
+"""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import nn
+
+from bertcore.data.wordpiece import CLS, PAD, SEP, SPECIAL_TOKENS, load_tokenizer
+from bertcore.errors import ArtifactError
+from bertcore.export.padded import PADDED
+from bertcore.export.probe import outputs_of
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import WEIGHTS, load_config
+
+ENCODER_KEYS = {field.name for field in dataclasses.fields(BertConfig)} - {"initializer"}
+"""Every one must stand in config.json: a default of transformers may be another one than ours."""
+OTHER_KEYS = {
+    *("add_cross_attention", "architectures", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout", "dtype"),
+    *("eos_token_id", "id2label", "is_decoder", "is_encoder_decoder", "label2id", "model_type", "output_attentions"),
+    *("output_hidden_states", "position_embedding_type", "problem_type", "return_dict", "tie_word_embeddings"),
+    *("torch_dtype", "transformers_version", "use_cache"),
+}
+"""What else transformers knows, in version 4 or 5."""
+LABELLED = ("BertForSequenceClassification", "BertForTokenClassification")
+SAMPLE = ("Text goes in at the top.", "What comes out?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """What config.json says."""
+
+    directory: Path
+    config: BertConfig
+    architecture: str
+    num_labels: int
+
+
+def read_config(directory: Path) -> Saved:
+    """`ArtifactError` if a key of config.json is missing, unknown or contradicts another one."""
+    config, path = load_config(directory), directory / "config.json"
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    _same_keys(path, set(raw), ENCODER_KEYS, OTHER_KEYS, "save the model again")
+    names = raw.get("architectures")
+    if not isinstance(names, list) or len(names) != 1:
+        raise ArtifactError(f"{path}: architectures: found {names!r}, expected one name; save the model again")
+    outputs_of(names[0], path)
+    labels = _labels(path, raw) if names[0] in LABELLED else 0
+    return Saved(directory=directory, config=config, architecture=names[0], num_labels=labels)
+
+
+def read_model(saved: Saved) -> nn.Module:
+    """The model from `bertcore.export.padded`, for evaluation; `ArtifactError` if a tensor is missing, too much, or of
+    another shape or type."""
+    path = saved.directory / WEIGHTS
+    try:
+        found = load_file(path)
+    except (SafetensorError, FileNotFoundError) as error:
+        raise ArtifactError(f"{path}: not readable ({error}); save the model again") from None
+    with torch.device("meta"):
+        model = PADDED[saved.architecture](saved.config, saved.num_labels)
+    expected = model.state_dict()
+    _same_keys(path, set(found), set(expected), set(), f"save the model again as {saved.architecture}")
+    for name, tensor in expected.items():
+        here, there = found[name], (tuple(tensor.shape), torch.float32)
+        if (tuple(here.shape), here.dtype) != there:
+            raise ArtifactError(
+                f"{path}: {name}: found {tuple(here.shape)} {here.dtype}, expected {there[0]} {there[1]} by "
+                "config.json; save the model again"
+            )
+    model.load_state_dict(found, assign=True)
+    return model.eval()
+
+
+def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
+    """`ArtifactError` unless the tokenizer has BERT's layout, and ids that the model has embeddings for; with `source`,
+    the directory of the tokenizer that the model was trained with, unless it has the same entries as that one."""
+    path = saved.directory / "tokenizer.json"
+    tokenizer = load_tokenizer(saved.directory)
+    entries = tokenizer.get_vocab(with_added_tokens=True)
+    if max(entries.values(), default=-1) >= saved.config.vocab_size:
+        raise ArtifactError(
+            f"{path}: found {len(entries)} entries, expected at most the model's vocab_size {saved.config.vocab_size}; "
+            "save the tokenizer that the model was trained with"
+        )
+    if missing := [token for token in SPECIAL_TOKENS if token not in entries]:
+        raise ArtifactError(f"{path}: {', '.join(missing)} not found, expected BERT's special tokens; save it again")
+    if entries[PAD] != saved.config.pad_token_id:
+        raise ArtifactError(
+            f"{saved.directory}/config.json: pad_token_id: found {saved.config.pad_token_id}, expected {entries[PAD]}, "
+            f"the id of {PAD} in tokenizer.json; save the model again"
+        )
+    text_file = saved.directory / "vocab.txt"
+    if text_file.exists():
+        lines = text_file.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        _same_entries(text_file, {token: index for index, token in enumerate(lines)}, path, entries)
+    if source is not None:
+        known = load_tokenizer(source).get_vocab(with_added_tokens=True)
+        _same_entries(path, entries, source / "tokenizer.json", known)
+    _check_layout(path, tokenizer)
+
+
+def _check_layout(path: Path, tokenizer: Tokenizer) -> None:
+    first, second = (tokenizer.encode(text, add_special_tokens=False).tokens for text in SAMPLE)
+    pair = [CLS, *first, SEP, *second, SEP]
+    for arguments, tokens in ((SAMPLE[:1], pair[: len(first) + 2]), (SAMPLE, pair)):
+        encoding = tokenizer.encode(*arguments)
+        types = [0] * (len(first) + 2) + [1] * (len(tokens) - len(first) - 2)
+        if encoding.tokens != tokens or encoding.type_ids != types:
+            raise ArtifactError(
+                f"{path}: found the tokens {' '.join(encoding.tokens)} of types {encoding.type_ids}, expected "
+                f"{' '.join(tokens)} of types {types}; save the tokenizer with BERT's post-processor"
+            )
+
+
+def _labels(path: Path, raw: dict[str, Any]) -> int:
+    names, indices = raw.get("id2label"), raw.get("label2id")
+    if (
+        not isinstance(names, dict)
+        or not names
+        or set(names) != {str(index) for index in range(len(names))}
+        or indices != {label: int(index) for index, label in names.items()}
+    ):
+        raise ArtifactError(
+            f"{path}: id2label, label2id: found {names!r} and {indices!r}, expected indices from 0 with names and the "
+            "reverse; save the model with the names of its labels"
+        )
+    return len(names)
+
+
+def _same_keys(path: Path, found: set[str], expected: set[str], allowed: set[str], remedy: str) -> None:
+    missing, unexpected = sorted(expected - found), sorted(found - expected - allowed)
+    if missing or unexpected:
+        parts = [
+            f"{len(keys)} {kind} ({', '.join(keys[:3])}{', …' if len(keys) > 3 else ''})"
+            for kind, keys in (("missing", missing), ("unexpected", unexpected))
+            if keys
+        ]
+        raise ArtifactError(f"{path}: found {' and '.join(parts)} of {len(expected)} keys expected; {remedy}")
+
+
+def _same_entries(path: Path, found: dict[str, int], other: Path, expected: dict[str, int]) -> None:
+    differing = sorted(token for token in found.keys() | expected.keys() if found.get(token) != expected.get(token))
+    if differing:
+        token = differing[0]
+        raise ArtifactError(
+            f"{path}: {len(differing)} entries are not those of {other}: found {token!r} as {found.get(token)}, "
+            f"expected {expected.get(token)}; save the tokenizer that the model was trained with"
+        )

@@ -1,0 +1,66 @@
+"""The gate that every saved model passes: a fresh process must read from the directory what the model in memory is."""
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bertcore.errors import ArtifactError
+from bertcore.export.probe import Expected
+from bertcore.model.bert import BertModule
+
+logger = logging.getLogger(__name__)
+
+ACCEPTED, REJECTED = 0, 3
+"""How `bertcore.export.verify` ends; any other status is an accident."""
+_LAUNCHER = ("ACCELERATE_", "TORCHELASTIC_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_")
+"""Beginnings of the variables by which a process knows that it is one of several; the fresh process is none of them."""
+
+
+def check(model: BertModule, directory: Path, tokenizer_directory: Path | None = None) -> str:
+    """Verify that `directory` is `model`, saved: config, tensors, tokenizer (that of `tokenizer_directory`, if given),
+    equal outputs; by transformers too where it is installed. Gives back one line that says what was verified.
+
+    `ArtifactError` if it is not. The directory is then moved aside, to NAME.rejected, so that nothing stands where the
+    next stage, or a person, expects a good model; the weights are still there for whoever looks for the reason.
+    """
+    with tempfile.TemporaryDirectory(prefix="bertcore-gate-") as folder:
+        probe = Path(folder) / "probe.safetensors"
+        Expected.of(model).write(probe)
+        options = [] if tokenizer_directory is None else ["--tokenizer", str(tokenizer_directory.resolve())]
+        command = [sys.executable, "-m", "bertcore.export.verify", str(directory.resolve()), "--probe", str(probe)]
+        done = subprocess.run(
+            [*command, *options],
+            cwd=Path(__file__).resolve().parents[2],
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    said = (done.stdout.strip().splitlines() or [""])[-1]
+    if done.returncode != ACCEPTED:
+        if done.returncode != REJECTED:
+            reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            said = (
+                f"{directory}: the process that loads it ended with status {done.returncode} ({reason}), expected 0; "
+                f"run `python -m bertcore.export.verify` on it"
+            )
+        raise ArtifactError(f"{said}; the model was moved to {_move_aside(directory)}")
+    logger.info(said)
+    return said
+
+
+def _environment() -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER)}
+    return own | {"HF_HUB_OFFLINE": "1"}  # all that is to be loaded is here
+
+
+def _move_aside(directory: Path) -> Path:
+    rejected = directory.with_name(f"{directory.name}.rejected")
+    shutil.rmtree(rejected, ignore_errors=True)
+    directory.rename(rejected)
+    return rejected

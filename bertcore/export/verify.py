@@ -1,0 +1,154 @@
+"""Verify a saved model directory: config, tensors, tokenizer and outputs; by transformers too where it is installed.
+
+The stages start it in a fresh process for every model they save (bertcore/export/gate.py), with a probe: inputs, and
+what the model in memory said about them. Without a probe the directory is verified for itself.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from bertcore.data.wordpiece import load_tokenizer
+from bertcore.errors import ArtifactError, BertcoreError
+from bertcore.export.directory import SAMPLE, Saved, check_tokenizer, read_config, read_model
+from bertcore.export.gate import ACCEPTED, REJECTED
+from bertcore.export.probe import OUTPUTS, Expected, Probe, require_equal
+
+TOLERANCE = 1e-5
+"""Of an output, relative to its largest number; float32 sums of other orders differ by about a tenth of that."""
+
+# Architecture -> its class of transformers, which must find its keys and no other.
+AUTO_CLASSES = {
+    "BertModel": "AutoModel",
+    "BertForPreTraining": "AutoModelForPreTraining",
+    "BertForMaskedLM": "AutoModelForMaskedLM",
+    "BertForSequenceClassification": "AutoModelForSequenceClassification",
+    "BertForTokenClassification": "AutoModelForTokenClassification",
+    "BertForQuestionAnswering": "AutoModelForQuestionAnswering",
+}
+# Classes that read a part of it: class -> (beginnings of what it leaves, its outputs by our names).
+PARTS = {
+    "BertForPreTraining": {
+        "AutoModelForMaskedLM": (("bert.pooler.", "cls.seq_relationship."), {"prediction_logits": "logits"})
+    }
+}
+
+
+def verify(directory: Path, expected: Expected | None = None, tokenizer_directory: Path | None = None) -> str:
+    """One line that says what was verified; `ArtifactError` if something is not as it must be."""
+    saved = read_config(directory)
+    if expected is not None:
+        _same_config(saved, expected)
+    model = read_model(saved)
+    check_tokenizer(saved, tokenizer_directory)
+    probe = expected.probe if expected else Probe.of(saved.config)
+    outputs = run_padded(model, saved.architecture, probe)
+    said = f"{directory}: {saved.architecture}, {len(model.state_dict())} tensors"
+    if expected is not None:
+        largest = require_equal(expected.outputs, outputs, TOLERANCE, str(directory))
+        said += f", outputs as in memory (difference {largest:.1g} of the largest)"
+        outputs = expected.outputs
+    loaders = _verify_by_transformers(saved, probe, outputs)
+    return said + (f"; transformers loads it by {', '.join(loaders)}" if loaders else "; transformers is not installed")
+
+
+def run_padded(model: nn.Module, architecture: str, probe: Probe) -> dict[str, Tensor]:
+    """The outputs that count of a model from `bertcore.export.padded`."""
+    with torch.no_grad():
+        results = model(*probe.padded())
+    kinds = OUTPUTS[architecture]
+    return {name: probe.select(kinds[name], result) for name, result in zip(kinds, results, strict=True)}
+
+
+def _same_config(saved: Saved, expected: Expected) -> None:
+    path = saved.directory / "config.json"
+    if saved.architecture != expected.architecture:
+        raise ArtifactError(
+            f"{path}: architectures: found {saved.architecture!r}, expected {expected.architecture!r}; save it again"
+        )
+    for name, value in expected.config.items():
+        found = getattr(saved.config, name)
+        if name != "initializer" and found != value:
+            raise ArtifactError(f"{path}: {name}: found {found!r}, expected {value!r} as in memory; save it again")
+
+
+def _verify_by_transformers(saved: Saved, probe: Probe, outputs: dict[str, Tensor]) -> list[str]:
+    """The names of the classes that loaded the directory; none where transformers is not installed."""
+    try:
+        import transformers
+    except ImportError:
+        return []
+    transformers.utils.logging.set_verbosity_error()
+    strict = AUTO_CLASSES[saved.architecture]
+    _load(saved, strict, (), probe, outputs, {name: name for name in outputs})
+    for part, (left, names) in PARTS.get(saved.architecture, {}).items():
+        _load(saved, part, left, probe, outputs, names)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(saved.directory, local_files_only=True)
+    theirs, ours = tokenizer(*SAMPLE)["input_ids"], load_tokenizer(saved.directory).encode(*SAMPLE).ids
+    if theirs != ours:
+        raise ArtifactError(
+            f"{saved.directory}: found ids {theirs} from AutoTokenizer, expected {ours} from tokenizer.json; "
+            "save the tokenizer again"
+        )
+    return [strict, *PARTS.get(saved.architecture, {}), "AutoTokenizer"]
+
+
+def _load(
+    saved: Saved,
+    loader: str,
+    left: tuple[str, ...],
+    probe: Probe,
+    expected: dict[str, Tensor],
+    names: dict[str, str],
+) -> None:
+    """Load by transformers' class `loader`, which leaves keys that begin with `left`, and compare the outputs `names`
+    (ours -> its)."""
+    import transformers
+
+    model, report = getattr(transformers, loader).from_pretrained(
+        saved.directory, output_loading_info=True, local_files_only=True
+    )
+    for kind in ("missing", "unexpected", "mismatched"):
+        keys = sorted(str(key) for key in report[f"{kind}_keys"] if not str(key).startswith(left or ("\0",)))
+        if keys:
+            raise ArtifactError(
+                f"{saved.directory}: {loader}: found {len(keys)} {kind} keys ({', '.join(keys[:3])}), expected none; "
+                f"save the model again as {saved.architecture}"
+            )
+    input_ids, attention_mask, token_type_ids = probe.padded()
+    with torch.no_grad():
+        results = model.eval()(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, return_dict=True
+        )
+    kinds = OUTPUTS[saved.architecture]
+    found = {ours: probe.select(kinds[ours], results[theirs]) for ours, theirs in names.items()}
+    require_equal({name: expected[name] for name in names}, found, TOLERANCE, f"{saved.directory}: {loader}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bertcore.export.verify",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: python -m bertcore.export.verify models/pretrained\n"
+        f"The exit status is {ACCEPTED}, or {REJECTED} with the reason in the last line.",
+    )
+    parser.add_argument("directory", type=Path, help="what a stage saved, such as models/pretrained")
+    parser.add_argument("--probe", type=Path, help="file of inputs and outputs, as bertcore.export.gate writes it")
+    parser.add_argument("--tokenizer", type=Path, help="directory of the tokenizer that the model was trained with")
+    options = parser.parse_args(arguments)
+    try:
+        expected = Expected.read(options.probe) if options.probe else None
+        print(verify(options.directory, expected, options.tokenizer))
+    except BertcoreError as error:
+        print(error)
+        return REJECTED
+    return ACCEPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

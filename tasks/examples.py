@@ -1,10 +1,11 @@
 """Stage `examples@TASK`: a task's files, hub data set or the docstrings -> examples in one layout, every drop
 counted."""
 
+import json
 import sys
+from typing import Any
 
-from bertcore.examples import schema
-from bertcore.examples.formats import FORMATS
+from bertcore.examples import formats, schema
 from bertcore.examples.hub import read_hub
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
@@ -16,7 +17,8 @@ from tasks.tracking import StageRun
 
 def run(stage_run: StageRun, name: str) -> None:
     entry = params.task_entry(name)
-    examples = _read(name, entry["format"], entry["data"])
+    options = json.loads((INPUTS / "options" / f"{name}.json").read_text(encoding="utf-8"))
+    examples = _read(name, entry["format"], entry["data"], options)
     schema.write(examples, EXAMPLES / name)
     metrics = {
         "format": entry["format"],
@@ -29,10 +31,10 @@ def run(stage_run: StageRun, name: str) -> None:
     stage_run.log_metrics({"splits": metrics["splits"], "dropped": sum(examples.dropped.values())})
 
 
-def _read(name: str, form: str, data: str) -> ExampleSet:
+def _read(name: str, form: str, data: str, options: dict[str, Any]) -> ExampleSet:
     if data.startswith("hf://"):
-        return read_hub(data, form)
-    return FORMATS[form].reader(CORPUS if data == DERIVED else INPUTS / name)
+        return read_hub(data, form, **options)
+    return formats.read(form, CORPUS if data == DERIVED else INPUTS / name, options)
 
 
 if __name__ == "__main__":

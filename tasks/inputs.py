@@ -2,7 +2,7 @@
 
 DVC's dependencies are fixed paths, but `corpus.sources` and the tasks' `data` name any number of files anywhere.
 Linking them under a fixed path makes their content a dependency: a changed source re-runs what read it, and nothing
-else.
+else. The `options` of a task's data may be absent, which DVC allows no params to be, so they are written there as well.
 """
 
 import json
@@ -19,14 +19,20 @@ from bertcore.data.sources import parse_uri
 from bertcore.data.sources.pydoc import LOCK
 from bertcore.data.wordpiece import TokenizerConfig
 from bertcore.errors import ConfigError, InputError
-from bertcore.examples.formats import FORMATS
+from bertcore.examples.formats import FORMATS, parse_options
+from bertcore.examples.hub import check_format
 from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import load_config
 from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.paths import DERIVED, INPUTS
 from tasks.stage import main
 from tasks.tracking import StageRun
+
+RESERVED = ("corpus", "vocabulary", "init_from", "options")
+"""Folders of data/inputs that no task may be named after."""
 
 SECTIONS = {
     "corpus": CorpusConfig,
@@ -38,13 +44,16 @@ SECTIONS = {
 
 
 def run(_: StageRun) -> None:
-    configs, tasks = check(params.read())
+    values = params.read()
+    configs, tasks = check(values)
     with replace_directory(INPUTS) as beside:
         for index, uri in enumerate(configs["corpus"].sources):
             _link_source(uri, beside / "corpus" / str(index))
         _link(configs["tokenizer"].vocab_file, beside / "vocabulary")
+        _link(configs["pretrain"].init_from, beside / "init_from")
         for name, task in tasks.items():
             _link(None if task.data == DERIVED else task.data, beside / name)
+            _write_options(_entries(values)[name], beside / "options" / f"{name}.json")
 
 
 def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:
@@ -58,19 +67,40 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     section = values.get("finetune") or {}
     if unknown := [key for key in section if key != "tasks"]:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
-    entries = section.get("tasks") or {}
-    tasks = {
-        str(name): parse(TaskConfig, entry, f"params.yaml: finetune.tasks.{name}") for name, entry in entries.items()
-    }
+    entries = _entries(values)
+    tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
+    _check_phases(configs["mask"], configs["pretrain"])
     _check_lengths(configs, tasks)
     for name, task in tasks.items():
         _check_task(name, task, configs["corpus"])
+        parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
     return configs, tasks
 
 
+def _entries(values: dict[str, Any]) -> dict[str, Any]:
+    tasks = (values.get("finetune") or {}).get("tasks") or {}
+    return {str(name): entry for name, entry in tasks.items()}
+
+
+def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
+    there, missing = ("mask", "pretrain") if mask.second_phase else ("pretrain", "mask")
+    if bool(mask.second_phase) != bool(pretrain.second_phase):
+        raise ConfigError(
+            f"params.yaml: {missing}.second_phase: found nothing (null), but {there}.second_phase is given; expected "
+            f"both (mask: the longer sequences, pretrain: the share of the steps) or neither; add or remove one"
+        )
+
+
+def _encoder(configs: dict[str, Any]) -> BertConfig:
+    pretrain, size = configs["pretrain"], configs["tokenizer"].vocab_size
+    if pretrain.init_from is None:
+        return pretrain.model.build(size)
+    return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
+
+
 def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
-    positions = configs["pretrain"].model.build(configs["tokenizer"].vocab_size).max_position_embeddings
-    lengths = {"mask": configs["mask"].sequence_length}
+    positions = _encoder(configs).max_position_embeddings
+    lengths = {"mask": configs["mask"].phases[-1].sequence_length}
     lengths |= {f"finetune.tasks.{name}": task.sequence_length for name, task in tasks.items()}
     for where, length in lengths.items():
         if length > positions:
@@ -83,7 +113,7 @@ def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> Non
 
 def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
     where = f"params.yaml: finetune.tasks.{name}"
-    if not name.replace("_", "").replace("-", "").isalnum() or name in ("corpus", "vocabulary"):
+    if not name.replace("_", "").replace("-", "").isalnum() or name in RESERVED:
         raise ConfigError(f"{where}: found the task name {name!r}, expected letters, digits, - and _; rename it")
     if task.format not in FORMATS:
         raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")
@@ -93,6 +123,8 @@ def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
             "formats pydoc/…, "
             "and files or hf://… for all others; correct one of them"
         )
+    if task.data.startswith("hf://"):
+        check_format(task.data, task.format)
     if task.data == DERIVED and "pydoc" not in corpus.sources:
         raise ConfigError(
             f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is "
@@ -131,6 +163,11 @@ def _link_files(files: list[Path], root: Path, directory: Path) -> None:
         # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the
         # rename.
         link.symlink_to(os.path.relpath(file.resolve(), link.parent.resolve()))
+
+
+def _write_options(entry: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(entry.get("options", {}), indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _note(uri: str | None, directory: Path) -> None:

@@ -44,7 +44,14 @@ def task_entry(name: str) -> dict[str, Any]:
 
 def task(name: str, config_class: type[Config]) -> Config:
     """The entry `finetune.tasks.NAME` as its dataclass."""
-    return parse(config_class, task_entry(name), f"{PARAMS}: finetune.tasks.{name}")
+    return parse_task(name, task_entry(name), config_class)
+
+
+def parse_task(name: str, entry: Any, config_class: type[Config]) -> Config:
+    """An entry of `finetune.tasks` as its dataclass, without its `options`, which are the format's."""
+    if isinstance(entry, Mapping):
+        entry = {key: value for key, value in entry.items() if key != "options"}
+    return parse(config_class, entry, f"{PARAMS}: finetune.tasks.{name}")
 
 
 def flatten(values: Mapping[str, Any], separator: str = ".", prefix: str = "") -> dict[str, Any]:

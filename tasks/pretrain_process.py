@@ -14,19 +14,19 @@ from accelerate import Accelerator
 
 import bertcore
 from bertcore.data.instances import MaskConfig, open_sources
-from bertcore.data.loader import Loader
+from bertcore.data.loader import Loader, OpenEpoch, Phases
 from bertcore.data.shards import MANIFEST, Vocabulary, checksum
 from bertcore.data.wordpiece import load_tokenizer
 from bertcore.export import gate
 from bertcore.files import replace_file, write_json
-from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
 from bertcore.training.config import PretrainConfig
+from bertcore.training.initial import initial_model
 from bertcore.training.pretraining import Pretraining
 from tasks import params, tracking
-from tasks.paths import CHECKPOINTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tasks.stage import exit_status
 
 
@@ -36,9 +36,9 @@ def train() -> None:
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
 
     torch.manual_seed(config.seed)
-    model = BertForPreTraining(config.model.build(vocabulary.size, vocabulary.pad))
+    model = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
     phases = [partial(open_sources, INSTANCES, SHARDS, phase, vocabulary) for phase in mask.phases]
-    loader = Loader(partial(phases[0], "train"), config.batch_size, config.seed)
+    loader = Phases(_loaders([partial(phase, "train") for phase in phases], config))
     heldout = phases[0]("heldout", 0)
     checkpoints = Checkpoints(CHECKPOINTS / "pretrain" / _key(config, mask))
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
@@ -53,6 +53,14 @@ def train() -> None:
         _write_metrics(training, final, accelerator, run)
         checkpoints.remove()
     accelerator.wait_for_everyone()
+
+
+def _loaders(phases: list[OpenEpoch], config: PretrainConfig) -> list[tuple[int, Loader]]:
+    loaders = [(0, Loader(phases[0], config.batch_size, config.seed))]
+    if config.second_phase:
+        batch_size = config.second_phase.batch_size or config.batch_size
+        loaders.append((config.first_phase_steps, Loader(phases[1], batch_size, config.seed)))
+    return loaders
 
 
 def _key(config: PretrainConfig, mask: MaskConfig) -> str:
@@ -75,9 +83,9 @@ def _write_metrics(
     }
     write_json(METRICS / "pretrain.json", metrics)
     machine = distributed.describe(accelerator)
-    timing = {"tokens_per_second": round(training.tokens_per_second, 1), **machine}
-    write_json(METRICS / "timing" / "pretrain.json", timing)
-    run.log_metrics({"tokens_per_second": training.tokens_per_second, "tokens": training.tokens})
+    timing = training.timing()
+    write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
+    run.log_metrics({**timing, "tokens": training.tokens})
     run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
 
 

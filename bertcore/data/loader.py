@@ -15,6 +15,10 @@ from bertcore.data.instances import Instances, InstanceSource
 from bertcore.errors import InputError
 
 
+OpenEpoch = Callable[[int], Sequence[InstanceSource]]
+"""An epoch, from 0 -> its sources."""
+
+
 @dataclass
 class Loader:
     """Global batches of `batch_size` sequences from `open_epoch(epoch)`, the sources of an epoch.
@@ -22,7 +26,7 @@ class Loader:
     The sequences of an epoch that do not fill a last batch wait for the next epoch's order.
     """
 
-    open_epoch: Callable[[int], Sequence[InstanceSource]]
+    open_epoch: OpenEpoch
     batch_size: int
     seed: int
 

@@ -14,8 +14,9 @@ import pyarrow as pa
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import MultiLabelBinarizer
 
-from bertcore.evaluation import classification, squad, tagging
+from bertcore.evaluation import classification, multi_label, squad, tagging
 from bertcore.examples.schema import ExampleSet
 from bertcore.examples.squad import to_articles
 
@@ -46,6 +47,30 @@ def _classification(examples: ExampleSet, seed: int) -> Scores:
         "majority": classification.compute(examples.metrics, gold, [constant] * len(gold)),
         "bag_of_words": classification.compute(examples.metrics, gold, predicted),
     }
+
+
+def _multi_label(examples: ExampleSet, seed: int) -> Scores:
+    """`majority`: the labels that more than half of train have. `bag_of_words`: the features of `_Texts` under a
+    logistic regression for each label."""
+    train, dev = examples.splits["train"], examples.splits["dev"]
+    gold, labels = dev["labels"].to_pylist(), examples.labels or []
+    table = MultiLabelBinarizer(classes=labels).fit_transform(train["labels"].to_pylist())
+    texts = _Texts(train)
+    train_features, dev_features = texts.features(train), texts.features(dev)
+    predicted: list[list[str]] = [[] for _ in gold]
+    for label, column in zip(labels, table.T, strict=True):
+        varies = 0 < column.sum() < len(column)
+        model = LogisticRegression(max_iter=1000).fit(train_features, column) if varies else None
+        chosen = model.predict(dev_features) if model is not None else [column[0]] * len(gold)
+        for found, has_label in zip(predicted, chosen, strict=True):
+            found += [label] if has_label else []
+    constant = [label for label, share in zip(labels, table.mean(axis=0), strict=True) if share > 0.5]
+
+    def scores(sets: list[list[str]]) -> dict[str, float]:
+        result = multi_label.evaluate(gold, sets, labels)
+        return {name: result[name] for name in examples.metrics}
+
+    return {"majority": scores([constant] * len(gold)), "bag_of_words": scores(predicted)}
 
 
 class _Texts:
@@ -132,6 +157,7 @@ def _most_frequent(values: Iterable[str]) -> str:
 
 FAMILIES: dict[str, Callable[[ExampleSet, int], Scores]] = {
     "classification": _classification,
+    "multi_label": _multi_label,
     "tagging": _tagging,
     "question_answering": _question_answering,
 }

@@ -7,7 +7,6 @@ GOLD.tsv is a labelled file in the task's original layout, PREDICTIONS.tsv what 
 """
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Sequence
@@ -18,11 +17,11 @@ import pyarrow as pa
 
 from bertcore.compressed import read_lines
 from bertcore.config import suggest
-from bertcore.errors import BertcoreError, ConfigError, InputError
-from bertcore.evaluation.classification import METRICS, compute
-from bertcore.examples.glue import TASKS, BadRowError, GlueTask, parse_label, read_file
-
-__all__ = ["METRICS", "TASK_METRICS", "evaluate", "evaluate_files", "read_predictions"]
+from bertcore.errors import ConfigError, InputError
+from bertcore.evaluation.classification import compute
+from bertcore.evaluation.command import print_result
+from bertcore.examples.glue import TASKS, GlueTask, parse_label, read_file
+from bertcore.examples.rows import BadRowError
 
 # The layout that each task's files have; three share MNLI's. AX is scored by Matthews, as the diagnostic set asks.
 LAYOUTS = {name: name for name in TASKS} | {"mnlim": "mnli", "mnlimm": "mnli", "ax": "mnli"}
@@ -95,13 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("gold", type=Path, help="labelled TSV in the task's original layout, also .gz or .zst")
     parser.add_argument("predictions", type=Path, help="TSV: index, prediction")
     options = parser.parse_args(arguments)
-    try:
-        scores = evaluate_files(options.task, options.gold, options.predictions)
-    except BertcoreError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(scores, indent=2))
-    return 0
+    return print_result(lambda: evaluate_files(options.task, options.gold, options.predictions))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ is B or I, and both have the same type; any other tag but O begins an entity.
 """
 
 import argparse
-import json
-import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,28 +15,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bertcore.compressed import read_lines
-from bertcore.errors import BertcoreError, InputError
+from bertcore.errors import InputError
+from bertcore.evaluation.command import print_result
+from bertcore.examples.tag_schemes import Entity, entities, is_entity_tag
 
-Entity: TypeAlias = tuple[str, int, int]
-"""Type, position of the first word, position after the last one."""
+__all__ = ["Entity", "accuracy", "entities", "evaluate", "read_columns"]
 
 Sentences: TypeAlias = Sequence[Sequence[str]]
-
-_TAG = re.compile(r"O|[BIES](-.*)?")
-
-
-def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities of one sentence, in order."""
-    found: list[Entity] = []
-    before, type_before = "O", ""
-    for position, tag in enumerate(tags):
-        prefix, _, type_ = tag.partition("-")
-        if prefix in ("I", "E") and before in ("B", "I") and type_ == type_before:
-            found[-1] = (type_, found[-1][1], position + 1)
-        elif prefix != "O":
-            found.append((type_, position, position + 1))
-        before, type_before = prefix, type_
-    return found
 
 
 def evaluate(gold: Sentences, predicted: Sentences) -> dict[str, Any]:
@@ -87,14 +70,15 @@ def _scores(correct: int, gold: int, predicted: int) -> dict[str, float]:
 def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]], list[list[str]]]:
     """The gold and the predicted tags of every sentence of a file as the module describes.
 
-    A `-DOCSTART-` line is a word like any other, as in `conlleval`. Tags other than O and B, I, E or S with a type
-    raise `InputError` unless `any_tag`.
+    A `-DOCSTART-` line with two tags is a word like any other, as in `conlleval`; with none, or with the filler `-X-`
+    in place of one, it only ends a sentence. Tags other than O and B, I, E or S with a type raise `InputError` unless
+    `any_tag`.
     """
     gold: list[list[str]] = [[]]
     predicted: list[list[str]] = [[]]
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.decode("utf-8", errors="replace").split()
-        if not columns:
+        if not columns or _ends_document(columns):
             gold.append([])
             predicted.append([])
             continue
@@ -103,7 +87,7 @@ def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]],
                 f"{path}:{number}: found 1 column, expected 2 or more, the gold and the predicted tag last"
             )
         for tag in columns[-2:]:
-            if not any_tag and not _TAG.fullmatch(tag):
+            if not any_tag and not is_entity_tag(tag):
                 raise InputError(
                     f"{path}:{number}: found the tag {tag!r}, expected O or B-, I-, E- or S- with a type; "
                     f"use --accuracy-only for tags that mark no entities"
@@ -113,19 +97,22 @@ def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]],
     return [tags for tags in gold if tags], [tags for tags in predicted if tags]
 
 
+def _ends_document(columns: list[str]) -> bool:
+    return columns[0] == "-DOCSTART-" and (len(columns) < 3 or "-X-" in columns[-2:])
+
+
+def evaluate_file(path: Path, *, accuracy_only: bool = False) -> dict[str, Any]:
+    """`evaluate` on a file, or only its `accuracy`."""
+    gold, predicted = read_columns(path, any_tag=accuracy_only)
+    return {"accuracy": accuracy(gold, predicted)} if accuracy_only else evaluate(gold, predicted)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bertcore.evaluation.tagging", description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, help="last two columns: the gold and the predicted tag; also .gz, .zst")
     parser.add_argument("--accuracy-only", action="store_true", help="for tags such as parts of speech")
     options = parser.parse_args(arguments)
-    try:
-        gold, predicted = read_columns(options.file, any_tag=options.accuracy_only)
-        scores = {"accuracy": accuracy(gold, predicted)} if options.accuracy_only else evaluate(gold, predicted)
-    except BertcoreError as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(json.dumps(scores, indent=2))
-    return 0
+    return print_result(lambda: evaluate_file(options.file, accuracy_only=options.accuracy_only))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
 """The GLUE tasks in their original TSV layouts, as the benchmark's download script leaves them.
 
 Their oddities: CoLA has no header, MRPC begins with a byte-order mark, quotes are ordinary characters, blank last lines
-are nothing, test files have no labels, and QQP has a few rows of too few columns, which every published reader skips.
+are nothing, test files have no labels, QQP has a few rows of too few columns, which every published reader skips, and
+the diagnostic set AX, made for MNLI's models, stands among MNLI's files or in a folder of them (`diagnostic`, `AX`).
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from bertcore.compressed import COMPRESSIONS, read_lines
 from bertcore.errors import InputError
+from bertcore.examples.rows import EMPTY_TEXT, UNKNOWN_LABEL, WRONG_COLUMNS, BadRowError, BadRows, OnError, decode
 from bertcore.examples.schema import ExampleSet, schema_of
 
 SPLIT_FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
@@ -40,6 +41,16 @@ class GlueTask:
     """Rows of a wrong number of columns are part of the official files and always skipped."""
     files: dict[str, tuple[str, ...]] | None = None
     """Split -> file names, the first found is read; None stands for `SPLIT_FILES`."""
+    split_metrics: dict[str, list[str]] = field(default_factory=dict)
+    """Split -> its own metrics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlueOptions:
+    """How to read the files."""
+
+    on_error: OnError = "strict"
+    """A bad row: `strict` names it and ends, `skip` leaves it out and counts it."""
 
 
 @dataclass(frozen=True)
@@ -50,65 +61,54 @@ class _Columns:
     label: int | None
 
 
-def read(name: str, directory: Path, *, strict: bool = True) -> ExampleSet:
+def read(name: str, directory: Path, options: GlueOptions) -> ExampleSet:
     """The task `name` of `TASKS` from `directory`, which holds `train.tsv`, `dev.tsv` … (plain, `.gz` or `.zst`).
 
-    Train and dev must be there and have labels. A row with a wrong number of columns, an unknown label or no text
-    raises `InputError`; with `strict` off it is left out and counted.
+    Train and dev must be there and have labels. Bad rows are those with a wrong number of columns, an unknown label, no
+    text or bytes that are not UTF-8.
     """
-    task, dropped = TASKS[name], Counter[str]()
-    splits = {}
+    task, bad, splits = TASKS[name], BadRows(on_error=options.on_error), {}
     for split, names in (task.files or SPLIT_FILES).items():
         path = _find(directory, names)
         if path is not None:
-            labelled = split in ("train", "dev")
-            splits[split] = read_file(name, path, labelled=labelled, strict=strict, dropped=dropped)
+            splits[split] = read_file(name, path, labelled=split in ("train", "dev"), bad=bad)
         elif split in ("train", "dev"):
             raise InputError(
                 f"{directory}: no {names[0]} (nor .gz, .zst), expected GLUE's layout of {name}; "
                 f"found {', '.join(sorted(item.name for item in directory.iterdir())) or 'nothing'}"
             )
     return ExampleSet(
-        family="classification", labels=task.labels, metrics=task.metrics, splits=splits, dropped=dict(dropped)
+        family="classification",
+        labels=task.labels,
+        metrics=task.metrics,
+        splits=splits,
+        dropped=dict(bad.counts),
+        split_metrics={split: metrics for split, metrics in task.split_metrics.items() if split in splits},
     )
 
 
-def read_file(
-    name: str, path: Path, *, labelled: bool = True, strict: bool = True, dropped: Counter[str] | None = None
-) -> pa.Table:
+def read_file(name: str, path: Path, *, labelled: bool = True, bad: BadRows | None = None) -> pa.Table:
     """One TSV file. `id` is the row's number from 0, as in GLUE's submissions; labels are null where `labelled` is off
-    and the file has none."""
-    task, drops = TASKS[name], Counter[str]() if dropped is None else dropped
+    and the file has none. Without `bad`, a bad row raises `InputError`."""
+    task, bad = TASKS[name], BadRows() if bad is None else bad
     rows: list[dict[str, Any]] = []
     columns: _Columns | None = None
     total = 0
     for number, line in enumerate(read_lines(path), start=1):
-        cells = _cells(line, f"{path}:{number}", first=number == 1)
         if columns is None:
-            columns, is_header = _layout(task, cells, path, labelled)
+            columns, is_header = _layout(task, _first_cells(line, path), path, labelled)
             if is_header:
                 continue
-        if cells == [""]:
+        if not line:
             continue
         total += 1
         try:
+            cells = decode(line, first=number == 1).split("\t")
             rows.append({"id": str(total - 1), **_row(task, columns, cells)})
-        except BadRowError as bad:
-            if strict and not (bad.reason == WRONG_COLUMNS and task.skips_short_rows):
-                raise InputError(f"{path}:{number}: {bad}; correct the row, or let bad rows be skipped") from None
-            drops[bad.reason] += 1
+        except BadRowError as error:
+            expected = error.reason == WRONG_COLUMNS and task.skips_short_rows
+            bad.add(f"{path}:{number}", error, always_skipped=expected)
     return pa.Table.from_pylist(rows, schema_of("classification", task.labels))
-
-
-WRONG_COLUMNS, UNKNOWN_LABEL, EMPTY_TEXT = "wrong number of columns", "unknown label", "empty text"
-
-
-class BadRowError(Exception):
-    """What is wrong with one row, and the reason that it is counted under when it is skipped."""
-
-    def __init__(self, reason: str, message: str):
-        super().__init__(message)
-        self.reason = reason
 
 
 def _row(task: GlueTask, columns: _Columns, cells: Sequence[str]) -> dict[str, Any]:
@@ -137,11 +137,11 @@ def parse_label(task: GlueTask, cell: str) -> str | float:
     return number
 
 
-def _cells(line: bytes, where: str, *, first: bool) -> list[str]:
+def _first_cells(line: bytes, path: Path) -> list[str]:
     try:
-        return line.decode("utf-8-sig" if first else "utf-8").split("\t")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where}: byte {error.start} of the row is not UTF-8; convert the file to UTF-8") from None
+        return decode(line, first=True).split("\t")
+    except BadRowError as error:
+        raise InputError(f"{path}:1: {error}; convert the file") from None
 
 
 def _layout(task: GlueTask, first: list[str], path: Path, labelled: bool) -> tuple[_Columns, bool]:
@@ -189,8 +189,13 @@ _MNLI = GlueTask(
         "dev_mismatched": ("dev_mismatched.tsv",),
         "test": ("test_matched.tsv",),
         "test_mismatched": ("test_mismatched.tsv",),
-        "ax": ("diagnostic-full.tsv", "diagnostic.tsv", "AX.tsv"),
+        "ax": tuple(
+            f"{folder}{name}"
+            for folder in ("", "diagnostic/", "AX/")
+            for name in ("diagnostic-full.tsv", "diagnostic.tsv", "AX.tsv")
+        ),
     },
+    split_metrics={"ax": ["mcc"]},
 )
 
 TASKS: dict[str, GlueTask] = {

@@ -1,6 +1,7 @@
 """GLUE and SQuAD from the Hugging Face hub, such as `hf://nyu-mll/glue/cola` and `hf://rajpurkar/squad`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,9 @@ from bertcore import hub
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
 from bertcore.examples.glue import TASKS, GlueTask
+from bertcore.examples.rows import BadRows, OnError
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet, schema_of
+from bertcore.examples.squad import check
 
 SPLITS = {
     "train": "train",
@@ -17,6 +20,7 @@ SPLITS = {
     "dev_mismatched": "validation_mismatched",
     "test": "test",
     "test_mismatched": "test_mismatched",
+    "ax": "ax",
 }
 """The split's name here -> on the hub."""
 
@@ -33,33 +37,64 @@ GLUE_COLUMNS = {
 }
 
 
-def read_hub(uri: str, format_name: str) -> ExampleSet:
+READABLE = (*(f"glue/{name}" for name in TASKS), "squad")
+"""The formats that can be read from the hub."""
+
+
+def check_format(uri: str, format_name: str) -> None:
+    """Raise `ConfigError` for a URI of another form than `hub.FORM`, and for a format that the hub's sets do not
+    have."""
+    hub.parse_uri(uri)
+    if format_name not in READABLE:
+        raise ConfigError(
+            f"{uri}: the format {format_name!r} cannot be read from the hub; {suggest(format_name, READABLE)}"
+        )
+
+
+def read_hub(uri: str, format_name: str, on_error: OnError = "skip") -> ExampleSet:
     """The data set at `uri` (`hf://ORG/NAME[/CONFIG][@REVISION]`), whose columns are those of `glue/TASK` or `squad`.
 
-    `InputError` where the set cannot be loaded or has other columns, `ConfigError` for an unknown format.
+    `on_error` is of bad questions, as in `squad`. `InputError` where the set cannot be loaded or has other columns.
     """
-    location = hub.parse_uri(uri)
-    kind, _, task = format_name.partition("/")
-    if format_name != "squad" and (kind != "glue" or task not in TASKS):
-        known = [*(f"glue/{name}" for name in TASKS), "squad"]
-        raise ConfigError(
-            f"{uri}: the format {format_name!r} cannot be read from the hub; {suggest(format_name, known)}"
-        )
-    splits = _splits(uri, hub.load(location), task)
-    convert = _question_table if format_name == "squad" else _glue_converter(task)
+    check_format(uri, format_name)
+    task, bad = format_name.removeprefix("glue/"), BadRows(on_error=on_error)
+    loaded = dict(_splits(uri, _load(uri, task), task))
     try:
-        tables = {name: convert(rows) for name, rows in splits}
+        tables = {
+            split: _question_table(rows, f"{uri}: {split}", split == "train", bad)
+            if format_name == "squad"
+            else _glue_table(task, rows)
+            for split, rows in loaded.items()
+        }
     except KeyError as error:
         raise InputError(
             f"{uri}: no column {error}, expected the columns of {format_name}; correct uri or format"
         ) from None
     if format_name == "squad":
         return ExampleSet(
-            family="question_answering", labels=None, metrics=["f1", "exact_match"], splits=tables, dropped={}
+            family="question_answering",
+            labels=None,
+            metrics=["f1", "exact_match"],
+            splits=tables,
+            dropped=dict(bad.counts),
         )
+    metrics = {split: each for split, each in TASKS[task].split_metrics.items() if split in tables}
     return ExampleSet(
-        family="classification", labels=TASKS[task].labels, metrics=TASKS[task].metrics, splits=tables, dropped={}
+        family="classification",
+        labels=TASKS[task].labels,
+        metrics=TASKS[task].metrics,
+        splits=tables,
+        split_metrics=metrics,
     )
+
+
+def _load(uri: str, task: str) -> dict[str, Any]:
+    """The splits of the set at `uri`; beside GLUE's MNLI stands the diagnostic set, a configuration of its own."""
+    location = hub.parse_uri(uri)
+    loaded = dict(hub.load(location))
+    if task == "mnli" and location.config == "mnli" and location.repository.endswith("/glue"):
+        loaded["ax"] = hub.load(replace(location, config="ax"))["test"]
+    return loaded
 
 
 def _splits(uri: str, loaded: Mapping[str, Any], task: str) -> Iterator[tuple[str, Any]]:
@@ -72,24 +107,18 @@ def _splits(uri: str, loaded: Mapping[str, Any], task: str) -> Iterator[tuple[st
             raise InputError(f"{uri}: no split {remote!r} among {', '.join(loaded)}; name a set that has it")
 
 
-def _glue_converter(name: str) -> Callable[[Any], pa.Table]:
+def _glue_table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     task, columns = TASKS[name], GLUE_COLUMNS[name]
-
-    def convert(rows: Any) -> pa.Table:
-        return pa.Table.from_pylist(
-            [
-                {
-                    "id": str(index),
-                    "text_a": row[columns[0]],
-                    "text_b": row[columns[1]] if len(columns) == 2 else None,
-                    "label": _label(task, row["label"]),
-                }
-                for index, row in enumerate(rows)
-            ],
-            schema_of("classification", task.labels),
-        )
-
-    return convert
+    examples = [
+        {
+            "id": str(index),
+            "text_a": row[columns[0]],
+            "text_b": row[columns[1]] if len(columns) == 2 else None,
+            "label": _label(task, row["label"]),
+        }
+        for index, row in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(examples, schema_of("classification", task.labels))
 
 
 def _label(task: GlueTask, value: float) -> str | float | None:
@@ -99,17 +128,16 @@ def _label(task: GlueTask, value: float) -> str | float | None:
     return value if task.labels is None else task.labels[int(value)]
 
 
-def _question_table(rows: Any) -> pa.Table:
-    return pa.Table.from_pylist(
-        [
-            {
-                **{name: row[name] for name in ("id", "title", "context", "question")},
-                "answers": [
-                    {"text": text, "answer_start": start}
-                    for text, start in zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
-                ],
-            }
-            for row in rows
-        ],
-        QUESTION_ANSWERING,
+def _question_table(rows: Iterable[Mapping[str, Any]], where: str, is_train: bool, bad: BadRows) -> pa.Table:
+    questions = (
+        {
+            **{name: row[name] for name in ("id", "title", "context", "question")},
+            "answers": [
+                {"text": text, "answer_start": start}
+                for text, start in zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
+            ],
+        }
+        for row in rows
     )
+    kept = [checked for row in questions if (checked := check(row, where, is_train, bad)) is not None]
+    return pa.Table.from_pylist(kept, QUESTION_ANSWERING)

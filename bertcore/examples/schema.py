@@ -17,6 +17,9 @@ ANSWERS = pa.list_(pa.struct([("text", pa.string()), ("answer_start", pa.int32()
 CLASSIFICATION = pa.schema(
     [("id", pa.string()), ("text_a", pa.string()), ("text_b", pa.string()), ("label", pa.string())]
 )
+MULTI_LABEL = pa.schema(
+    [("id", pa.string()), ("text_a", pa.string()), ("text_b", pa.string()), ("labels", pa.list_(pa.string()))]
+)
 REGRESSION = pa.schema([("id", pa.string()), ("text_a", pa.string()), ("text_b", pa.string()), ("label", pa.float64())])
 TAGGING = pa.schema([("id", pa.string()), ("words", pa.list_(pa.string())), ("tags", pa.list_(pa.string()))])
 QUESTION_ANSWERING = pa.schema(
@@ -29,7 +32,7 @@ QUESTION_ANSWERING = pa.schema(
     ]
 )
 
-FAMILIES = ("classification", "tagging", "question_answering")
+FAMILIES = ("classification", "multi_label", "tagging", "question_answering")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,8 @@ class ExampleSet:
     """"train", "dev" and what else there is, such as "test" (its labels may be null) or "dev_mismatched"."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Reason -> number of examples that were left out or mended, over all splits."""
+    split_metrics: dict[str, list[str]] = field(default_factory=dict)
+    """Split -> its metrics, for those that are scored otherwise than the task, as GLUE's diagnostic set is."""
 
     def __post_init__(self) -> None:
         schema = schema_of(self.family, self.labels)
@@ -53,12 +58,16 @@ class ExampleSet:
             if not table.schema.equals(schema):
                 raise ValueError(f"split {name!r} has the columns {table.schema}, expected {schema}")
 
+    def metrics_of(self, split: str) -> list[str]:
+        """The metrics that `split` is scored by."""
+        return self.split_metrics.get(split, self.metrics)
+
 
 def schema_of(family: str, labels: list[str] | None) -> pa.Schema:
     """The columns of every split's table."""
     if family == "classification":
         return CLASSIFICATION if labels is not None else REGRESSION
-    return {"tagging": TAGGING, "question_answering": QUESTION_ANSWERING}[family]
+    return {"multi_label": MULTI_LABEL, "tagging": TAGGING, "question_answering": QUESTION_ANSWERING}[family]
 
 
 def write(example_set: ExampleSet, directory: Path) -> None:
@@ -83,6 +92,7 @@ def read(directory: Path) -> ExampleSet:
             metrics=task["metrics"],
             splits=splits,
             dropped=task["dropped"],
+            split_metrics=task["split_metrics"],
         )
     except FileNotFoundError as error:
         raise ArtifactError(
@@ -107,4 +117,5 @@ def _description(example_set: ExampleSet) -> dict[str, Any]:
         "metrics": example_set.metrics,
         "splits": {name: table.num_rows for name, table in sorted(example_set.splits.items())},
         "dropped": dict(sorted(example_set.dropped.items())),
+        "split_metrics": example_set.split_metrics,
     }

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from bertcore.compressed import plain_name, read_json
 from bertcore.errors import InputError
+from bertcore.examples.rows import EMPTY_TEXT, BadRowError, BadRows, OnError
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 
 _FILE = re.compile(r"(?P<split>train|dev|test)(?P<version>-v[0-9.]+)?\.json")
@@ -22,48 +24,53 @@ NOWHERE = -1
 """`answer_start` of a dev answer whose text does not occur in the context; scoring needs the text only."""
 
 
-def read(directory: Path, *, strict: bool = False) -> ExampleSet:
+@dataclass(frozen=True, kw_only=True)
+class SquadOptions:
+    """How to read the files."""
+
+    on_error: OnError = "skip"
+    """An answer that does not stand at its place, or an empty text: `strict` names it and ends, `skip` mends or leaves
+    it out and counts it."""
+
+
+def read(directory: Path, options: SquadOptions) -> ExampleSet:
     """The train file of `directory` and the dev (and test) file of the same version; any others are not read.
 
     An `answer_start` that does not fit is moved to the nearest place where the answer's text stands in the context. An
     answer that stands nowhere is dropped, in train with its question if it was the only one; dev and test keep theirs
-    with `NOWHERE`, since the official score is over all questions. All of it is counted; `strict` raises `InputError`
-    for the first.
+    with `NOWHERE`, since the official score is over all questions. A question without words, or whose context has none,
+    is dropped in train. All of it is counted; `on_error: strict` raises `InputError` for the first.
     """
-    dropped: Counter[str] = Counter()
-    paths = _find(directory)
-    splits = {split: read_file(path, split == "train", strict=strict, dropped=dropped) for split, path in paths.items()}
+    bad = BadRows(on_error=options.on_error)
+    splits = {split: read_file(path, split == "train", bad) for split, path in _find(directory).items()}
     return ExampleSet(
         family="question_answering",
         labels=None,
         metrics=["f1", "exact_match"],
         splits=splits,
-        dropped=dict(dropped),
+        dropped=dict(bad.counts),
     )
 
 
-def read_file(path: Path, is_train: bool, *, strict: bool = False, dropped: Counter[str] | None = None) -> pa.Table:
-    """One file's questions in order, with `answers` empty where a question has none (2.0)."""
-    drops: Counter[str] = Counter() if dropped is None else dropped
+def read_file(path: Path, is_train: bool, bad: BadRows | None = None) -> pa.Table:
+    """One file's questions in order, with `answers` empty where a question has none (2.0). Without `bad`, bad answers
+    are mended or dropped."""
+    bad = BadRows(on_error="skip") if bad is None else bad
     content = read_json(path)
     rows: list[dict[str, Any]] = []
     try:
         for article in content["data"]:
             for paragraph in article["paragraphs"]:
                 for question in paragraph["qas"]:
-                    answers = _answers(question, paragraph["context"], path, is_train, strict, drops)
-                    if question.get("answers") and not answers:
-                        drops[QUESTION_DROPPED] += 1
-                        continue
-                    rows.append(
-                        {
-                            "id": question["id"],
-                            "title": article.get("title", ""),
-                            "context": paragraph["context"],
-                            "question": question["question"],
-                            "answers": answers,
-                        }
-                    )
+                    row = {
+                        "id": question["id"],
+                        "title": article.get("title", ""),
+                        "context": paragraph["context"],
+                        "question": question["question"],
+                        "answers": [] if question.get("is_impossible") else question["answers"],
+                    }
+                    if (checked := check(row, str(path), is_train, bad)) is not None:
+                        rows.append(checked)
     except (KeyError, TypeError, AttributeError) as error:
         after = f" after question {rows[-1]['id']}" if rows else ""
         raise InputError(
@@ -93,24 +100,31 @@ def to_articles(table: pa.Table) -> list[dict[str, Any]]:
     return articles
 
 
+def check(row: dict[str, Any], where: str, is_train: bool, bad: BadRows) -> dict[str, Any] | None:
+    """`row`, a question of the schema's columns, with its answers as `read` describes; None where it is dropped."""
+    where = f"{where}: question {row['id']}"
+    if is_train and not (row["question"].strip() and row["context"].strip()):
+        bad.add(where, BadRowError(EMPTY_TEXT, "found an empty question or context, expected words"))
+        return None
+    answers = list(_answers(row["answers"], row["context"], where, is_train, bad))
+    if row["answers"] and not answers:
+        bad.counts[QUESTION_DROPPED] += 1
+        return None
+    return {**row, "answers": answers}
+
+
 def _answers(
-    question: Mapping[str, Any], context: str, path: Path, is_train: bool, strict: bool, drops: Counter[str]
-) -> list[dict[str, Any]]:
-    kept = []
-    for answer in [] if question.get("is_impossible") else question["answers"]:
+    answers: Iterable[Mapping[str, Any]], context: str, where: str, is_train: bool, bad: BadRows
+) -> Iterator[dict[str, Any]]:
+    for answer in answers:
         text, start = answer["text"], answer["answer_start"]
         place = start if start >= 0 and context.startswith(text, start) else _nearest(context, text, start)
         if place != start:
-            if strict:
-                found = context[max(start, 0) :][: len(text)]
-                raise InputError(
-                    f"{path}: question {question['id']}: found {found!r} at answer_start {start}, expected the answer "
-                    f"{text!r}; correct the file, or let such answers be mended and counted"
-                )
-            drops[ANSWER_DROPPED if place == NOWHERE else REPAIRED] += 1
+            found = context[max(start, 0) :][: len(text)]
+            message = f"found {found!r} at answer_start {start}, expected the answer {text!r}"
+            bad.add(where, BadRowError(ANSWER_DROPPED if place == NOWHERE else REPAIRED, message))
         if place != NOWHERE or not is_train:
-            kept.append({"text": text, "answer_start": place})
-    return kept
+            yield {"text": text, "answer_start": place}
 
 
 def _nearest(context: str, text: str, start: int) -> int:

@@ -1,5 +1,6 @@
 """Bad input: one line that says what, where, found, expected and the remedy, before anything else runs."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bertcore.errors import BertcoreError
+from bertcore.finetune.config import TaskConfig
 from tasks import inputs, params
 from tasks.inputs import check
 from tests.import_closure import ROOT
@@ -71,6 +73,31 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
             "elsewhere",
             "params.yaml: finetune.tasks.topic.data: found 'elsewhere' with format 'pydoc/topic'",
         ),
+        (
+            "finetune.tasks.topic.options",
+            {"on_error": "skip"},
+            "params.yaml: finetune.tasks.topic.options: found 'on_error', but the format 'pydoc/topic' has none",
+        ),
+        (
+            "finetune.tasks.new",
+            {"format": "conll", "data": "x", "options": {"tag_colum": 3}},
+            "params.yaml: finetune.tasks.new.options: unknown key 'tag_colum'; did you mean 'tag_column'?",
+        ),
+        (
+            "finetune.tasks.new",
+            {"format": "table", "data": "x", "options": {"metrics": ["pearson"]}},
+            "params.yaml: finetune.tasks.new.options.metrics: found 'pearson' for classification",
+        ),
+        (
+            "finetune.tasks.new",
+            {"format": "table", "data": "hf://o/n"},
+            "hf://o/n: the format 'table' cannot be read from the hub",
+        ),
+        (
+            "finetune.tasks.options",
+            {"format": "squad", "data": "x"},
+            "params.yaml: finetune.tasks.options: found the task name 'options'",
+        ),
         ("finetune.task", {}, "params.yaml: finetune: unknown key 'task'; did you mean 'tasks'?"),
         ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
         ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list[str]"),
@@ -127,9 +154,24 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "corpus/0/requirements.lock": "a==1\n",
         "corpus/1/text.txt": "Some text.\n",
         "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
+        "options/cola.json": "{}\n",
         "vocabulary/source.json": '{"uri": null}\n',
     }
     assert Path("data/inputs/cola/dev.tsv").is_symlink()
+
+
+def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, Any]) -> None:
+    (project / "a.csv").write_text("a,b\n")
+    entry = {"format": "table", "data": "a.csv", "epochs": 1}
+    values["finetune"]["tasks"] = {
+        "one": {**entry, "options": {"text_column": 0, "header": False}},
+        "two": entry,
+    }
+    write(project, values)
+    run()
+    written = {path.name: json.loads(path.read_text()) for path in Path("data/inputs/options").iterdir()}
+    assert written == {"one.json": {"text_column": 0, "header": False}, "two.json": {}}
+    assert params.task("one", TaskConfig) == params.task("two", TaskConfig)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 
 from bertcore.evaluation.baselines import baselines
 from bertcore.examples import glue
+from bertcore.examples.glue import GlueOptions
 from bertcore.examples.schema import ExampleSet, schema_of
 
 
@@ -39,6 +40,19 @@ def test_pairs_see_what_the_texts_share() -> None:
     dev = texts(("new", "new", "1"), ("new", "other", "0"))
     examples = example_set("classification", ["0", "1"], ["accuracy"], train, dev)
     assert baselines(examples, seed=1) == {"majority": {"accuracy": 0.5}, "bag_of_words": {"accuracy": 1.0}}
+
+
+def test_several_labels_by_hand() -> None:
+    def rows(*of: tuple[str, list[str]]) -> list[dict]:
+        return [{"id": str(i), "text_a": text, "text_b": None, "labels": labels} for i, (text, labels) in enumerate(of)]
+
+    train = rows(*[("cat here", ["always", "cat"]), ("dog", ["always", "dog"]), ("bird", ["always"])] * 20)
+    dev = rows(("a cat", ["always", "cat"]), ("a bird", ["always"]))
+    examples = example_set("multi_label", ["always", "cat", "dog"], ["micro_f1", "exact_match"], train, dev)
+    assert baselines(examples, seed=1) == {
+        "majority": {"micro_f1": 2 * 2 / 5, "exact_match": 0.5},
+        "bag_of_words": {"micro_f1": 1.0, "exact_match": 1.0},
+    }
 
 
 def test_regression() -> None:
@@ -91,7 +105,7 @@ def test_questions_by_hand() -> None:
 
 
 def test_the_same_numbers_every_time_and_better_than_the_majority(shared_data: Path) -> None:
-    examples = glue.read("mrpc", shared_data / "glue/MRPC")
+    examples = glue.read("mrpc", shared_data / "glue/MRPC", GlueOptions())
     first = baselines(examples, seed=1)
     assert first == baselines(examples, seed=1)
     assert first["majority"]["accuracy"] == 279 / 408 < first["bag_of_words"]["accuracy"]

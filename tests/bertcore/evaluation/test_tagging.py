@@ -86,6 +86,10 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(path)]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert (scores["precision"], scores["recall"], scores["accuracy"]) == (1.0, 0.5, 0.75)
+    path.write_text("-DOCSTART-\n-DOCSTART- -X- O\nEU B-ORG B-ORG\n-DOCSTART-\nof I-ORG O\n")  # those count for nothing
+    assert main([str(path)]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert (scores["precision"], scores["recall"], scores["accuracy"]) == (1.0, 0.5, 0.5)
     path.write_text("a NN NN\nb VB NN\n")
     assert main([str(path)]) == 1
     assert "tagged.txt:1: found the tag 'NN'" in capsys.readouterr().err

@@ -2,27 +2,68 @@ from pathlib import Path
 
 import pytest
 
-from bertcore.errors import InputError
+from bertcore.errors import ConfigError, InputError
+from bertcore.evaluation import classification, multi_label
 from bertcore.evaluation.baselines import FAMILIES as BASELINES
-from bertcore.examples import docstrings, glue
-from bertcore.examples.formats import FORMATS
+from bertcore.examples import docstrings, glue, hub, table
+from bertcore.examples.formats import FORMATS, parse_options, read
+from bertcore.examples.rows import WRONG_COLUMNS
 from bertcore.examples.schema import FAMILIES
 
 
 def test_every_reader_has_a_name() -> None:
-    names = {*(f"pydoc/{name}" for name in docstrings.READERS), *(f"glue/{name}" for name in glue.TASKS), "squad"}
-    assert set(FORMATS) == names
-    assert {each.family for each in FORMATS.values()} == set(FAMILIES) == set(BASELINES)
+    names = {*(f"pydoc/{name}" for name in docstrings.READERS), *(f"glue/{name}" for name in glue.TASKS)}
+    assert set(FORMATS) == names | {"squad", "conll", "table"} and set(hub.READABLE) < set(FORMATS)
+    assert {family for each in FORMATS.values() for family in each.families} == set(FAMILIES) == set(BASELINES)
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if not name.startswith("pydoc/")])
 def test_a_directory_without_the_files_is_named(name: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{tmp_path}: "):
-        FORMATS[name].reader(tmp_path)
+        read(name, tmp_path, {})
 
 
-def test_glue_through_its_name(tmp_path: Path) -> None:
+def test_through_its_name_with_its_options(tmp_path: Path) -> None:
     for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text("sentence\tlabel\ngood\t1\n")
-    examples = FORMATS["glue/sst2"].reader(tmp_path)
-    assert examples.family == FORMATS["glue/sst2"].family and examples.splits["dev"].num_rows == 1
+        (tmp_path / f"{split}.tsv").write_text("sentence\tlabel\ngood\t1\nbad\t0\nugly\n")
+    examples = read("glue/sst2", tmp_path, {"on_error": "skip"})
+    assert examples.family in FORMATS["glue/sst2"].families and examples.splits["dev"].num_rows == 2
+    other = read("table", tmp_path, {"text_column": "sentence", "on_error": "skip"})
+    assert other.family in FORMATS["table"].families and other.labels == ["0", "1"]
+    assert other.dropped == examples.dropped == {WRONG_COLUMNS: 2}
+
+
+def test_a_column_may_be_a_number() -> None:
+    options = parse_options("table", {"header": False, "text_column": 0, "label_column": 12}, "here")
+    assert (options.text_column, options.label_column) == ("0", "12")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("pydoc/qa", {"header": True}, "here: found 'header', but the format 'pydoc/qa' has none; remove it"),
+        ("pydoc/qa", [], r"here: found \[\] \(list\), expected a mapping"),
+        ("squad", {"on_eror": "skip"}, "here: unknown key 'on_eror'; did you mean 'on_error'"),
+        ("glue/rte", {"on_error": "ignore"}, "here.on_error: found 'ignore'.*skip, strict"),
+        ("conll", {"tag_column": "3"}, r"here.tag_column: found '3' \(str\), expected int"),
+        ("conll", {"dev_fraction": 1.0}, "here.dev_fraction: found 1.0, expected a share"),
+        ("table", {"header": 0}, r"here.header: found 0 \(int\), expected bool"),
+        ("table", {"delimiter": "||"}, r"here.delimiter: found '\|\|', expected one character"),
+        ("table", {"kind": "regression", "labels": ["a"]}, r"here.labels: found \['a'\], expected .* none for regres"),
+        (
+            "table",
+            {"kind": "multi_label", "metrics": ["f1"]},
+            "here.metrics: found 'f1' for multi_label; Expected one of: exact",
+        ),
+        ("table", {"metrics": []}, "here.metrics: found an empty list"),
+        ("table", {"label_separator": ""}, "here.label_separator: found nothing"),
+    ],
+)
+def test_options_are_strict(name: str, options: object, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_options(name, options, "here")
+
+
+def test_the_metrics_of_a_table_are_those_that_evaluation_has() -> None:
+    assert set(table.METRICS["classification"]) | set(table.METRICS["regression"]) == set(classification.METRICS)
+    assert table.METRICS["multi_label"] == multi_label.METRICS

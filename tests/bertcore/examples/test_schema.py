@@ -11,7 +11,12 @@ from bertcore.examples.schema import ExampleSet
 def example_set(family: str, labels: list[str] | None, rows: list[dict], metric: str) -> ExampleSet:
     table = pa.Table.from_pylist(rows, schema.schema_of(family, labels))
     return ExampleSet(
-        family=family, labels=labels, metrics=[metric], splits={"train": table, "dev": table}, dropped={"empty text": 2}
+        family=family,
+        labels=labels,
+        metrics=[metric],
+        splits={"train": table, "dev": table},
+        dropped={"empty text": 2},
+        split_metrics={"dev": ["mcc"]},
     )
 
 
@@ -21,6 +26,9 @@ SETS = {
     ),
     "regression": example_set(
         "classification", None, [{"id": "0", "text_a": "a", "text_b": "b", "label": 1.5}], "pearson"
+    ),
+    "multi-label": example_set(
+        "multi_label", ["a", "b"], [{"id": "0", "text_a": "x", "text_b": None, "labels": ["a", "b"]}], "micro_f1"
     ),
     "tagging": example_set("tagging", ["O", "B-A"], [{"id": "0", "words": ["x", "é"], "tags": ["O", "B-A"]}], "f1"),
     "questions": example_set(

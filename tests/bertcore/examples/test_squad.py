@@ -6,7 +6,8 @@ import pytest
 
 from bertcore.compressed import read_json
 from bertcore.errors import InputError
-from bertcore.examples import squad
+from bertcore.examples import rows, squad
+from bertcore.examples.squad import SquadOptions
 from tests.packing import pack
 
 CONTEXT = "The fox saw a fox, 😀 and a dog."
@@ -30,7 +31,7 @@ def test_read_both_versions(tmp_path: Path) -> None:
     pack(tmp_path / "train-v2.0.json.gz", content)
     pack(tmp_path / "dev-v2.0.json.zst", content)
     pack(tmp_path / "dev-v1.1.json", b"not read")
-    examples = squad.read(tmp_path)
+    examples = squad.read(tmp_path, SquadOptions())
     assert examples.splits["dev"].to_pylist() == [
         {
             "id": "a",
@@ -50,7 +51,7 @@ def test_read_both_versions(tmp_path: Path) -> None:
 def test_a_wrong_start_moves_to_the_nearest_place(text: str, start: int, repaired: int, tmp_path: Path) -> None:
     pack(tmp_path / "train-v1.1.json", dataset(question("a", (text, start))))
     pack(tmp_path / "dev-v1.1.json", dataset(question("a", ("dog", 27))))
-    examples = squad.read(tmp_path)
+    examples = squad.read(tmp_path, SquadOptions())
     assert examples.splits["train"]["answers"].to_pylist() == [[{"text": text, "answer_start": repaired}]]
     assert examples.dropped == {squad.REPAIRED: 1}
 
@@ -59,7 +60,7 @@ def test_an_answer_that_stands_nowhere_is_dropped_in_train_and_kept_in_dev(tmp_p
     content = dataset(question("a", ("cat", 4), ("dog", 27)), question("b", ("cat", 4)))
     pack(tmp_path / "train-v1.1.json", content)
     pack(tmp_path / "dev-v1.1.json", content)
-    examples = squad.read(tmp_path)
+    examples = squad.read(tmp_path, SquadOptions())
     assert examples.splits["train"]["id"].to_pylist() == ["a"]
     assert examples.splits["train"]["answers"].to_pylist() == [[{"text": "dog", "answer_start": 27}]]
     assert examples.splits["dev"]["id"].to_pylist() == ["a", "b"]
@@ -68,7 +69,21 @@ def test_an_answer_that_stands_nowhere_is_dropped_in_train_and_kept_in_dev(tmp_p
     with pytest.raises(
         InputError, match="train-v1.1.json: question a: found 'fox' at answer_start 4, expected .*'cat'"
     ):
-        squad.read(tmp_path, strict=True)
+        squad.read(tmp_path, SquadOptions(on_error="strict"))
+
+
+def test_an_empty_question_is_dropped_in_train_alone(tmp_path: Path) -> None:
+    content = dataset(question("a", ("dog", 27)), {**question("b", ("dog", 27)), "question": " "})
+    for split in ("train", "dev"):
+        pack(tmp_path / f"{split}-v1.1.json", content)
+    examples = squad.read(tmp_path, SquadOptions())
+    assert {split: table["id"].to_pylist() for split, table in examples.splits.items()} == {
+        "train": ["a"],
+        "dev": ["a", "b"],
+    }
+    assert examples.dropped == {rows.EMPTY_TEXT: 1}
+    with pytest.raises(InputError, match="train-v1.1.json: question b: found an empty question or context"):
+        squad.read(tmp_path, SquadOptions(on_error="strict"))
 
 
 @pytest.mark.parametrize(
@@ -88,13 +103,13 @@ def test_other_layouts_are_refused(content: bytes, message: str, tmp_path: Path)
 
 def test_the_files_must_be_of_one_version(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"found 0 train-v\*.json, expected one"):
-        squad.read(tmp_path)
+        squad.read(tmp_path, SquadOptions())
     pack(tmp_path / "train-v1.1.json", b"{}")
     with pytest.raises(InputError, match="no dev-v1.1.json beside train-v1.1.json"):
-        squad.read(tmp_path)
+        squad.read(tmp_path, SquadOptions())
     pack(tmp_path / "train-v2.0.json", b"{}")
     with pytest.raises(InputError, match="found 2 train-v"):
-        squad.read(tmp_path)
+        squad.read(tmp_path, SquadOptions())
 
 
 def test_to_articles_is_the_inverse(shared_data: Path) -> None:
@@ -108,7 +123,7 @@ def test_to_articles_is_the_inverse(shared_data: Path) -> None:
 
 
 def test_official_counts(shared_data: Path) -> None:
-    examples = squad.read(shared_data / "squad")
+    examples = squad.read(shared_data / "squad", SquadOptions())
     assert (examples.splits["train"].num_rows, examples.splits["dev"].num_rows) == (87599, 10570)
     assert examples.dropped == {}
     second = squad.read_file(shared_data / "squad/dev-v2.0.json.zst", is_train=False)

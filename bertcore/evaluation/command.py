@@ -1,0 +1,19 @@
+"""The shape that the commands share: their result as JSON, or one line that says what is wrong."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bertcore.errors import BertcoreError
+
+
+def print_result(compute: Callable[[], Mapping[str, Any]]) -> int:
+    """Print what `compute` gives and return 0; print its error to the standard error and return 1."""
+    try:
+        result = compute()
+    except BertcoreError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(result, indent=2))
+    return 0

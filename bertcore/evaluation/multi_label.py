@@ -1,0 +1,93 @@
+"""F1 and exact match of sets of labels, equal to scikit-learn's on the table of examples by labels.
+
+    python -m bertcore.evaluation.multi_label GOLD.tsv PREDICTIONS.tsv [--label-separator ,]
+
+Both files have a header and one row for each example: its index, a tab, and its labels, none or many. Scores are
+shares.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from bertcore.compressed import read_lines
+from bertcore.errors import InputError
+from bertcore.evaluation.command import print_result
+
+LabelSets: TypeAlias = Sequence[Iterable[str]]
+"""The labels of each example; their order says nothing."""
+
+METRICS = ("micro_f1", "macro_f1", "exact_match")
+
+
+def evaluate(gold: LabelSets, predicted: LabelSets, labels: Sequence[str] | None = None) -> dict[str, float]:
+    """`micro_f1` over all decisions, `macro_f1` (the plain mean over `labels`) and `exact_match`, the share of examples
+    whose sets are equal.
+
+    `labels` None stands for those that are gold or predicted somewhere. The F1 of a label that is neither is 0.0.
+    """
+    if len(gold) != len(predicted) or not len(gold):
+        raise InputError(f"predictions: found {len(predicted)} for {len(gold)} gold label sets, expected one for each")
+    pairs = [(set(a), set(b)) for a, b in zip(gold, predicted, strict=True)]
+    correct = Counter(label for a, b in pairs for label in a & b)
+    of_gold = Counter(label for a, _ in pairs for label in a)
+    of_predicted = Counter(label for _, b in pairs for label in b)
+    found = of_gold.keys() | of_predicted.keys()
+    names = sorted(found) if labels is None else labels
+    if unknown := sorted(found - set(names)):
+        raise InputError(f"predictions: found the label {unknown[0]!r}, expected one of: {', '.join(names)}")
+    by_label = [_f1(correct[name], of_gold[name], of_predicted[name]) for name in names]
+    return {
+        "micro_f1": _f1(correct.total(), of_gold.total(), of_predicted.total()),
+        "macro_f1": float(np.mean(by_label)) if by_label else 0.0,
+        "exact_match": sum(a == b for a, b in pairs) / len(pairs),
+    }
+
+
+def _f1(correct: int, gold: int, predicted: int) -> float:
+    return 2 * correct / (gold + predicted) if gold + predicted else 0.0
+
+
+def read_label_sets(path: Path, separator: str) -> dict[str, list[str]]:
+    """Index -> labels, of a file as the module describes."""
+    found: dict[str, list[str]] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        cells = line.decode("utf-8-sig", errors="replace").split("\t")
+        if cells == [""] or number == 1:
+            continue
+        if len(cells) != 2 or cells[0] in found:
+            what = f"the index {cells[0]!r} twice" if len(cells) == 2 else f"{len(cells)} columns"
+            raise InputError(f"{path}:{number}: found {what}, expected index<TAB>labels, each index once; correct it")
+        found[cells[0]] = [label.strip() for label in cells[1].split(separator) if label.strip()]
+    return found
+
+
+def evaluate_files(gold_path: Path, predictions_path: Path, separator: str = ",") -> dict[str, float]:
+    """`evaluate` on two files, which must have the same indices."""
+    gold, predicted = (read_label_sets(path, separator) for path in (gold_path, predictions_path))
+    if other := sorted(gold.keys() ^ predicted.keys()):
+        raise InputError(
+            f"{predictions_path}: the index {other[0]!r} stands in one file only ({len(other)} such), expected "
+            f"those of {gold_path}; correct the file"
+        )
+    return evaluate(list(gold.values()), [predicted[key] for key in gold])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bertcore.evaluation.multi_label", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("gold", type=Path, help="TSV with a header: index, labels; also .gz, .zst")
+    parser.add_argument("predictions", type=Path, help="the same with the predicted labels")
+    parser.add_argument("--label-separator", default=",", help="between the labels of one example (default ,)")
+    options = parser.parse_args(arguments)
+    return print_result(lambda: evaluate_files(options.gold, options.predictions, options.label_separator))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Tagged words in columns, one word a line and a blank line between sentences: CoNLL-2003, WNUT, CoNLL-U and their kin.
+
+Tags that mark entities are converted to IOB2, whatever the scheme of the files; others, such as parts of speech, are
+kept and scored by accuracy. `-DOCSTART-` lines are left out, and so are CoNLL-U's ranges (`3-4`) and empty nodes.
+"""
+
+import re
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from bertcore.compressed import read_lines
+from bertcore.errors import InputError
+from bertcore.examples import tag_schemes
+from bertcore.examples.rows import EMPTY_TEXT, UNSEEN_LABEL, WRONG_COLUMNS, BadRowError, BadRows, OnError, decode
+from bertcore.examples.schema import TAGGING, ExampleSet
+from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
+
+BROKEN_TAG, REPAIRED = "tag without a form", "tag that breaks the scheme, repaired"
+
+_DOCUMENT = b"-DOCSTART-"
+_NO_WORD = re.compile(r"\d+[-.]\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConllOptions(SplitOptions):
+    """Where words and tags stand, and what the tags mean."""
+
+    token_column: int = 0
+    """Of the words, counted from 0; negative from the last."""
+    tag_column: int = -1
+    """Of the tags, counted likewise."""
+    separator: Literal["auto", "tab", "whitespace"] = "auto"
+    """Between columns. `auto`: tabs in a file whose first word line has one, else any white space."""
+    comment: str | None = None
+    """Lines that begin with it say nothing of words, such as `#` in CoNLL-U; null: none, as a word may be `#`."""
+    scheme: Literal["auto", "iob1", "iob2", "bioes", "none"] = "auto"
+    """Of the tags; `auto`: the one that train's tags break least; `none`: no entities, scored by accuracy."""
+    labels: list[str] | None = None
+    """Types of entities (of scheme `none`: tags); null: those of train."""
+    on_error: OnError = "strict"
+    """A bad row: `strict` names it and ends; `skip` mends a tag that breaks the scheme, leaves out the sentence of any
+    other, and counts them."""
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    words: list[str]
+    tags: list[str] | None
+    """None where the file has none."""
+    rows: list[int]
+    """Line numbers of the words."""
+
+
+def read(directory: Path, options: ConllOptions) -> ExampleSet:
+    """The files of `directory` (plain, `.gz` or `.zst`) as a tagging task. A test file may hold words alone."""
+    bad = BadRows(on_error=options.on_error)
+    paths = find_splits(directory, options)
+    sentences = {split: list(_read_file(path, options, split, bad)) for split, path in paths.items()}
+    scheme = _scheme(options, sentences["train"])
+    names, tables = options.labels, {}
+    for split, found in sentences.items():
+        if scheme is not None:
+            found = list(_in_iob2(found, scheme, paths[split], bad))
+        if names is None:
+            names = sorted(_classes((tag for sentence in found for tag in sentence.tags or []), scheme))
+        tables[split] = _table(_known(found, names, scheme, paths[split], bad))
+        if not tables[split].num_rows:
+            raise InputError(f"{paths[split]}: found no usable sentence, expected some; check file and options")
+    if "dev" not in tables:
+        texts = (" ".join(words) for words in tables["train"]["words"].to_pylist())
+        tables |= draw_dev(tables["train"], texts, options, paths["train"])
+    assert names is not None
+    return ExampleSet(
+        family="tagging",
+        labels=names if scheme is None else tag_schemes.iob2_labels(names),
+        metrics=["accuracy"] if scheme is None else ["f1", "precision", "recall"],
+        splits=tables,
+        dropped=dict(bad.counts),
+    )
+
+
+def _scheme(options: ConllOptions, train: list[_Sentence]) -> str | None:
+    if options.scheme == "auto":
+        return tag_schemes.detect([sentence.tags or [] for sentence in train])
+    return None if options.scheme == "none" else options.scheme
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The columns of one file, as its first word line has them."""
+
+    width: int
+    token: int
+    tag: int | None
+    separator: str
+
+    @classmethod
+    def of(cls, line: str, options: ConllOptions, split: str, where: str) -> "_Layout":
+        separator = options.separator if options.separator != "auto" else "tab" if "\t" in line else "whitespace"
+        width = len(_cells(line, separator))
+        token, tag = (at + width if at < 0 else at for at in (options.token_column, options.tag_column))
+        if not 0 <= token < width or (split != "test" and (tag == token or not 0 <= tag < width)):
+            raise InputError(
+                f"{where}: found {width} columns (separator: {separator}), expected words in column "
+                f"{options.token_column} and tags in column {options.tag_column}, counted from 0; correct the options "
+                "token_column, tag_column and separator"
+            )
+        return cls(width, token, tag if tag != token and 0 <= tag < width else None, separator)
+
+    def word(self, line: str) -> tuple[str, str] | None:
+        """Word and tag of a line; None for a line of CoNLL-U that is no word."""
+        cells = _cells(line, self.separator)
+        if len(cells) != self.width:
+            raise BadRowError(WRONG_COLUMNS, f"found {len(cells)} columns, expected the {self.width} of the first line")
+        if self.token and _NO_WORD.fullmatch(cells[0]):
+            return None
+        word, tag = cells[self.token], "" if self.tag is None else cells[self.tag]
+        if not word.strip():
+            raise BadRowError(EMPTY_TEXT, "found an empty word, expected a word")
+        if self.tag is not None and not tag.strip():
+            raise BadRowError(BROKEN_TAG, f"found no tag for {word!r}, expected one")
+        return word, tag
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    # Not str.split(), which would cut words at a no-break space.
+    return line.split("\t") if separator == "tab" else re.split(r"[ \t]+", line.strip(" \t"))
+
+
+def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> Iterator[_Sentence]:
+    layout = None
+    for lines in _blocks(path, options.comment):
+        words, tags, rows = [], [], []
+        for number, line in lines:
+            try:
+                text = decode(line)
+                layout = layout or _Layout.of(text, options, split, f"{path}:{number}")
+                if (found := layout.word(text)) is not None:
+                    words.append(found[0])
+                    tags.append(found[1])
+                    rows.append(number)
+            except BadRowError as error:
+                bad.add(f"{path}:{number}", error)
+                break
+        else:
+            if words:
+                assert layout is not None
+                yield _Sentence(words, None if layout.tag is None else tags, rows)
+
+
+def _blocks(path: Path, comment: str | None) -> Iterator[list[tuple[int, bytes]]]:
+    """The numbered lines of each sentence."""
+    lines: list[tuple[int, bytes]] = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
+        if line.strip() and not line.startswith(_DOCUMENT):
+            if comment is None or not line.startswith(comment.encode()):
+                lines.append((number, line))
+        elif lines:
+            yield lines
+            lines = []
+    if lines:
+        yield lines
+
+
+def _in_iob2(sentences: Iterable[_Sentence], scheme: str, path: Path, bad: BadRows) -> Iterator[_Sentence]:
+    """The sentences with their tags in IOB2, each tag that breaks `scheme` named or mended."""
+    for sentence in sentences:
+        if sentence.tags is None:
+            yield sentence
+            continue
+        for position, expected in tag_schemes.violations(sentence.tags, scheme):
+            tag = sentence.tags[position]
+            whole = tag_schemes.is_entity_tag(tag)
+            message = f"found the tag {tag!r}, expected {expected} (scheme {scheme})"
+            bad.add(f"{path}:{sentence.rows[position]}", BadRowError(REPAIRED if whole else BROKEN_TAG, message))
+        if all(map(tag_schemes.is_entity_tag, sentence.tags)):
+            yield replace(sentence, tags=tag_schemes.to_iob2(sentence.tags))
+
+
+def _known(
+    sentences: Iterable[_Sentence], names: list[str], scheme: str | None, path: Path, bad: BadRows
+) -> Iterator[_Sentence]:
+    """The sentences whose tags all belong to `names`."""
+    for sentence in sentences:
+        unseen = [place for place, tag in enumerate(sentence.tags or []) if not _classes([tag], scheme) <= set(names)]
+        if not unseen:
+            yield sentence
+            continue
+        assert sentence.tags is not None
+        message = f"found the tag {sentence.tags[unseen[0]]!r}, expected one of train: {', '.join(names)}"
+        bad.add(f"{path}:{sentence.rows[unseen[0]]}", BadRowError(UNSEEN_LABEL, message))
+
+
+def _classes(tags: Iterable[str], scheme: str | None) -> set[str]:
+    """Types of entities, or the tags where they mark none."""
+    return set(tags) if scheme is None else {tag.partition("-")[2] for tag in tags if tag != "O"}
+
+
+def _table(sentences: Iterable[_Sentence]) -> pa.Table:
+    rows = [
+        {"id": str(index), "words": sentence.words, "tags": sentence.tags} for index, sentence in enumerate(sentences)
+    ]
+    return pa.Table.from_pylist(rows, TAGGING)

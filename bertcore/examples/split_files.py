@@ -1,0 +1,80 @@
+"""Which file of a directory is train, dev and test, and a dev split drawn from train where no file holds one."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from bertcore.compressed import plain_name
+from bertcore.data import draws
+from bertcore.errors import InputError
+
+WORDS = {"train": "train(ing)?", "dev": "dev|valid(ation)?|val|testa", "test": "test|testb"}
+"""What marks a file as a split's, standing between other things than letters: `eng.testa`, `wnut17train.conll`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitOptions:
+    """Where the splits are."""
+
+    train_file: str | None = None
+    """Name of the train file, `*` and `?` standing for any; null: the file with `train` in its name, or the only
+    one."""
+    dev_file: str | None = None
+    """The same for dev (`dev`, `valid`, `validation`, `val`, `testa`). Where there is none, dev is drawn from train."""
+    test_file: str | None = None
+    """The same for test (`test`, `testb`), which need not be there nor have labels."""
+    dev_fraction: float = 0.1
+    """Share of train that becomes dev where no file holds dev; equal texts go to the same side."""
+    split_seed: int = 1
+    """Of that draw."""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.dev_fraction < 1.0:
+            raise ValueError(f"dev_fraction: found {self.dev_fraction}, expected a share between 0 and 1, such as 0.1")
+
+
+def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] | None = None) -> dict[str, Path]:
+    """Split -> file, in the order train, dev, test; `InputError` where train is missing or a split has two files.
+
+    Of the files that no option names, those with other `endings` (of their plain names) are not looked at.
+    """
+    files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
+    named = {"train": options.train_file, "dev": options.dev_file, "test": options.test_file}
+    known = [path for path in files if endings is None or plain_name(path).endswith(tuple(endings))]
+    found: dict[str, Path] = {}
+    for split, pattern in named.items():
+        if pattern is not None:
+            matches = [path for path in files if fnmatch(path.name, pattern) or fnmatch(plain_name(path), pattern)]
+        elif len(known) == 1:  # whatever its name, such as `test.csv` of a set whose train file is elsewhere
+            matches = known if split == "train" else []
+        else:
+            matches = [path for path in known if _is_of(split, path)]
+        if len(matches) == 1 and matches[0] not in found.values():
+            found[split] = matches[0]
+        elif matches or pattern is not None or split == "train":
+            names = ", ".join(path.name for path in (matches or files)[:8]) or "nothing"
+            raise InputError(
+                f"{directory}: found {names}, expected one file for {split}{f' ({pattern})' if pattern else ''}; "
+                f"name it with the option {split}_file"
+            )
+    return found
+
+
+def _is_of(split: str, path: Path) -> bool:
+    return re.search(rf"(?<![a-z])({WORDS[split]})(?![a-z])", plain_name(path).lower()) is not None
+
+
+def draw_dev(table: pa.Table, texts: Iterable[str], options: SplitOptions, path: Path) -> dict[str, pa.Table]:
+    """`table` as train and dev. A row's side depends on the seed and on its text alone, not on the other rows."""
+    is_dev = np.asarray([draws.fraction_of(options.split_seed, text) < options.dev_fraction for text in texts])
+    if is_dev.all() or not is_dev.any():
+        raise InputError(
+            f"{path}: {'all' if is_dev.any() else 'none'} of its {table.num_rows} examples fell to dev, expected some; "
+            f"give a dev file or another dev_fraction than {options.dev_fraction}"
+        )
+    return {"train": table.filter(pa.array(~is_dev)), "dev": table.filter(pa.array(is_dev))}

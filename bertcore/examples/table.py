@@ -1,0 +1,224 @@
+"""Texts or pairs of texts with a label, several labels or a number, from any CSV, TSV, JSONL or Parquet file."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from bertcore.config import suggest
+from bertcore.errors import InputError
+from bertcore.examples.rows import (
+    EMPTY_TEXT,
+    NO_LABEL,
+    NOT_TEXT,
+    UNKNOWN_LABEL,
+    UNSEEN_LABEL,
+    WRONG_COLUMNS,
+    BadRowError,
+    BadRows,
+    OnError,
+)
+from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
+from bertcore.examples.table_rows import READERS, Row, TextLayout, read_rows
+
+METRICS = {
+    "classification": ("accuracy", "macro_f1", "f1", "mcc"),
+    "multi_label": ("micro_f1", "macro_f1", "exact_match"),
+    "regression": ("pearson", "spearmanr"),
+}
+"""Kind -> the metrics that it may have."""
+
+_DEFAULT_METRICS = {
+    "classification": ["accuracy", "macro_f1"],
+    "multi_label": ["micro_f1", "macro_f1", "exact_match"],
+    "regression": ["pearson", "spearmanr"],
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(TextLayout, SplitOptions):
+    """Which columns hold what."""
+
+    kind: Literal["classification", "multi_label", "regression"] = "classification"
+    """One label for each example, any number of labels, or a number."""
+    text_column: str = "text"
+    """Name of the column with the text; without a header, its number from 0."""
+    text_pair_column: str | None = None
+    """Of the second text of a pair; null: there is none."""
+    label_column: str = "label"
+    """Of the label, the labels or the number; a test file may go without."""
+    label_separator: str = ","
+    """Between the labels of a `multi_label` cell; JSONL and Parquet may have lists instead."""
+    labels: list[str] | None = None
+    """The labels, in the order that their numbers in the model have; null: those of train, sorted."""
+    metrics: list[str] | None = None
+    """The first is the task's headline; null: accuracy and macro_f1; micro_f1, macro_f1 and exact_match; or pearson and
+    spearmanr."""
+    on_error: OnError = "strict"
+    """A bad row: `strict` names it and ends, `skip` leaves it out and counts it."""
+
+    def __post_init__(self) -> None:
+        TextLayout.__post_init__(self)
+        SplitOptions.__post_init__(self)
+        for metric in self.metrics or []:
+            if metric not in METRICS[self.kind]:
+                raise ValueError(f"metrics: found {metric!r} for {self.kind}; {suggest(metric, METRICS[self.kind])}")
+        if self.metrics == []:
+            raise ValueError("metrics: found an empty list, expected at least one, or null")
+        if self.labels is not None and (self.kind == "regression" or len(set(self.labels)) < len(self.labels)):
+            raise ValueError(f"labels: found {self.labels}, expected each label once, and none for regression")
+        if not self.label_separator:
+            raise ValueError("label_separator: found nothing, expected what stands between two labels, such as ','")
+
+
+def read(directory: Path, options: TableOptions) -> ExampleSet:
+    """The files of `directory` as one task; see `split_files` for which file is which split."""
+    bad = BadRows(on_error=options.on_error)
+    paths = find_splits(directory, options, tuple(READERS))
+    rows = {split: _read_file(path, options, split, bad) for split, path in paths.items()}
+    labels = None if options.kind == "regression" else options.labels or _labels(rows["train"], options, paths["train"])
+    family = "multi_label" if options.kind == "multi_label" else "classification"
+    tables = {}
+    for split, of_split in rows.items():
+        kept = of_split if labels is None else _known(of_split, labels, options, paths[split], bad)
+        tables[split] = pa.Table.from_pylist([row for _, row in kept], schema_of(family, labels))
+    if "dev" not in tables:
+        texts = ("\t".join(filter(None, pair)) for pair in _texts(tables["train"]))
+        tables |= draw_dev(tables["train"], texts, options, paths["train"])
+    return ExampleSet(
+        family=family,
+        labels=labels,
+        metrics=options.metrics or _DEFAULT_METRICS[options.kind],
+        splits=tables,
+        dropped=dict(bad.counts),
+    )
+
+
+def _read_file(path: Path, options: TableOptions, split: str, bad: BadRows) -> list[tuple[int, dict[str, Any]]]:
+    """Numbered rows of the family's schema; `id` counts the file's rows from 0, those left out included."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    columns: _Columns | None = None
+    for index, (number, row) in enumerate(read_rows(path, options)):
+        try:
+            if isinstance(row, BadRowError):
+                raise row
+            columns = columns or _Columns.of(row, options, split, path)
+            found.append((number, {"id": str(index), **columns.example(row)}))
+        except BadRowError as error:
+            bad.add(f"{path}:{number}", error)
+    if not found:
+        raise InputError(f"{path}: found no usable row, expected some; check the file and the options of its columns")
+    return found
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What one file's rows are made into."""
+
+    options: TableOptions
+    labelled: bool
+
+    @classmethod
+    def of(cls, first: Row, options: TableOptions, split: str, path: Path) -> "_Columns":
+        label = first.get(options.label_column)
+        has_label = label is not None and (label != "" or options.kind == "multi_label")
+        names = {"text_column": options.text_column, "text_pair_column": options.text_pair_column}
+        names |= {"label_column": options.label_column} if split != "test" or has_label else {}
+        for option, name in names.items():
+            if name is not None and name not in first:
+                raise InputError(
+                    f"{path}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
+                    f"correct the option {option}{'' if options.header else ' (there is no header: give its number)'}"
+                )
+        return cls(options, split != "test" or has_label)
+
+    def example(self, row: Row) -> dict[str, Any]:
+        options = self.options
+        text_a = _text(row, options.text_column)
+        text_b = None if options.text_pair_column is None else _text(row, options.text_pair_column)
+        if not text_a.strip() and not (text_b or "").strip():
+            raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
+        key = "labels" if options.kind == "multi_label" else "label"
+        label = _LABELS[options.kind](_cell(row, options.label_column), options) if self.labelled else None
+        return {"text_a": text_a, "text_b": text_b, key: label}
+
+
+def _cell(row: Row, name: str) -> Any:
+    if name not in row:  # in a line of JSONL; the columns of all other files are the same in every row
+        raise BadRowError(WRONG_COLUMNS, f"found no field {name!r}, expected one in every row")
+    return row[name]
+
+
+def _text(row: Row, name: str) -> str:
+    cell = _cell(row, name)
+    if cell is not None and not isinstance(cell, str):
+        raise BadRowError(NOT_TEXT, f"found {cell!r} ({type(cell).__name__}) in {name!r}, expected a text")
+    return cell or ""
+
+
+def _label(cell: Any, options: TableOptions) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
+    if cell is None or not str(cell).strip():
+        raise BadRowError(NO_LABEL, "found no label, expected one")
+    return str(cell).strip()
+
+
+def _label_set(cell: Any, options: TableOptions) -> list[str]:
+    cells = cell if isinstance(cell, list) else str("" if cell is None else cell).split(options.label_separator)
+    return sorted({str(each).strip() for each in cells} - {""})
+
+
+def _number(cell: Any, options: TableOptions) -> float:
+    try:
+        number = float(cell)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadRowError(UNKNOWN_LABEL, f"found the score {cell!r}, expected a number")
+    return number
+
+
+_LABELS: dict[str, Callable[[Any, TableOptions], Any]] = {
+    "classification": _label,
+    "multi_label": _label_set,
+    "regression": _number,
+}
+
+
+def _of(example: Mapping[str, Any]) -> list[str]:
+    """The labels of an example: one, or any number, or none where its file has none."""
+    return (example["labels"] if "labels" in example else [example["label"]] if example["label"] else None) or []
+
+
+def _labels(train: Iterable[tuple[int, dict[str, Any]]], options: TableOptions, path: Path) -> list[str]:
+    """The labels of train; whole numbers in their order, then names in theirs."""
+    found = {label for _, example in train for label in _of(example)}
+    if len(found) < (2 if options.kind == "classification" else 1):
+        raise InputError(
+            f"{path}: found {', '.join(map(repr, found)) or 'no label'} as the only label of train, expected more; "
+            "correct the option label_column"
+        )
+    return sorted(found, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label))
+
+
+def _known(
+    rows: Iterable[tuple[int, dict[str, Any]]], labels: list[str], options: TableOptions, path: Path, bad: BadRows
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows whose labels all belong to the task."""
+    for number, example in rows:
+        unknown = [label for label in _of(example) if label not in labels]
+        if not unknown:
+            yield number, example
+            continue
+        reason, whose = (UNSEEN_LABEL, "those of train") if options.labels is None else (UNKNOWN_LABEL, "one of")
+        message = f"found the label {unknown[0]!r}, expected {whose}: {', '.join(labels)}"
+        bad.add(f"{path}:{number}", BadRowError(reason, message))
+
+
+def _texts(table: pa.Table) -> Iterator[tuple[str, str | None]]:
+    return zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)

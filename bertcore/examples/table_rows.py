@@ -1,0 +1,125 @@
+"""The rows of CSV, TSV, JSONL and Parquet files (plain, `.gz` or `.zst`) as one stream of mappings."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertcore.compressed import plain_name, read_bytes, read_lines
+from bertcore.errors import InputError
+from bertcore.examples.rows import NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
+
+Row: TypeAlias = Mapping[str, Any]
+NumberedRow: TypeAlias = tuple[int, Row | BadRowError]
+"""The number of a row (of its first line, in text) and the row, or what is wrong with it."""
+
+NOT_JSON = "not a JSON object"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextLayout:
+    """How the cells of a CSV or TSV file are told apart."""
+
+    delimiter: str | None = None
+    """Between columns; null: a comma in `.csv`, a tab in `.tsv` and `.txt`."""
+    quotes: bool | None = None
+    """Whether double quotes enclose cells, as in CSV's standard; null: where the delimiter is not a tab."""
+    header: bool = True
+    """Whether the first row names the columns; if not, their names are their numbers from 0."""
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ValueError(f"delimiter: found {self.delimiter!r}, expected one character, or null")
+
+
+def read_rows(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
+    """The rows of `path`, whose ending says what it is; `InputError` for another ending."""
+    reader = READERS.get(Path(plain_name(path)).suffix.lower())
+    if reader is None:
+        raise InputError(f"{path}: unknown ending, expected {', '.join(READERS)} (also .gz, .zst); convert it")
+    return reader(path, layout)
+
+
+def _read_text(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
+    delimiter = layout.delimiter or ("," if Path(plain_name(path)).suffix.lower() == ".csv" else "\t")
+    quotes = delimiter != "\t" if layout.quotes is None else layout.quotes
+    names: list[str] | None = None
+    for number, cells in _records(path, delimiter, quotes):
+        if cells in ([], [""]):
+            continue
+        if names is None:
+            names = cells if layout.header else [str(index) for index in range(len(cells))]
+            if layout.header:
+                continue
+        if len(cells) != len(names):
+            message = f"found {len(cells)} columns, expected {len(names)} (delimiter {delimiter!r})"
+            yield number, BadRowError(WRONG_COLUMNS, message)
+        elif any(not cell.isascii() and any("\udc80" <= each <= "\udcff" for each in cell) for cell in cells):
+            yield number, BadRowError(NOT_UTF8, "found bytes that are not UTF-8, expected UTF-8")
+        else:
+            yield number, dict(zip(names, cells, strict=True))
+
+
+def _records(path: Path, delimiter: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row; bytes that are not UTF-8 become surrogates, so that only their row is lost."""
+    lines = (
+        line.decode("utf-8-sig" if index == 0 else "utf-8", errors="surrogateescape") + "\n"
+        for index, line in enumerate(read_lines(path))
+    )
+    if not quotes:
+        for number, line in enumerate(lines, start=1):
+            yield number, line.removesuffix("\n").split(delimiter)
+        return
+    csv.field_size_limit(sys.maxsize)  # the default of 131,072 characters is less than a long document has
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    first = 1
+    try:
+        for cells in reader:
+            yield first, cells
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(
+            f"{path}:{first}: quotes that do not close or cells that go on after them ({error}); correct the row, or "
+            "set quotes: false where quotes are ordinary characters"
+        ) from None
+
+
+def _read_jsonl(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(decode(line, first=number == 1))
+            if not isinstance(row, dict):
+                raise BadRowError(NOT_JSON, f"found a {type(row).__name__}, expected a JSON object on each line")
+            yield number, row
+        except BadRowError as error:
+            yield number, error
+        except json.JSONDecodeError as error:
+            yield number, BadRowError(NOT_JSON, f"found no JSON ({error.msg}), expected a JSON object on each line")
+
+
+def _read_parquet(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
+    try:
+        rows = pq.read_table(pa.BufferReader(read_bytes(path))).to_pylist()
+    except pa.ArrowException as error:
+        raise InputError(
+            f"{path}: not a Parquet file ({str(error).splitlines()[0]}); fetch or write it again"
+        ) from None
+    yield from enumerate(rows, start=1)
+
+
+READERS: dict[str, Callable[[Path, TextLayout], Iterator[NumberedRow]]] = {
+    ".csv": _read_text,
+    ".tsv": _read_text,
+    ".txt": _read_text,
+    ".jsonl": _read_jsonl,
+    ".json": _read_jsonl,
+    ".parquet": _read_parquet,
+}

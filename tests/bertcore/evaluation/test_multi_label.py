@@ -1,0 +1,54 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from bertcore.errors import InputError
+from bertcore.evaluation.multi_label import METRICS, evaluate, main
+
+LABELS = [f"label {index}" for index in range(12)]
+SETS = st.sets(st.sampled_from(LABELS), max_size=4)
+
+
+@given(st.lists(st.tuples(SETS, SETS), min_size=1, max_size=20))
+def test_scores_equal_scikit_learn_to_the_last_digit(pairs: list[tuple[set[str], set[str]]]) -> None:
+    gold, predicted = zip(*pairs, strict=True)
+    y_true, y_pred = (MultiLabelBinarizer(classes=LABELS).fit_transform(sets) for sets in (gold, predicted))
+    expected = {
+        "micro_f1": f1_score(y_true, y_pred, average="micro", zero_division=0),
+        "macro_f1": f1_score(y_true, y_pred, average="macro", zero_division=0),
+        "exact_match": accuracy_score(y_true, y_pred),
+    }
+    assert evaluate(gold, predicted, LABELS) == expected and tuple(expected) == METRICS
+
+
+def test_by_hand() -> None:
+    scores = evaluate([["a", "b"], [], ["a"]], [["a"], [], ["c"]])
+    assert scores == {"micro_f1": 2 * 1 / 5, "macro_f1": pytest.approx((2 / 3 + 0 + 0) / 3), "exact_match": 1 / 3}
+    assert evaluate([[]], [[]]) == {"micro_f1": 0.0, "macro_f1": 0.0, "exact_match": 1.0}
+
+
+def test_other_numbers_and_labels_are_refused() -> None:
+    with pytest.raises(InputError, match="found 1 for 2 gold label sets"):
+        evaluate([["a"], []], [["a"]])
+    with pytest.raises(InputError, match="found the label 'c', expected one of: a, b"):
+        evaluate([["a"]], [["c"]], ["a", "b"])
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold, predicted = tmp_path / "gold.tsv", tmp_path / "predicted.tsv"
+    gold.write_text("index\tlabels\n0\ta;b\n1\t\n")
+    predicted.write_text("index\tprediction\n1\t\n0\tb; a\n\n")
+    assert main([str(gold), str(predicted), "--label-separator", ";"]) == 0
+    assert json.loads(capsys.readouterr().out) == dict.fromkeys(METRICS, 1.0)
+    predicted.write_text("index\tprediction\n0\ta\n2\ta\n")
+    assert main([str(gold), str(predicted)]) == 1
+    assert "predicted.tsv: the index '1' stands in one file only (2 such)" in capsys.readouterr().err
+    for content, message in (("0\ta\n0\tb", "3: found the index '0' twice"), ("0", "2: found 1 columns")):
+        predicted.write_text(f"index\tprediction\n{content}\n")
+        assert main([str(gold), str(predicted)]) == 1
+        assert f"predicted.tsv:{message}" in capsys.readouterr().err

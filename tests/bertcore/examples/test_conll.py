@@ -1,0 +1,168 @@
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bertcore.errors import InputError
+from bertcore.evaluation import tagging
+from bertcore.examples import conll, rows
+from bertcore.examples.conll import ConllOptions
+from tests.packing import pack
+
+CONLL_2003 = """-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+German JJ I-NP I-MISC
+call NN I-NP O
+
+-DOCSTART- -X- O O
+Peter NNP I-NP I-PER
+Blackburn NNP I-NP I-PER
+"""
+
+
+def files(directory: Path, **contents: str | bytes) -> Path:
+    for name, content in contents.items():
+        pack(directory / f"{name}.txt", content.encode() if isinstance(content, str) else content)
+    return directory
+
+
+def test_conll_2003_in_iob1_with_document_lines(tmp_path: Path) -> None:
+    pack(tmp_path / "eng.train", CONLL_2003.encode())
+    pack(tmp_path / "eng.testa.gz", CONLL_2003.encode())
+    pack(tmp_path / "eng.testb.zst", CONLL_2003.encode())
+    examples = conll.read(tmp_path, ConllOptions())
+    assert examples.splits["train"].to_pylist() == [
+        {"id": "0", "words": ["EU", "rejects", "German", "call"], "tags": ["B-ORG", "O", "B-MISC", "O"]},
+        {"id": "1", "words": ["Peter", "Blackburn"], "tags": ["B-PER", "I-PER"]},
+    ]
+    assert examples.labels == ["O", "B-MISC", "I-MISC", "B-ORG", "I-ORG", "B-PER", "I-PER"]
+    assert set(examples.splits) == {"train", "dev", "test"} and examples.metrics == ["f1", "precision", "recall"]
+    chunks = conll.read(tmp_path, ConllOptions(tag_column=2))
+    assert chunks.splits["dev"]["tags"].to_pylist()[1] == ["B-NP", "I-NP"]
+    parts_of_speech = conll.read(tmp_path, ConllOptions(tag_column=-3))
+    assert parts_of_speech.labels == ["JJ", "NN", "NNP", "VBZ"] and parts_of_speech.metrics == ["accuracy"]
+
+
+def test_conllu(tmp_path: Path) -> None:
+    row = "{}\t{}\t_\t{}\t_\t_\t_\t_\t_\t_\n"
+    words = [("1-2", "don't", "_"), ("1", "do", "AUX"), ("2", "n't", "PART"), ("2.1", "x", "_"), ("3", "#", "SYM")]
+    text = "\ufeff# text = don't #\n" + "".join(row.format(*each) for each in words)
+    files(tmp_path, train=text, dev=text)
+    examples = conll.read(tmp_path, ConllOptions(token_column=1, tag_column=3, comment="#"))
+    assert examples.splits["dev"].to_pylist() == [
+        {"id": "0", "words": ["do", "n't", "#"], "tags": ["AUX", "PART", "SYM"]}
+    ]
+
+
+def test_white_space_in_words_is_kept_and_blank_lines_may_hold_tabs(tmp_path: Path) -> None:
+    text = "New York\tB-A\n\t\n#tag\tO\r\na\u00a0b\tO\n"
+    examples = conll.read(
+        files(tmp_path, train=text, dev=text.replace("\t", " ").replace("New York", "York")), ConllOptions()
+    )
+    assert examples.splits["train"]["words"].to_pylist() == [["New York"], ["#tag", "a\u00a0b"]]
+    assert examples.splits["dev"]["words"].to_pylist() == [["York"], ["#tag", "a\u00a0b"]]
+
+
+def test_a_test_file_of_words_alone_has_no_tags(tmp_path: Path) -> None:
+    files(tmp_path, train="a B-A\n", dev="a B-A\n", test="x\ny\n\nz\n")
+    test = conll.read(tmp_path, ConllOptions()).splits["test"]
+    assert test["words"].to_pylist() == [["x", "y"], ["z"]] and test["tags"].null_count == 2
+
+
+BAD_ROWS = [
+    ("O\nb B-A", 5, rows.WRONG_COLUMNS, "found 1 columns, expected the 2 of the first line"),
+    ("b\xff O\nc B-A", 5, rows.NOT_UTF8, "byte 1 of the row is not UTF-8"),
+    ("b B_A\nc O", 5, conll.BROKEN_TAG, "found the tag 'B_A', expected O or one of B, I with a type"),
+    ("b O\nc B-NEW", 6, rows.UNSEEN_LABEL, "found the tag 'B-NEW', expected one of train: A"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "line", "reason", "message"), BAD_ROWS)
+def test_bad_rows_are_named_or_their_sentence_is_left_out(
+    sentence: str, line: int, reason: str, message: str, tmp_path: Path
+) -> None:
+    good = "a B-A\nb I-A\nc O\n\n"
+    files(tmp_path, train=good, dev=f"{good}{sentence}\n\n{good}".encode("latin-1"))
+    with pytest.raises(InputError) as error:
+        conll.read(tmp_path, ConllOptions())
+    assert f"dev.txt:{line}: {message}" in str(error.value) and "\n" not in str(error.value)
+    examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
+    assert examples.dropped == {reason: 1} and examples.splits["dev"].num_rows == 2
+
+
+def test_empty_cells_between_tabs(tmp_path: Path) -> None:
+    files(tmp_path, train="a\tO\n\tO\n\nb\t\n\nc\tB-A\n", dev="c\tB-A\n")
+    with pytest.raises(InputError, match="train.txt:2: found an empty word"):
+        conll.read(tmp_path, ConllOptions())
+    examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
+    assert examples.splits["train"]["words"].to_pylist() == [["c"]]
+    assert examples.dropped == {rows.EMPTY_TEXT: 1, conll.BROKEN_TAG: 1}
+
+
+def test_tags_that_break_the_scheme_are_named_or_mended(tmp_path: Path) -> None:
+    train, dev = "a B-A\nb I-A\n\nc B-A\n", "a O\nb I-A\nc I-A\n"
+    files(tmp_path, train=train, dev=dev)
+    with pytest.raises(InputError, match="dev.txt:2: found the tag 'I-A', expected B-A, as an entity begins .*iob2"):
+        conll.read(tmp_path, ConllOptions())
+    examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
+    assert examples.splits["dev"]["tags"].to_pylist() == [["O", "B-A", "I-A"]]
+    assert examples.dropped == {conll.REPAIRED: 1}
+    with pytest.raises(InputError, match="train.txt:1: found the tag 'B-A', expected I-A, as no entity .*iob1"):
+        conll.read(tmp_path, ConllOptions(scheme="iob1"))
+    plain = conll.read(tmp_path, ConllOptions(scheme="none", labels=["O", "B-A", "I-A"]))
+    assert plain.splits["dev"]["tags"].to_pylist() == [["O", "I-A", "I-A"]] and plain.metrics == ["accuracy"]
+
+
+def test_labels_may_be_given(tmp_path: Path) -> None:
+    files(tmp_path, train="a B-A\n", dev="a B-NEW\n")
+    examples = conll.read(tmp_path, ConllOptions(labels=["NEW", "A"]))
+    assert examples.labels == ["O", "B-NEW", "I-NEW", "B-A", "I-A"]
+    assert examples.splits["dev"]["tags"].to_pylist() == [["B-NEW"]]
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (ConllOptions(token_column=5), "found 2 columns"),
+        (ConllOptions(tag_column=0), "found 2 columns"),
+        (ConllOptions(separator="tab"), r"found 1 columns \(separator: tab\)"),
+    ],
+)
+def test_columns_that_are_not_there(options: ConllOptions, found: str, tmp_path: Path) -> None:
+    files(tmp_path, train="\na B-A\n", dev="a B-A\n")
+    with pytest.raises(InputError, match=f"train.txt:2: {found}.*correct the options token_column, tag_column"):
+        conll.read(tmp_path, options)
+
+
+def test_a_file_without_a_sentence_is_named(tmp_path: Path) -> None:
+    files(tmp_path, train="a B-A\n", dev="-DOCSTART- O\n\n")
+    with pytest.raises(InputError, match="dev.txt: found no usable sentence"):
+        conll.read(tmp_path, ConllOptions())
+
+
+def test_dev_is_drawn_where_there_is_none(tmp_path: Path) -> None:
+    files(tmp_path, all="".join(f"w{index} B-A\n\n" for index in range(100)))
+    splits = conll.read(tmp_path, ConllOptions(dev_fraction=0.3)).splits
+    assert splits["train"].num_rows + splits["dev"].num_rows == 100 and 15 < splits["dev"].num_rows < 45
+
+
+def test_wnut_17(shared_data: Path) -> None:
+    examples = conll.read(shared_data / "ner/wnut17", ConllOptions())
+    assert {split: table.num_rows for split, table in examples.splits.items()} == {
+        "train": 3394,
+        "dev": 1009,
+        "test": 1287,
+    }
+    assert examples.dropped == {} and examples.labels is not None and len(examples.labels) == 13
+    gold = examples.splits["test"]["tags"].to_pylist()
+    types = Counter(type_ for tags in gold for type_, _, _ in tagging.entities(tags))
+    assert types == {
+        "person": 429,
+        "group": 165,
+        "location": 150,
+        "creative-work": 142,
+        "product": 127,
+        "corporation": 66,
+    }

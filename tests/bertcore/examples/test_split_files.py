@@ -1,0 +1,72 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bertcore.errors import InputError
+from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["train.csv", "dev.csv", "test.csv"], ["train.csv", "dev.csv", "test.csv"]),
+        (["train.jsonl.zst", "validation.jsonl.gz"], ["train.jsonl.zst", "validation.jsonl.gz", None]),
+        (["eng.train", "eng.testa", "eng.testb"], ["eng.train", "eng.testa", "eng.testb"]),
+        (["en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu"], ["en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", None]),
+        (["wnut17train.conll", "emerging.dev.conll"], ["wnut17train.conll", "emerging.dev.conll", None]),
+        (["train.csv", "test.csv", "README.md", ".x"], ["train.csv", None, "test.csv"]),
+        (["latest-developments.csv"], ["latest-developments.csv", None, None]),
+        (["test.csv"], ["test.csv", None, None]),
+        (["a/train.csv", "b/dev.csv"], ["a/train.csv", "b/dev.csv", None]),
+    ],
+)
+def test_files_are_told_by_their_names(names: list[str], found: list[str | None], tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    expected = {split: tmp_path / name for split, name in zip(("train", "dev", "test"), found, strict=True) if name}
+    assert find_splits(tmp_path, SplitOptions()) == expected
+
+
+def test_files_are_named_by_options(tmp_path: Path) -> None:
+    for name in ("a.data.gz", "b.data", "c.data"):
+        (tmp_path / name).touch()
+    found = find_splits(tmp_path, SplitOptions(train_file="a.data", dev_file="b.*"))
+    assert found == {"train": tmp_path / "a.data.gz", "dev": tmp_path / "b.data"}
+    for options, message in (
+        (SplitOptions(), r"found a.data.gz, b.data, c.data, expected one file for train; .* option train_file"),
+        (SplitOptions(train_file="a.data", test_file="d*"), r"expected one file for test \(d\*\)"),
+        (SplitOptions(train_file="*.data"), r"expected one file for train \(\*.data\)"),
+        (SplitOptions(train_file="a.data", dev_file="a.data"), r"found a.data.gz, expected one file for dev"),
+    ):
+        with pytest.raises(InputError, match=message):
+            find_splits(tmp_path, options)
+
+
+def test_only_files_of_some_endings_are_looked_at(tmp_path: Path) -> None:
+    for name in ("train.csv.zst", "train.md", "dev.md"):
+        (tmp_path / name).touch()
+    assert find_splits(tmp_path, SplitOptions(), (".csv",)) == {"train": tmp_path / "train.csv.zst"}
+    assert set(find_splits(tmp_path, SplitOptions(dev_file="dev.md"), (".csv",))) == {"train", "dev"}
+
+
+def drawn(texts: list[str], **options: float) -> dict[str, list[str]]:
+    table = pa.table({"text": texts})
+    splits = draw_dev(table, texts, SplitOptions(**options), Path("file"))  # type: ignore[arg-type]
+    return {split: table["text"].to_pylist() for split, table in splits.items()}
+
+
+def test_a_draw_depends_on_the_text_and_the_seed_alone() -> None:
+    texts = [f"text {index}" for index in range(2000)]
+    first = drawn(texts)
+    assert sorted(first["train"] + first["dev"]) == sorted(texts) and 150 < len(first["dev"]) < 250
+    reordered = drawn([*reversed(texts), *texts[:500]])
+    assert set(reordered["dev"]) == set(first["dev"]) and not set(reordered["dev"]) & set(reordered["train"])
+    assert set(drawn(texts, split_seed=2)["dev"]) != set(first["dev"])
+    assert set(first["dev"]) < set(drawn(texts, dev_fraction=0.3)["dev"])
+
+
+def test_a_draw_that_leaves_a_side_empty_is_refused() -> None:
+    with pytest.raises(InputError, match="file: none of its 1 examples fell to dev.*another dev_fraction than 1e-06"):
+        drawn(["a"], dev_fraction=1e-6)

@@ -1,0 +1,229 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertcore.errors import InputError
+from bertcore.examples import rows, table, table_rows
+from bertcore.examples.schema import ExampleSet
+from bertcore.examples.table import TableOptions
+from tests.packing import pack
+
+ROWS = [("a good, long one", "yes"), ('a "bad"\none', "no"), ("so\tso", "yes")]
+
+
+def read(directory: Path, **options: Any) -> ExampleSet:
+    return table.read(directory, TableOptions(**options))
+
+
+def both(directory: Path, name: str, content: bytes) -> Path:
+    """`content` as train and as dev."""
+    for split in ("train", "dev"):
+        pack(directory / f"{split}{name}", content)
+    return directory
+
+
+def as_csv(delimiter: str) -> bytes:
+    quoted = [(f'"{text.replace(chr(34), chr(34) * 2)}"', label) for text, label in ROWS]
+    return "".join(f"{text}{delimiter}{label}\r\n" for text, label in [("text", "label"), *quoted]).encode("utf-8-sig")
+
+
+def as_jsonl() -> bytes:
+    return "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in ROWS).encode()
+
+
+def as_parquet() -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        (".csv", as_csv(","), {}),
+        (".csv.zst", as_csv(";"), {"delimiter": ";"}),
+        (".tsv.gz", as_csv("\t"), {"quotes": True}),
+        (".jsonl", as_jsonl(), {}),
+        (".parquet.zst", as_parquet(), {}),
+    ],
+)
+def test_the_same_rows_from_every_kind_of_file(name: str, content: bytes, options: dict, tmp_path: Path) -> None:
+    examples = read(both(tmp_path, name, content), **options)
+    expected = [
+        {"id": str(index), "text_a": text, "text_b": None, "label": label} for index, (text, label) in enumerate(ROWS)
+    ]
+    assert examples.splits["train"].to_pylist() == examples.splits["dev"].to_pylist() == expected
+    assert (examples.labels, examples.metrics, examples.dropped) == (["no", "yes"], ["accuracy", "macro_f1"], {})
+
+
+def test_quotes_in_tsv_are_ordinary_characters_and_blank_lines_are_nothing(tmp_path: Path) -> None:
+    examples = read(both(tmp_path, ".tsv", b'text\tlabel\n"open\t1\n\n\tend" \t0\n'.replace(b"\n\tend", b"\nend")))
+    assert examples.splits["dev"]["text_a"].to_pylist() == ['"open', 'end" ']
+
+
+def test_pairs_without_a_header(tmp_path: Path) -> None:
+    options = {"header": False, "text_column": "1", "text_pair_column": "2", "label_column": "0"}
+    examples = read(both(tmp_path, ".csv", b"10,a,b\n9,c,\nx,d,e\n"), **options)
+    assert examples.labels == ["9", "10", "x"]
+    assert examples.splits["dev"].to_pylist()[1] == {"id": "1", "text_a": "c", "text_b": "", "label": "9"}
+
+
+def test_several_labels(tmp_path: Path) -> None:
+    both(tmp_path, ".csv", b'text,label\na,"x, y,x"\nb,\n')
+    pack(tmp_path / "test.jsonl", b'{"text": "c", "label": ["y"]}\n{"text": "d", "label": []}\n')
+    examples = read(tmp_path, kind="multi_label")
+    assert examples.family == "multi_label" and examples.labels == ["x", "y"]
+    assert examples.splits["train"]["labels"].to_pylist() == [["x", "y"], []]
+    assert examples.splits["test"]["labels"].to_pylist() == [["y"], []]
+    assert examples.metrics == ["micro_f1", "macro_f1", "exact_match"]
+    (tmp_path / "test.jsonl").unlink()
+    assert read(tmp_path, kind="multi_label", label_separator=";").labels == ["x, y,x"]
+
+
+def test_regression(tmp_path: Path) -> None:
+    examples = read(
+        both(tmp_path, ".jsonl", b'{"text": "a", "label": 2}\n{"text": "b", "label": "-1.5"}\n'), kind="regression"
+    )
+    assert examples.labels is None and examples.splits["dev"]["label"].to_pylist() == [2.0, -1.5]
+    assert examples.metrics == ["pearson", "spearmanr"]
+
+
+def test_labels_and_metrics_may_be_given(tmp_path: Path) -> None:
+    examples = read(both(tmp_path, ".csv", as_csv(",")), labels=["yes", "no", "maybe"], metrics=["mcc"])
+    assert (examples.labels, examples.metrics) == (["yes", "no", "maybe"], ["mcc"])
+
+
+@pytest.mark.parametrize("content", [b"text\na\n", b"text,label\na,\nb,\n"])
+def test_a_test_file_may_have_no_labels(content: bytes, tmp_path: Path) -> None:
+    both(tmp_path, ".csv", as_csv(","))
+    pack(tmp_path / "test.csv", content)
+    test = read(tmp_path).splits["test"]
+    assert test.num_rows > 0 and test["label"].null_count == test.num_rows
+
+
+def test_one_file_is_split_by_draws(tmp_path: Path) -> None:
+    content = "text,label\n" + "".join(f"text {index},{index % 2}\n" for index in range(200))
+    pack(tmp_path / "reviews.csv", content.encode())
+    first, again = read(tmp_path, dev_fraction=0.25), read(tmp_path, dev_fraction=0.25)
+    ids = {split: part["id"].to_pylist() for split, part in first.splits.items()}
+    assert first == again and set(ids) == {"train", "dev"}
+    assert sorted(map(int, ids["train"] + ids["dev"])) == list(range(200)) and 30 < len(ids["dev"]) < 70
+
+
+BAD = [
+    (".csv", b"b", 4, rows.WRONG_COLUMNS, "found 1 columns, expected 2 (delimiter ',')"),
+    (".csv", b"b,x,y", 4, rows.WRONG_COLUMNS, "found 3 columns"),
+    (".csv", b"b\xff,x", 4, rows.NOT_UTF8, "found bytes that are not UTF-8"),
+    (".csv", b" ,x", 4, rows.EMPTY_TEXT, "found an empty text"),
+    (".csv", b"b,", 4, rows.NO_LABEL, "found no label"),
+    (".csv", b"b,z", 4, rows.UNSEEN_LABEL, "found the label 'z', expected those of train: x, y"),
+    (".jsonl", b"{", 3, table_rows.NOT_JSON, "found no JSON (Expecting property"),
+    (".jsonl", b"[1]", 3, table_rows.NOT_JSON, "found a list"),
+    (".jsonl", b"\xff", 3, rows.NOT_UTF8, "byte 0 of the row is not UTF-8"),
+    (".jsonl", b'{"text": "b"}', 3, rows.WRONG_COLUMNS, "found no field 'label'"),
+    (".jsonl", b'{"text": 1, "label": "x"}', 3, rows.NOT_TEXT, "found 1 (int) in 'text', expected a text"),
+    (".jsonl", b'{"text": null, "label": "x"}', 3, rows.EMPTY_TEXT, "found an empty text"),
+]
+
+
+@pytest.mark.parametrize(("name", "row", "line", "reason", "message"), BAD)
+def test_bad_rows_are_named_or_counted(
+    name: str, row: bytes, line: int, reason: str, message: str, tmp_path: Path
+) -> None:
+    good = (
+        b'text,label\na,x\n"c",y\n' if name == ".csv" else b'{"text": "a", "label": "x"}\n{"text": "c", "label": "y"}\n'
+    )
+    pack(tmp_path / f"train{name}", good)
+    last = b"d,x\n" if name == ".csv" else b'{"text": "d", "label": "x"}\n'
+    pack(tmp_path / f"dev{name}", good + row + b"\n" + last)
+    with pytest.raises(InputError) as error:
+        read(tmp_path)
+    assert f"dev{name}:{line}: {message}" in str(error.value) and "\n" not in str(error.value)
+    examples = read(tmp_path, on_error="skip")
+    assert examples.dropped == {reason: 1} and examples.splits["dev"]["id"].to_pylist() == ["0", "1", "3"]
+
+
+def test_rows_are_named_by_their_first_line(tmp_path: Path) -> None:
+    pack(tmp_path / "train.csv", b'text,label\n"two\nlines",x\n"two\nmore",y\n"and\nmore"\n')
+    with pytest.raises(InputError, match="train.csv:6: found 1 columns"):
+        read(tmp_path)
+
+
+def test_quotes_that_do_not_close_end_the_reading(tmp_path: Path) -> None:
+    pack(tmp_path / "train.csv", b'text,label\na,x\n"b,y\nc,x\n')
+    with pytest.raises(InputError, match="train.csv:3: quotes that do not close .* set quotes: false"):
+        read(tmp_path, on_error="skip")
+    pack(tmp_path / "dev.csv", b"text,label\na,x\n")
+    assert read(tmp_path, quotes=False).splits["train"]["text_a"].to_pylist() == ["a", '"b', "c"]
+
+
+def test_long_cells_are_read_whole(tmp_path: Path) -> None:
+    long = b"word " * 40_000
+    examples = read(both(tmp_path, ".csv", b"text,label\n" + long + b",x\nb,y\n"))
+    assert examples.splits["train"]["text_a"][0].as_py() == long.decode()
+
+
+@pytest.mark.parametrize("score", ["high", "nan", ""])
+def test_scores_that_are_no_numbers(score: str, tmp_path: Path) -> None:
+    both(tmp_path, ".csv", f"text,label\na,1\nb,{score}\n".encode())
+    with pytest.raises(InputError, match=f"train.csv:3: found the score '{score}', expected a number"):
+        read(tmp_path, kind="regression")
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (b"text,label\na,x\n", {}, "train.csv: found 'x' as the only label of train, expected more"),
+        (b"text,label\n", {}, "train.csv: found no usable row"),
+        (
+            b"text,label\na,x\n",
+            {"text_column": "body"},
+            "no column 'body' among 'text', 'label'; .* option text_column",
+        ),
+        (b"text,label\na,x\n", {"text_pair_column": "b"}, "no column 'b' .* option text_pair_column"),
+        (b"text\na\n", {}, "no column 'label' among 'text'; correct the option label_column"),
+        (b"a,x\n", {"header": False}, "no column 'text' among '0', '1'; .* .there is no header: give its number"),
+        (b"text,label\na,x\nb,q\n", {"labels": ["x", "y"]}, "train.csv:3: found the label 'q', expected one of: x, y"),
+    ],
+)
+def test_what_the_options_do_not_fit(content: bytes, options: dict, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        read(both(tmp_path, ".csv", content), **options)
+
+
+def test_a_damaged_parquet_file_and_an_unknown_ending(tmp_path: Path) -> None:
+    pack(tmp_path / "train.parquet", b"PAR1")
+    with pytest.raises(InputError, match="train.parquet: not a Parquet file"):
+        read(tmp_path)
+    pack(tmp_path / "train.xlsx", b"")
+    with pytest.raises(InputError, match="train.xlsx: unknown ending, expected .csv, .tsv"):
+        read(tmp_path, train_file="train.xlsx")
+
+
+def test_labels_of_any_type_become_names(tmp_path: Path) -> None:
+    content = b'{"text": "a", "label": 1.0}\n{"text": "b", "label": 10}\n{"text": "c", "label": 2}\n'
+    assert read(both(tmp_path, ".jsonl", content)).labels == ["1", "2", "10"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "labels", "total"),
+    [
+        ("train_5k_subset.csv.zst", {"text_column": "0", "label_column": "1"}, ["0", "1", "2", "3"], 5000),
+        (
+            "test.csv.zst",
+            {"text_column": "1", "text_pair_column": "2", "label_column": "0"},
+            ["1", "2", "3", "4"],
+            7600,
+        ),
+    ],
+)
+def test_ag_news(name: str, options: dict, labels: list[str], total: int, shared_data: Path, tmp_path: Path) -> None:
+    (tmp_path / name).symlink_to(shared_data / "topic/ag_news" / name)
+    examples = read(tmp_path, header=False, **options)
+    counts = {split: part.num_rows for split, part in examples.splits.items()}
+    assert examples.labels == labels and sum(counts.values()) == total and 0.08 < counts["dev"] / total < 0.12
+    assert examples.dropped == {} and examples.splits["train"]["text_a"].null_count == 0

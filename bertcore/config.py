@@ -20,9 +20,14 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
 
     `where` is the path that errors name, such as ``params.yaml: pretrain``. Unknown keys, missing keys and wrong types
     raise `ConfigError`; so does a `ValueError` from the dataclass's own `__post_init__`, with `where` put before it.
+    A class method `complete`, where there is one, may add values first.
     """
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where}: found {describe(values)}, expected a mapping with the keys {_keys(config_class)}")
+    try:
+        values = getattr(config_class, "complete", dict)(values)
+    except ValueError as error:
+        raise ConfigError(f"{where}.{error}") from None
     hints = typing.get_type_hints(config_class)
     fields = {field.name: field for field in dataclasses.fields(config_class)}  # type: ignore[arg-type]
     for key in values:

@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 
-from bertcore.config import suggest
-from bertcore.training.optimizer import OPTIMIZERS
-from bertcore.training.schedule import SCHEDULES
+from bertcore.training.optimizers.config import OptimizationConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskConfig:
+class TaskConfig(OptimizationConfig):
     """One task: its data, and how a head on the encoder is trained for it."""
 
     format: str
@@ -26,18 +24,6 @@ class TaskConfig:
     """Peak of the schedule. 3e-4 suits tiny and mini; take 1e-4 for small and medium, 2e-5 to 5e-5 for base, large."""
     warmup_ratio: float = 0.1
     """Share of the steps in which the learning rate rises linearly from 0 to its peak."""
-    schedule: str = "linear"
-    """Key of `training.schedule.SCHEDULES`."""
-    optimizer: str = "adamw"
-    """Key of `training.optimizer.OPTIMIZERS`."""
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    """Of the optimizer; the values of BERT."""
-    weight_decay: float = 0.01
-    """Decoupled; not on biases and layer norms."""
-    max_grad_norm: float | None = 1.0
-    """Global gradient norm above which gradients are scaled down; None leaves them."""
     dropout: float = 0.1
     """Share of activations dropped in the encoder and before the head."""
     attention_dropout: float = 0.0
@@ -57,6 +43,7 @@ class TaskConfig:
     """Of the head's (or the whole model's) initial weights, the dropout and the order of the examples."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("batch_size", "epochs", "doc_stride", "max_query_length", "max_answer_length", "n_best"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
@@ -64,23 +51,11 @@ class TaskConfig:
             raise ValueError(f"sequence_length: found {self.sequence_length}, expected at least {_SHORTEST} tokens")
         if self.max_train_examples is not None and self.max_train_examples < 1:
             raise ValueError(f"max_train_examples: found {self.max_train_examples}, expected 1 or more, null for all")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate: found {self.learning_rate}, expected more than 0, such as 3e-4")
-        if self.weight_decay < 0:
-            raise ValueError(f"weight_decay: found {self.weight_decay}, expected 0 or more")
-        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
-            raise ValueError(f"max_grad_norm: found {self.max_grad_norm}, expected more than 0, or null for no bound")
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon: found {self.epsilon}, expected more than 0, such as 1e-6")
-        for name in ("dropout", "attention_dropout", "beta1", "beta2"):
+        for name in ("dropout", "attention_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= p < 1")
         if not 0.0 <= self.warmup_ratio <= 1.0:
             raise ValueError(f"warmup_ratio: found {self.warmup_ratio}, expected a share between 0 and 1, such as 0.1")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule: found {self.schedule!r}; {suggest(self.schedule, SCHEDULES)}")
-        if self.optimizer not in OPTIMIZERS:
-            raise ValueError(f"optimizer: found {self.optimizer!r}; {suggest(self.optimizer, OPTIMIZERS)}")
 
 
 _SHORTEST = 8

@@ -26,7 +26,7 @@ from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.progress import Progress
 from bertcore.training.distributed import make_accelerator, micro_batch_size
-from bertcore.training.optimizer import build_optimizer
+from bertcore.training.optimizers import build_optimizer
 from bertcore.training.schedule import SCHEDULES
 
 logger = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Finetuning:
         return model
 
     def _train(self, model: BertModule, task: TaskConfig, progress: Progress, report: Report) -> list[dict[str, float]]:
-        optimizer = build_optimizer(model, task.optimizer, task)
+        optimizer = build_optimizer(model, task)
         schedule, warmup = SCHEDULES[task.schedule], int(task.warmup_ratio * self.steps)
         every = max(self.steps // _CURVE_POINTS, 1)
         curves: list[dict[str, float]] = []

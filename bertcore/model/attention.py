@@ -36,7 +36,7 @@ class SelfAttention(nn.Module):
 
 def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":
     """The fastest way that applies. All give the same numbers, up to rounding, and compute the same function."""
-    if qkv.device.type == "cpu" and not torch.compiler.is_compiling():
+    if qkv.device.type == "cpu":
         return attend_groups
     # The variable-length kernel offers no dropout.
     if varlen is not None and qkv.is_cuda and qkv.dtype in (torch.float16, torch.bfloat16) and not dropout:
@@ -52,6 +52,7 @@ def attend_variable(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
     return context
 
 
+@torch.compiler.disable
 def attend_groups(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) on the CPU, by plain matrix products over groups of sequences of similar length."""
     context: Tensor = _GroupedAttention.apply(qkv, layout, dropout)

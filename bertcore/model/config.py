@@ -117,8 +117,8 @@ class ModelConfig:
     A `hidden_size` of one's own brings `intermediate_size` = 4 * hidden_size with it unless that is given too.
     """
 
-    preset: str = "tiny"
-    """A key of `PRESETS`."""
+    preset: str | None = None
+    """A key of `PRESETS`; None = tiny, or the sizes of the model that the training starts from."""
     hidden_size: int | None = None
     num_hidden_layers: int | None = None
     num_attention_heads: int | None = None
@@ -133,16 +133,23 @@ class ModelConfig:
     layer_norm_eps: float | None = None
 
     def __post_init__(self) -> None:
-        if self.preset not in PRESETS:
+        if self.preset is not None and self.preset not in PRESETS:
             raise ValueError(f"preset: found {self.preset!r}; {suggest(self.preset, PRESETS)}")
         self.build(BertConfig.vocab_size)  # an impossible combination is an error of the params, before any work
 
     def build(self, vocab_size: int, pad_token_id: int = 0) -> BertConfig:
         """The encoder for a vocabulary of `vocab_size` entries."""
-        given: dict[str, Any] = {
-            name: value for name, value in dataclasses.asdict(self).items() if name != "preset" and value is not None
-        }
+        given = self._given()
         if "hidden_size" in given:
             given = {"intermediate_size": 4 * given["hidden_size"]} | given
-        sizes: dict[str, Any] = PRESETS[self.preset] | given
+        sizes: dict[str, Any] = PRESETS[self.preset or "tiny"] | given
         return BertConfig(vocab_size=vocab_size, pad_token_id=pad_token_id, **sizes)
+
+    def adapt(self, published: BertConfig) -> BertConfig:
+        """The encoder of another model, with whatever is given here in place of its values."""
+        return dataclasses.replace(published, **self._given())
+
+    def _given(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in dataclasses.asdict(self).items() if name != "preset" and value is not None
+        }

@@ -47,6 +47,11 @@ class BertEncoder(nn.Module):
         self.layer = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_hidden_layers))
         self.activation_checkpointing = False
 
+    def compile_layers(self) -> None:
+        """`torch.compile` every layer by itself: all share one compiled function, whatever the lengths."""
+        for layer in self.layer:
+            layer.compile(dynamic=True)
+
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
         for layer in self.layer:
             if self.activation_checkpointing and self.training:

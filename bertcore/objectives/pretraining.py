@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torch import nn
 
+from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.mlm import masked_language_modeling
 from bertcore.objectives.nsp import next_sentence_prediction
@@ -21,9 +22,16 @@ class Objective(Protocol):
 
     def __call__(self, model: nn.Module, batch: PreTrainingBatch) -> dict[str, Sums]: ...
 
+    def freeze_unused(self, model: BertForPreTraining) -> None: ...
+
 
 class MaskedLanguageModeling:
     """The masked tokens alone, for batches of packed sequences that have no sentence pairs."""
+
+    def freeze_unused(self, model: BertForPreTraining) -> None:
+        """No gradient reaches the pooler and the next-sentence head: they keep their initial weights."""
+        model.bert.pooler.requires_grad_(False)
+        model.cls["seq_relationship"].requires_grad_(False)
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         return {"mlm": len(batch.masked_labels)}
@@ -35,6 +43,9 @@ class MaskedLanguageModeling:
 
 class MaskedLanguageModelingAndNextSentence:
     """BERT's own: the masked tokens, and whether the second sentence follows the first."""
+
+    def freeze_unused(self, model: BertForPreTraining) -> None:
+        """Every weight takes part."""
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         return {"mlm": len(batch.masked_labels), "nsp": batch.layout.batch_size}

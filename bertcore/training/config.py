@@ -1,18 +1,40 @@
 """Section `pretrain` of params.yaml. Nothing about the machine stands in it; see `training.distributed` for that."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bertcore.config import suggest
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
-from bertcore.training.optimizer import OPTIMIZERS
-from bertcore.training.schedule import SCHEDULES
+from bertcore.training.optimizers.config import OptimizationConfig
+from bertcore.training.recipes import RECIPES, with_recipe
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainConfig:
+class SecondPhase:
+    """`pretrain.second_phase`: the last part of the training, on the sequences of `mask.second_phase`."""
+
+    share: float = 0.1
+    """Of `max_steps`."""
+    batch_size: int | None = None
+    """Sequences of one optimizer step; None = as in the first phase."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"share: found {self.share}, expected a share between 0 and 1, such as 0.1")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise ValueError(f"batch_size: found {self.batch_size}, expected at least 1, or null")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainConfig(OptimizationConfig):
     """One pre-training run."""
 
+    recipe: str | None = None
+    """Key of `training.recipes.RECIPES`: its values stand wherever this section gives none; None = the defaults."""
+    init_from: str | None = None
+    """A Hugging Face BERT directory whose weights and sizes the training starts from; None = random weights."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Shape of the encoder."""
     objective: str = "mlm_nsp"
@@ -20,23 +42,11 @@ class PretrainConfig:
     batch_size: int = 256
     """Sequences of one optimizer step, over all processes and micro-batches."""
     max_steps: int = 1_000_000
-    """Optimizer steps."""
-    learning_rate: float = 1e-4
-    """Peak of the schedule."""
+    """Optimizer steps, those of the second phase included."""
+    second_phase: SecondPhase | None = None
+    """The last steps on longer sequences; None = one length throughout."""
     warmup_steps: int = 10_000
     """Steps in which the learning rate rises linearly from 0 to its peak."""
-    schedule: str = "linear"
-    """Key of `training.schedule.SCHEDULES`."""
-    optimizer: str = "adamw"
-    """Key of `training.optimizer.OPTIMIZERS`."""
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-6
-    """Of the optimizer; the values of BERT."""
-    weight_decay: float = 0.01
-    """Decoupled; not on biases and layer norms."""
-    max_grad_norm: float | None = 1.0
-    """Global gradient norm above which gradients are scaled down; None leaves them."""
     logging_steps: int = 20
     """Steps between two points of the curves."""
     eval_steps: int = 200
@@ -48,22 +58,35 @@ class PretrainConfig:
     seed: int = 1
     """Of the initial weights, the dropout and the order of the data."""
 
+    @classmethod
+    def complete(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The values of the section, with those of its recipe where it gives none."""
+        name = values.get("recipe")
+        if name is None:
+            return values
+        if name not in RECIPES:
+            raise ValueError(f"recipe: found {name!r}; {suggest(str(name), RECIPES)}")
+        return with_recipe(values, RECIPES[name])
+
+    @property
+    def first_phase_steps(self) -> int:
+        """Steps before the second phase begins; all where there is none."""
+        return self.max_steps - (round(self.max_steps * self.second_phase.share) if self.second_phase else 0)
+
     def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.init_from is not None and self.model.preset is not None:
+            raise ValueError(
+                f"model.preset: found {self.model.preset!r} beside init_from, expected none: the sizes are those of "
+                f"{self.init_from}; set it to null"
+            )
         for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        if self.learning_rate <= 0:
-            raise ValueError(f"learning_rate: found {self.learning_rate}, expected more than 0, such as 1e-4")
         if not 0 <= self.warmup_steps <= self.max_steps:
             raise ValueError(
                 f"warmup_steps: found {self.warmup_steps}, expected between 0 and max_steps ({self.max_steps}); "
                 "lower it"
             )
-        if self.weight_decay < 0:
-            raise ValueError(f"weight_decay: found {self.weight_decay}, expected 0 or more")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule: found {self.schedule!r}; {suggest(self.schedule, SCHEDULES)}")
-        if self.optimizer not in OPTIMIZERS:
-            raise ValueError(f"optimizer: found {self.optimizer!r}; {suggest(self.optimizer, OPTIMIZERS)}")
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: found {self.objective!r}; {suggest(self.objective, OBJECTIVES)}")

@@ -5,6 +5,8 @@
 | `BERTCORE_PROCESSES` | training processes on this machine | GPUs, or 1 on a CPU |
 | `BERTCORE_PRECISION` | `bf16` or `no` (float32) | bf16 where the processor computes in it |
 | `BERTCORE_MICRO_BATCH` | sequences that one process computes at once | its whole share of the batch |
+| `BERTCORE_ACTIVATION_CHECKPOINTING` | 1: compute activations again in the backward pass: less memory, more time | 0 |
+| `BERTCORE_COMPILE` | 1: torch.compile the encoder layers; needs a C++ compiler on a CPU | 0 |
 | `BERTCORE_ACCELERATE_CONFIG` | an accelerate config file, instead of the first two | none |
 """
 
@@ -81,6 +83,16 @@ def micro_batch_size(share: int) -> int:
     return min(_positive("BERTCORE_MICRO_BATCH", share), share)
 
 
+def activation_checkpointing() -> bool:
+    """Whether activations are computed again in the backward pass."""
+    return _switch("BERTCORE_ACTIVATION_CHECKPOINTING")
+
+
+def compiled() -> bool:
+    """Whether the encoder layers are compiled."""
+    return _switch("BERTCORE_COMPILE")
+
+
 def make_accelerator() -> Accelerator:
     """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for."""
     keep_freed_memory()
@@ -120,6 +132,13 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
+
+
+def _switch(variable: str) -> bool:
+    found = os.environ.get(variable, "0")
+    if found not in ("0", "1"):
+        raise ConfigError(f"{variable}: found {found!r}, expected 0 or 1; correct the variable")
+    return found == "1"
 
 
 def _positive(variable: str, default: int) -> int:

@@ -12,7 +12,7 @@ from bertcore.model.config import BertConfig
 from bertcore.objectives.batch import PreTrainingBatch
 
 _FORWARD_AND_BACKWARD = 3
-_PEAK_SIZES = {"cpu": 2048, "cuda": 8192}
+_PEAK_SIZES = {"cpu": 1024, "cuda": 8192}
 _PEAK_REPETITIONS = 8
 
 

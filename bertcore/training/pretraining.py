@@ -15,7 +15,7 @@ from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 
 from bertcore.data.instances import Instances, InstanceSource
-from bertcore.data.loader import Loader
+from bertcore.data.loader import Loader, Phases
 from bertcore.errors import TrainingError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
@@ -24,8 +24,9 @@ from bertcore.objectives.sums import Sums
 from bertcore.progress import Progress
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import micro_batch_size
-from bertcore.training.optimizer import build_optimizer
+from bertcore.training.distributed import activation_checkpointing, compiled, micro_batch_size
+from bertcore.training.flops import peak_flops, training_flops
+from bertcore.training.optimizers import build_optimizer
 from bertcore.training.schedule import SCHEDULES
 
 logger = logging.getLogger(__name__)
@@ -82,9 +83,11 @@ class Tally:
 
 @dataclass
 class Timed:
-    """Tokens and the seconds they took."""
+    """Work, and the seconds it took."""
 
     tokens: int = 0
+    flops: int = 0
+    """Of the model; see `training.flops`."""
     seconds: float = 0.0
 
     @contextmanager
@@ -95,6 +98,7 @@ class Timed:
 
     def add(self, other: "Timed") -> None:
         self.tokens += other.tokens
+        self.flops += other.flops
         self.seconds += other.seconds
 
     @property
@@ -121,7 +125,7 @@ class Pretraining:
         self,
         config: PretrainConfig,
         model: BertForPreTraining,
-        loader: Loader,
+        loader: Loader | Phases,
         heldout: Sequence[InstanceSource],
         accelerator: Accelerator,
         checkpoints: Checkpoints,
@@ -131,7 +135,11 @@ class Pretraining:
         self._checkpoints, self._report = checkpoints, report
         self._objective = OBJECTIVES[config.objective]
         self._schedule = SCHEDULES[config.schedule]
-        optimizer = build_optimizer(model, config.optimizer, config)
+        self._objective.freeze_unused(model)
+        model.bert.encoder.activation_checkpointing = activation_checkpointing()
+        if compiled():
+            model.bert.encoder.compile_layers()
+        optimizer = build_optimizer(model, config)
         self.model = model
         """The trained model, without its wrappers."""
         self._module, self._optimizer = accelerator.prepare(_WithObjective(model, self._objective), optimizer)
@@ -142,11 +150,16 @@ class Pretraining:
         self.step = self.tokens = 0
         """Done so far, since the start of the training."""
         self._interval, self._timed = Timed(), Timed()
+        dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
+        self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
+        """FLOP/s that a large matrix product reaches, on all devices together."""
 
-    @property
-    def tokens_per_second(self) -> float:
-        """Over the steps of this process, without evaluation and checkpoints."""
-        return self._timed.rate
+    def timing(self) -> dict[str, float]:
+        """Speed over the steps of this process, without evaluation and checkpoints."""
+        return self._speed(self._timed)
+
+    def _speed(self, timed: Timed) -> dict[str, float]:
+        return {"tokens_per_second": timed.rate, "mfu": timed.flops / max(timed.seconds, 1e-9) / self.peak_flops}
 
     def run(self) -> dict[str, float]:
         """Train from the last checkpoint, or the start, to the last step; the final held-out metrics."""
@@ -156,11 +169,11 @@ class Pretraining:
         last_checkpoint = time.monotonic()
         while self.step < config.max_steps:
             with self._interval.measure():
-                self._interval.tokens += self.train_step()
+                self.train_step()
                 logged = self.step % config.logging_steps == 0 or self.step == config.max_steps
                 metrics = self._train_metrics() if logged else None
             if metrics:
-                self._record(metrics, {"train/tokens_per_second": self._interval.rate})
+                self._record(metrics, {f"train/{name}": value for name, value in self._speed(self._interval).items()})
                 self._timed.add(self._interval)
                 self._interval = Timed()
             if self.step % config.eval_steps == 0 and self.step < config.max_steps:
@@ -191,17 +204,18 @@ class Pretraining:
         return tally.metrics(self._accelerator, "eval")
 
     def train_step(self) -> int:
-        """One optimizer step on the global batch; the real tokens in it."""
+        """One optimizer step on the global batch; the real tokens in it. `TrainingError` where it does not fit."""
         accelerator, world = self._accelerator, self._accelerator.num_processes
         instances = self._loader.batch(self.step, accelerator.process_index, world)
         parts = [as_batch(part).to(accelerator.device) for part in split(instances, micro_batch_size(len(instances)))]
-        counts, tokens = self._global_counts(parts)
+        counts = self._global_counts(parts)
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
         for index, batch in enumerate(parts):
             last = index == len(parts) - 1
-            with nullcontext() if last else accelerator.no_sync(self._module), accelerator.autocast():
-                terms = self._module(batch)
+            with self._memory(batch), nullcontext() if last else accelerator.no_sync(self._module):
+                with accelerator.autocast():
+                    terms = self._module(batch)
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
                 loss = sum(sums.loss_sum / counts[term] for term, sums in terms.items()) * world
                 accelerator.backward(loss)
@@ -212,20 +226,36 @@ class Pretraining:
         self._optimizer.step()
         self._optimizer.zero_grad()
         self.step += 1
-        self.tokens += tokens
-        return tokens
+        self.tokens += counts["tokens"]
+        self._interval.tokens += counts["tokens"]
+        self._interval.flops += counts["flops"]
+        return counts["tokens"]
 
-    def _global_counts(self, parts: list[PreTrainingBatch]) -> tuple[dict[str, int], int]:
-        """Predictions of every term, and tokens, in the global batch."""
+    @contextmanager
+    def _memory(self, batch: PreTrainingBatch) -> Iterator[None]:
+        try:
+            yield
+        except (torch.OutOfMemoryError, RuntimeError) as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+                raise
+            sequences = batch.layout.batch_size
+            raise TrainingError(
+                f"step {self.step}: {sequences} sequences ({batch.layout.total} tokens) at once do not fit into the memory "
+                f"of the {self._accelerator.device.type}; set BERTCORE_MICRO_BATCH below {sequences} (same result, in "
+                "parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1"
+            ) from error
+
+    def _global_counts(self, parts: list[PreTrainingBatch]) -> dict[str, int]:
+        """Predictions of every term, tokens and FLOPs in the global batch."""
         local = Counter[str]()
         for part in parts:
-            local.update({**self._objective.counts(part), "tokens": part.layout.total})
+            local.update(self._objective.counts(part))
+            local.update(tokens=part.layout.total, flops=training_flops(self.model.config, part))
         names = sorted(local)
         values = torch.tensor([local[name] for name in names], device=self._accelerator.device)
         if self._accelerator.num_processes > 1:
             values = self._accelerator.reduce(values, "sum")
-        counts = dict(zip(names, values.tolist(), strict=True))
-        return counts, counts.pop("tokens")
+        return dict(zip(names, values.tolist(), strict=True))
 
     def _learning_rate(self) -> float:
         config = self._config

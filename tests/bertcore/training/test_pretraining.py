@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bertcore.data.instances import DrawnInstances, MaskConfig
-from bertcore.data.loader import Loader
+from bertcore.data.loader import Loader, Phases
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
@@ -60,8 +60,9 @@ def test_training_learns_and_reports(tmp_path: Path) -> None:
     after = run.run()
     assert after["eval/mlm_loss"] < before["eval/mlm_loss"] - 0.7
     assert [step for step, metrics in seen if "train/loss" in metrics] == list(range(3, 61, 3))
-    assert {"train/gradient_norm", "train/learning_rate", "train/tokens_per_second"} <= seen[0][1].keys()
-    assert all("tokens_per_second" not in name for row in run.curves for name in row)
+    assert {"train/gradient_norm", "train/learning_rate", "train/tokens_per_second", "train/mfu"} <= seen[0][1].keys()
+    assert 0 < seen[0][1]["train/mfu"] < 1 and run.timing()["tokens_per_second"] > 0
+    assert all("per_second" not in name and "mfu" not in name for row in run.curves for name in row)
 
 
 def test_the_loss_is_normalised_over_the_global_batch_whatever_the_micro_batch(
@@ -114,6 +115,66 @@ def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path: Path)
 def test_a_loss_that_is_not_finite_stops_the_training(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"step \d+: found loss .* lower pretrain.learning_rate"):
         training(tmp_path, config(learning_rate=1e30, warmup_steps=0, max_grad_norm=None)).run()
+
+
+MEMORY = """
+import sys
+from pathlib import Path
+from bertcore.errors import TrainingError
+from bertcore.training.pretraining import as_batch
+from tests.bertcore.training import test_pretraining as module
+run = module.training(Path(sys.argv[1]), module.config(batch_size=64))
+run.train_step()
+batch = as_batch(run._loader.batch(0))
+try:
+    with run._memory(batch):
+        run.model.bert.pooler.dense.weight.new_zeros(2**40)
+except TrainingError as error:
+    print(error)
+"""
+
+
+def test_a_batch_that_does_not_fit_names_its_size_and_the_remedy(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", MEMORY, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert "step 1: 64 sequences (" in done.stdout, done.stderr
+    assert "set BERTCORE_MICRO_BATCH below 64" in done.stdout
+
+
+@pytest.mark.parametrize("variable", ["BERTCORE_ACTIVATION_CHECKPOINTING"])
+def test_computing_activations_again_changes_no_bit(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = []
+    for value in ("0", "1"):
+        monkeypatch.setenv(variable, value)
+        (tmp_path / value).mkdir()
+        run = training(tmp_path / value, config(max_steps=4))
+        run.run()
+        results.append(weights(run))
+    for name, tensor in results[0].items():
+        assert torch.equal(results[1][name], tensor), name
+
+
+def test_masked_tokens_alone_leave_the_pair_heads_as_they_were(tmp_path: Path) -> None:
+    run = training(tmp_path, config(objective="mlm", max_steps=3))
+    before = weights(run)
+    assert "eval/nsp_loss" not in run.run()
+    changed = {name for name, tensor in weights(run).items() if not torch.equal(before[name], tensor)}
+    assert not any("pooler" in name or "seq_relationship" in name for name in changed)
+    assert "bert.embeddings.word_embeddings.weight" in changed
+
+
+def test_the_second_phase_takes_longer_sequences_from_its_first_step(tmp_path: Path) -> None:
+    shard = token_shard(tmp_path, 80)
+    loaders = []
+    for length in (24, 48):
+        source = [DrawnInstances.of(shard, "shard", 0, MaskConfig(sequence_length=length), vocabulary())]
+        loaders.append(Loader(lambda epoch, source=source: source, 4, 1))
+    phases = Phases([(0, loaders[0]), (5, loaders[1])])
+    assert max(phases.batch(4).lengths) <= 24 < max(phases.batch(5).lengths)
+    np.testing.assert_array_equal(phases.batch(6).tokens, loaders[1].batch(1).tokens)
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

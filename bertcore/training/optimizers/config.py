@@ -1,0 +1,48 @@
+"""What every training, pre-training or fine-tuning, can say about its optimizer. Extended by the config of each."""
+
+from dataclasses import dataclass
+
+from bertcore.config import suggest
+from bertcore.training.optimizers import OPTIMIZERS
+from bertcore.training.schedule import SCHEDULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizationConfig:
+    """How the gradients of one training become its steps."""
+
+    learning_rate: float = 1e-4
+    """Peak of the schedule."""
+    schedule: str = "linear"
+    """Key of `training.schedule.SCHEDULES`."""
+    optimizer: str = "adamw"
+    """Key of `training.optimizers.OPTIMIZERS`."""
+    beta1: float = 0.9
+    """Share of the mean of the gradients that is kept at each step."""
+    beta2: float = 0.999
+    """Share of the mean of their squares that is kept at each step; the values of BERT."""
+    epsilon: float = 1e-6
+    """Added to the root of that mean; the value of BERT."""
+    momentum: float = 0.95
+    """Of muon, for the matrices that it orthogonalises: what beta1 is for all other parameters."""
+    weight_decay: float = 0.01
+    """Decoupled; not on biases and layer norms."""
+    max_grad_norm: float | None = 1.0
+    """Global gradient norm above which gradients are scaled down; None leaves them."""
+
+    def __post_init__(self) -> None:
+        if not self.learning_rate > 0:
+            raise ValueError(f"learning_rate: found {self.learning_rate}, expected more than 0, such as 1e-4")
+        if not self.weight_decay >= 0:
+            raise ValueError(f"weight_decay: found {self.weight_decay}, expected 0 or more, such as 0.01")
+        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
+            raise ValueError(f"max_grad_norm: found {self.max_grad_norm}, expected more than 0, or null for no bound")
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon: found {self.epsilon}, expected more than 0, such as 1e-6")
+        for name in ("beta1", "beta2", "momentum"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= {name} < 1, such as 0.9")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule: found {self.schedule!r}; {suggest(self.schedule, SCHEDULES)}")
+        if self.optimizer not in OPTIMIZERS:
+            raise ValueError(f"optimizer: found {self.optimizer!r}; {suggest(self.optimizer, OPTIMIZERS)}")

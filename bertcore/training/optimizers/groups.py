@@ -1,0 +1,24 @@
+"""Which parameters decay, and where one parameter is several matrices."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups: matrices and embeddings, which decay, and biases and layer norms (one dimension), which do not."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [parameter for parameter in parameters if parameter.ndim >= 2], "weight_decay": weight_decay},
+        {"params": [parameter for parameter in parameters if parameter.ndim < 2], "weight_decay": 0.0},
+    ]
+
+
+def block_counts(model: nn.Module, parameters: Sequence[nn.Parameter]) -> list[int]:
+    """Of how many matrices, one above the other, each parameter is made: 3 for query, key and value in one, else 1.
+
+    An optimizer that looks at a matrix as a whole must see them apart, as in a model that keeps three parameters.
+    """
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    return [3 if names[parameter].endswith("qkv.weight") else 1 for parameter in parameters]

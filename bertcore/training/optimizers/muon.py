@@ -1,0 +1,129 @@
+"""Muon (Jordan et al. 2024): the momentum of every hidden matrix, made orthogonal. All other parameters have AdamW."""
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from bertcore.model.encoder import EncoderLayer
+from bertcore.training.distributed import has_fast_bf16
+from bertcore.training.optimizers.fused_adam import adam_defaults, fused_adam, trained
+from bertcore.training.optimizers.groups import block_counts, parameter_groups
+
+if TYPE_CHECKING:  # it checks names against the table of optimizers, and so imports this module
+    from bertcore.training.optimizers.config import OptimizationConfig
+
+_A, _B, _C = 3.4445, -4.7750, 2.0315
+"""Jordan's polynomial a s + b s^3 + c s^5 of the singular values: applied five times, it lifts 0.01 to about 0.7."""
+_EPSILON = 1e-7
+
+
+class Muon(Optimizer):
+    """p <- p - lr (decay p + 0.2 sqrt(max(rows, columns)) O), with O the orthogonalised Nesterov momentum.
+
+    The factor gives O the usual size of AdamW's update (Liu et al. 2025, "Muon is scalable"), so that learning rate and
+    decay mean the same in every group. In a group, `blocks` holds for each parameter how many matrices, one above the
+    other, it is made of; groups without are AdamW's. Matrix products are computed in `product_dtype`.
+    """
+
+    def __init__(
+        self,
+        groups: Iterable[dict[str, Any]],
+        learning_rate: float,
+        momentum: float,
+        betas: tuple[float, float],
+        epsilon: float,
+        product_dtype: torch.dtype,
+    ) -> None:
+        defaults = {**adam_defaults(learning_rate, betas, epsilon), "momentum": momentum, "blocks": []}
+        super().__init__(groups, defaults)
+        self._product_dtype = product_dtype
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One step of all parameters that have a gradient."""
+        for group in self.param_groups:
+            if group["blocks"]:
+                self._orthogonal_step(group)
+            else:
+                fused_adam(self.state, group)
+
+    def _orthogonal_step(self, group: dict[str, Any]) -> None:
+        parameters = trained(group)
+        if not parameters:
+            return
+        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        counts = [count for p, count in zip(group["params"], group["blocks"], strict=True) if p.grad is not None]
+        # Matrices of one shape, lying or standing, go through the products together.
+        alike: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
+        for parameter, momentum, count in zip(parameters, self._momenta(parameters, group), counts, strict=True):
+            for pair in zip(_lying(parameter, count), _lying(momentum, count), strict=True):
+                alike.setdefault(tuple(pair[0].shape), []).append(pair)
+        for (_, longer), pairs in alike.items():
+            targets, momenta = zip(*pairs, strict=True)
+            updates = orthogonalize(torch.stack(momenta), self._product_dtype).unbind()
+            torch._foreach_add_(targets, updates, alpha=-0.2 * math.sqrt(longer) * group["lr"])
+
+    def _momenta(self, parameters: list[Tensor], group: dict[str, Any]) -> tuple[Tensor, ...]:
+        """Nesterov's: the mean of the gradients after this step, mixed once more with the gradient of this step."""
+        for parameter in parameters:
+            if parameter not in self.state:
+                self.state[parameter] = {"momentum_buffer": torch.zeros_like(parameter)}
+        means = [self.state[parameter]["momentum_buffer"] for parameter in parameters]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        torch._foreach_lerp_(means, gradients, 1 - group["momentum"])
+        return torch._foreach_lerp(gradients, means, group["momentum"])
+
+
+def _lying(parameter: Tensor, count: int) -> list[Tensor]:
+    """Its matrices as views with at least as many columns as rows."""
+    return [block if block.shape[0] <= block.shape[1] else block.mT for block in parameter.chunk(count)]
+
+
+def orthogonalize(matrices: Tensor, dtype: torch.dtype) -> Tensor:
+    """(N, R, C) with R <= C -> (N, R, C) in `dtype`: singular values above about 0.01 of the norm become about 1.
+
+    Five steps of Newton-Schulz. Where C is at least 2 R, several steps are taken on the (R, R) Gram matrices alone,
+    which costs a third less for C = 4 R; more than three in a row would add up the rounding of bfloat16.
+    """
+    result = (matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(_EPSILON)).to(dtype)
+    for steps in (2, 3) if matrices.shape[2] >= 2 * matrices.shape[1] else (1,) * 5:
+        result = torch.bmm(_polynomials(torch.bmm(result, result.mT), steps), result)
+    return result
+
+
+def _polynomials(gram: Tensor, steps: int) -> Tensor:
+    """(N, R, R) Gram matrices of X -> the factors whose product with X is X after `steps` steps."""
+    product = factor = _factor(gram)
+    for _ in range(steps - 1):
+        gram = torch.bmm(torch.bmm(factor, gram), factor)  # symmetric, and so is every factor
+        factor = _factor(gram)
+        product = torch.bmm(factor, product)
+    return product
+
+
+def _factor(gram: Tensor) -> Tensor:
+    result = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)
+    result.diagonal(dim1=-2, dim2=-1).add_(_A)
+    return result
+
+
+def build(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
+    """Muon for the matrices of `model`'s encoder layers, AdamW for its embeddings, heads, biases and layer norms."""
+    layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
+    hidden = {parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2}
+    decaying, spared = parameter_groups(model, config.weight_decay)
+    orthogonal = {**decaying, "params": [parameter for parameter in decaying["params"] if parameter in hidden]}
+    orthogonal["blocks"] = block_counts(model, orthogonal["params"])
+    decaying["params"] = [parameter for parameter in decaying["params"] if parameter not in hidden]
+    return Muon(
+        [orthogonal, decaying, spared],
+        config.learning_rate,
+        config.momentum,
+        (config.beta1, config.beta2),
+        config.epsilon,
+        torch.bfloat16 if has_fast_bf16() else torch.float32,
+    )

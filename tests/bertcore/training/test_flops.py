@@ -1,0 +1,25 @@
+"""Model FLOPs against a counter of the products that the model really makes."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import ModelConfig
+from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.training.flops import peak_flops, training_flops
+from tests.bertcore.model.test_bert import random_batch
+
+
+def test_they_are_the_products_of_a_forward_and_a_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bertcore.model.layout.GROUP_AREA", 1)  # every sequence by itself: nothing is padded
+    config = ModelConfig(preset="tiny").build(500)
+    model, batch = BertForPreTraining(config).train(), random_batch(config, [17, 64, 40])
+    with FlopCounterMode(display=False) as counter:
+        sums = OBJECTIVES["mlm_nsp"](model, batch)
+        sum(part.loss_sum for part in sums.values()).backward()
+    assert training_flops(config, batch) == pytest.approx(counter.get_total_flops(), rel=0.01)
+
+
+def test_the_peak_is_a_speed_that_products_reach() -> None:
+    assert 1e9 < peak_flops(torch.device("cpu"), torch.float32) < 1e14

@@ -1,0 +1,75 @@
+"""What a training starts from: random weights or a published encoder, and what does not fit is named."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertcore.data.wordpiece import save_tokenizer
+from bertcore.errors import ArtifactError, ConfigError
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.model.huggingface import save_pretrained
+from bertcore.training.config import PretrainConfig
+from bertcore.training.initial import initial_model
+from tests.samples import tokenizer, vocabulary
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+
+
+@pytest.fixture
+def tokenizer_directory(tmp_path: Path) -> Path:
+    directory = tmp_path / "tokenizer"
+    directory.mkdir()
+    save_tokenizer(tokenizer(), directory, lowercase=True)
+    return directory
+
+
+def published(directory: Path, tokenizer_directory: Path, vocab_size: int | None = None) -> BertForPreTraining:
+    model = BertForPreTraining(BertConfig(vocab_size=vocab_size or vocabulary().size, **SIZES))
+    save_pretrained(model, directory, None if vocab_size else tokenizer_directory)
+    return model
+
+
+def test_weights_and_sizes_are_those_of_the_published_model(tmp_path: Path, tokenizer_directory: Path) -> None:
+    original = published(tmp_path / "bert", tokenizer_directory)
+    config = PretrainConfig(init_from="bert", model=ModelConfig(hidden_dropout_prob=0.25))
+    model = initial_model(config, vocabulary(), tokenizer_directory, tmp_path / "bert")
+    assert model.config.hidden_size == 16 and model.config.hidden_dropout_prob == 0.25
+    for name, tensor in original.state_dict().items():
+        assert torch.equal(model.state_dict()[name], tensor), name
+
+
+def test_without_one_the_weights_are_random_and_the_shape_is_the_presets(tokenizer_directory: Path) -> None:
+    config = PretrainConfig(model=ModelConfig(preset="tiny"))
+    model = initial_model(config, vocabulary(), tokenizer_directory, Path("absent"))
+    assert (model.config.hidden_size, model.config.vocab_size) == (128, vocabulary().size)
+
+
+def test_another_vocabulary_is_named_with_the_first_entry_that_differs(
+    tmp_path: Path, tokenizer_directory: Path
+) -> None:
+    published(tmp_path / "bert", tokenizer_directory)
+    entries = (tmp_path / "bert" / "vocab.txt").read_text().split("\n")
+    entries[7], entries[8] = entries[8], entries[7]
+    (tmp_path / "bert" / "vocab.txt").write_text("\n".join(entries))
+    expected = rf"init_from: org/bert/vocab.txt: found {entries[7]!r} as entry 7, expected {entries[8]!r}"
+    with pytest.raises(ArtifactError, match=expected.replace("[", r"\[").replace("##", "##")):
+        initial_model(PretrainConfig(init_from="org/bert"), vocabulary(), tokenizer_directory, tmp_path / "bert")
+
+
+def test_a_model_too_small_for_the_vocabulary_is_refused_with_both_numbers(
+    tmp_path: Path, tokenizer_directory: Path
+) -> None:
+    published(tmp_path / "bert", tokenizer_directory, vocab_size=50)
+    expected = f"found a model with vocab_size 50, expected at least the {vocabulary().size} entries"
+    with pytest.raises(ArtifactError, match=re.escape(expected)):
+        initial_model(PretrainConfig(init_from="bert"), vocabulary(), tokenizer_directory, tmp_path / "bert")
+
+
+def test_sizes_that_contradict_the_published_model_are_refused(tmp_path: Path, tokenizer_directory: Path) -> None:
+    published(tmp_path / "bert", tokenizer_directory)
+    config = PretrainConfig(init_from="bert", model=ModelConfig(hidden_size=32, num_attention_heads=2))
+    with pytest.raises((ArtifactError, ConfigError), match=r"hidden_size.*16.*32|hidden_size.*32.*16"):
+        initial_model(config, vocabulary(), tokenizer_directory, tmp_path / "bert")

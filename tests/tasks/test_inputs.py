@@ -154,6 +154,7 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "corpus/0/requirements.lock": "a==1\n",
         "corpus/1/text.txt": "Some text.\n",
         "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
+        "init_from/source.json": '{"uri": null}\n',
         "options/cola.json": "{}\n",
         "vocabulary/source.json": '{"uri": null}\n',
     }

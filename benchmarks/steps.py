@@ -37,60 +37,74 @@ class Setting:
         )
 
 
-def ours(setting: Setting) -> Work:
-    """`bertcore`'s training loop, as stage `pretrain` runs it."""
+class OurTraining(Pretraining):
+    """`bertcore`'s training loop, as stage `pretrain` runs it; `rate` replaces the schedule where it is given."""
+
+    rate: float | None = None
+
+    def _learning_rate(self) -> float:
+        return super()._learning_rate() if self.rate is None else self.rate
+
+
+def our_training(setting: Setting, config: PretrainConfig) -> OurTraining:
+    """With `config`'s objective and optimizer."""
     text, mask = Text(setting.text), mask_config(setting.sequence_length)
-    config = PretrainConfig(model=setting.model, batch_size=setting.batch_size, max_steps=10**6, seed=setting.seed)
     accelerator = distributed.make_accelerator()
     torch.manual_seed(setting.seed)
-    training = Pretraining(
-        config,
-        BertForPreTraining(setting.model.build(text.vocabulary.size)),
-        text.loader(mask, setting.batch_size, setting.seed),
-        [],
-        accelerator,
-        Checkpoints(setting.text / "checkpoints"),
-        lambda step, metrics: None,
-    )
-    return training.train_step
+    model = BertForPreTraining(config.model.build(text.vocabulary.size))
+    loader = text.loader(mask, setting.batch_size, setting.seed)
+    checkpoints = Checkpoints(setting.text / "checkpoints")
+    return OurTraining(config, model, loader, [], accelerator, checkpoints, lambda step, metrics: None)
+
+
+class HuggingFaceTraining:
+    """`transformers`' model with SDPA, fused AdamW and bf16 autocast; padded to the longest sequence of the batch."""
+
+    def __init__(self, setting: Setting, compiled: bool = False) -> None:
+        text, mask = Text(setting.text), mask_config(setting.sequence_length)
+        self._loader = text.loader(mask, setting.batch_size, setting.seed)
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        shape = setting.model.build(text.vocabulary.size)
+        torch.manual_seed(setting.seed)
+        config = transformers.BertConfig(
+            vocab_size=shape.vocab_size,
+            hidden_size=shape.hidden_size,
+            num_hidden_layers=shape.num_hidden_layers,
+            num_attention_heads=shape.num_attention_heads,
+            intermediate_size=shape.intermediate_size,
+            hidden_dropout_prob=setting.dropout,
+            attention_probs_dropout_prob=setting.dropout,
+            attn_implementation="sdpa",
+        )
+        self.model = transformers.BertForPreTraining(config).to(self._device).train()
+        self._forward = torch.compile(self.model) if compiled else self.model
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
+        self._bf16 = distributed.precision() == "bf16"
+        self._steps = 0
+
+    def train_step(self) -> int:
+        """One optimizer step; the real tokens in it."""
+        instances = self._loader.batch(self._steps)
+        batch = {name: torch.from_numpy(array).to(self._device) for name, array in padded(instances).items()}
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
+            loss = self._forward(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self._steps += 1
+        return len(instances.tokens)
+
+
+def ours(setting: Setting) -> Work:
+    """For turns."""
+    config = PretrainConfig(model=setting.model, batch_size=setting.batch_size, max_steps=10**6, seed=setting.seed)
+    return our_training(setting, config).train_step
 
 
 def huggingface(setting: Setting, compiled: bool = False) -> Work:
-    """`transformers`' model with SDPA, fused AdamW and bf16 autocast; padded to the longest sequence of the batch."""
-    distributed.keep_freed_memory()
-    text, mask = Text(setting.text), mask_config(setting.sequence_length)
-    loader = text.loader(mask, setting.batch_size, setting.seed)
-    shape = setting.model.build(text.vocabulary.size)
-    torch.manual_seed(setting.seed)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    config = transformers.BertConfig(
-        vocab_size=shape.vocab_size,
-        hidden_size=shape.hidden_size,
-        num_hidden_layers=shape.num_hidden_layers,
-        num_attention_heads=shape.num_attention_heads,
-        intermediate_size=shape.intermediate_size,
-        hidden_dropout_prob=setting.dropout,
-        attention_probs_dropout_prob=setting.dropout,
-        attn_implementation="sdpa",
-    )
-    model = transformers.BertForPreTraining(config).to(device).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
-    forward = torch.compile(model) if compiled else model
-    bf16 = distributed.precision() == "bf16"
-    steps = iter(range(10**6))
-
-    def step() -> int:
-        instances = loader.batch(next(steps))
-        batch = {name: torch.from_numpy(array).to(device) for name, array in padded(instances).items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            loss = forward(**batch).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        return len(instances.tokens)
-
-    return step
+    """For turns."""
+    return HuggingFaceTraining(setting, compiled).train_step
 
 
 def padded(instances: Instances, width: int | None = None) -> dict[str, np.ndarray]:

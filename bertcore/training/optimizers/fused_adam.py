@@ -7,10 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-
-def trained(group: dict[str, Any]) -> list[Tensor]:
-    """The parameters of a group that have a gradient."""
-    return [parameter for parameter in group["params"] if parameter.grad is not None]
+from bertcore.training.optimizers.groups import trained
 
 
 def fused_adam(
@@ -39,9 +36,10 @@ def fused_adam(
     adamw(
         parameters if targets is None else list(targets),
         [parameter.grad for parameter in parameters if parameter.grad is not None],
-        *([entry[name] for entry in states] for name in ("exp_avg", "exp_avg_sq")),
-        [],
-        [entry["step"] for entry in states],
+        exp_avgs=[entry["exp_avg"] for entry in states],
+        exp_avg_sqs=[entry["exp_avg_sq"] for entry in states],
+        max_exp_avg_sqs=[],
+        state_steps=[entry["step"] for entry in states],
         fused=True,
         amsgrad=False,
         beta1=group["betas"][0],

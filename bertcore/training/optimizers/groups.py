@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -15,10 +15,22 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     ]
 
 
+def trained(group: dict[str, Any]) -> list[Tensor]:
+    """The parameters of a group that have a gradient."""
+    return [parameter for parameter in group["params"] if parameter.grad is not None]
+
+
 def block_counts(model: nn.Module, parameters: Sequence[nn.Parameter]) -> list[int]:
     """Of how many matrices, one above the other, each parameter is made: 3 for query, key and value in one, else 1.
 
-    An optimizer that looks at a matrix as a whole must see them apart, as in a model that keeps three parameters.
+    Kept as `blocks` of a group. An optimizer that looks at a matrix as a whole must see them apart, as in a model that
+    keeps three parameters.
     """
     names = {parameter: name for name, parameter in model.named_parameters()}
     return [3 if names[parameter].endswith("qkv.weight") else 1 for parameter in parameters]
+
+
+def trained_blocks(group: dict[str, Any]) -> list[int]:
+    """What `blocks` of the group says of each of `trained(group)`."""
+    pairs = zip(group["params"], group["blocks"], strict=True)
+    return [count for parameter, count in pairs if parameter.grad is not None]

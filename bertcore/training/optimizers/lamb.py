@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from bertcore.training.optimizers.fused_adam import adam_defaults, fused_adam, trained
-from bertcore.training.optimizers.groups import block_counts, parameter_groups
+from bertcore.training.optimizers.fused_adam import adam_defaults, fused_adam
+from bertcore.training.optimizers.groups import block_counts, parameter_groups, trained, trained_blocks
 
 if TYPE_CHECKING:  # it checks names against the table of optimizers, and so imports this module
     from bertcore.training.optimizers.config import OptimizationConfig
@@ -43,8 +43,7 @@ class Lamb(Optimizer):
         # -u: the kernel moves what stands in these tensors, so far the decay, by Adam's step at learning rate 1.
         updates = torch._foreach_mul(parameters, -group["weight_decay"])
         fused_adam(self.state, group, targets=updates, learning_rate=1.0, weight_decay=0.0)
-        counts = [n for p, n in zip(group["params"], group["blocks"], strict=True) if p.grad is not None]
-        parts, steps = _blocks(parameters, counts), _blocks(updates, counts)
+        parts, steps = (_blocks(tensors, trained_blocks(group)) for tensors in (parameters, updates))
         norms = torch.stack(torch._foreach_norm(parts)), torch.stack(torch._foreach_norm(steps))
         ratios = torch.where((norms[0] > 0) & (norms[1] > 0), norms[0] / norms[1], 1.0) * group["lr"]
         torch._foreach_addcmul_(parts, steps, list(ratios.unbind()))

@@ -10,8 +10,8 @@ from torch.optim import Optimizer
 
 from bertcore.model.encoder import EncoderLayer
 from bertcore.training.distributed import has_fast_bf16
-from bertcore.training.optimizers.fused_adam import adam_defaults, fused_adam, trained
-from bertcore.training.optimizers.groups import block_counts, parameter_groups
+from bertcore.training.optimizers.fused_adam import adam_defaults, fused_adam
+from bertcore.training.optimizers.groups import block_counts, parameter_groups, trained, trained_blocks
 
 if TYPE_CHECKING:  # it checks names against the table of optimizers, and so imports this module
     from bertcore.training.optimizers.config import OptimizationConfig
@@ -56,15 +56,15 @@ class Muon(Optimizer):
         if not parameters:
             return
         torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-        counts = [count for p, count in zip(group["params"], group["blocks"], strict=True) if p.grad is not None]
+        momenta, counts = self._momenta(parameters, group), trained_blocks(group)
         # Matrices of one shape, lying or standing, go through the products together.
         alike: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
-        for parameter, momentum, count in zip(parameters, self._momenta(parameters, group), counts, strict=True):
+        for parameter, momentum, count in zip(parameters, momenta, counts, strict=True):
             for pair in zip(_lying(parameter, count), _lying(momentum, count), strict=True):
                 alike.setdefault(tuple(pair[0].shape), []).append(pair)
         for (_, longer), pairs in alike.items():
-            targets, momenta = zip(*pairs, strict=True)
-            updates = orthogonalize(torch.stack(momenta), self._product_dtype).unbind()
+            targets, stacked = zip(*pairs, strict=True)
+            updates = orthogonalize(torch.stack(stacked), self._product_dtype).unbind()
             torch._foreach_add_(targets, updates, alpha=-0.2 * math.sqrt(longer) * group["lr"])
 
     def _momenta(self, parameters: list[Tensor], group: dict[str, Any]) -> tuple[Tensor, ...]:
@@ -86,11 +86,11 @@ def _lying(parameter: Tensor, count: int) -> list[Tensor]:
 def orthogonalize(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     """(N, R, C) with R <= C -> (N, R, C) in `dtype`: singular values above about 0.01 of the norm become about 1.
 
-    Five steps of Newton-Schulz. Where C is at least 2 R, several steps are taken on the (R, R) Gram matrices alone,
-    which costs a third less for C = 4 R; more than three in a row would add up the rounding of bfloat16.
+    Five steps of Newton-Schulz. Where C is at least 2 R, several in a row are taken on the (R, R) Gram matrices alone,
+    a third less to compute for C = 4 R. Not all five: bfloat16's rounding would grow to singular values of 3.
     """
     result = (matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(_EPSILON)).to(dtype)
-    for steps in (2, 3) if matrices.shape[2] >= 2 * matrices.shape[1] else (1,) * 5:
+    for steps in (3, 2) if matrices.shape[2] >= 2 * matrices.shape[1] else (1,) * 5:
         result = torch.bmm(_polynomials(torch.bmm(result, result.mT), steps), result)
     return result
 

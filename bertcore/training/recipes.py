@@ -29,6 +29,14 @@ RECIPES: dict[str, dict[str, Any]] = {
         "max_grad_norm": 1.0,
         "second_phase": {"share": 0.1},
     },
+    # What was measured to be better. Mini, 30,522 entries, Wikipedia, 300 steps of 32 sequences, held-out masked-LM
+    # loss: Muon 6.99 at 2e-3 and 6.97 at 4e-3, AdamW 7.37 at 2e-3, for 15 % more time per step on two CPU cores;
+    # without the next-sentence objective 6.99. Dropout slows a step by a sixth, and one epoch needs none.
+    "modern": {
+        "model": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+        "optimizer": "muon",
+        "learning_rate": 2e-3,
+    },
 }
 
 

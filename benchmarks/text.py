@@ -1,14 +1,16 @@
 """Real pre-training instances to measure with: text -> corpus -> token shards, made once by the pipeline's own code."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bertcore.compressed import read_text
 from bertcore.data.corpus import CorpusConfig, build_corpus
-from bertcore.data.documents import SPLITS, corpus_shards, read_sentences
 from bertcore.data.instances import DrawnInstances, MaskConfig
 from bertcore.data.loader import Loader
-from bertcore.data.shards import Manifest, ShardsConfig, TokenShard, Vocabulary, checksum, write_split
+from bertcore.data.sharding import build_shards
+from bertcore.data.shards import Manifest, ShardsConfig, TokenShard, Vocabulary
 from bertcore.data.wordpiece import load_tokenizer, make_tokenizer, read_vocabulary, save_tokenizer
 from bertcore.files import replace_directory
 
@@ -34,31 +36,33 @@ class Text:
                 (inputs / "0" / text.name).symlink_to(text.resolve())
                 build_corpus(config, inputs, corpus)
                 save_tokenizer(tokenizer, beside / "tokenizer", lowercase=True)
-                shards = [
-                    entry
-                    for split in SPLITS
-                    for entry in write_split(
-                        read_sentences(corpus_shards(corpus, split)), split, beside, tokenizer, ShardsConfig()
-                    )
-                ]
-                tokenizer_sha256 = checksum(beside / "tokenizer" / "tokenizer.json")
-                Manifest(tokenizer.get_vocab_size(), tokenizer_sha256, shards).write(beside)
+                build_shards(corpus, beside / "tokenizer", ShardsConfig(), beside, beside / "work")
         return cls(directory)
 
     @property
     def vocabulary(self) -> Vocabulary:
         return Vocabulary.of(load_tokenizer(self.directory / "tokenizer"))
 
-    def sources(self, mask: MaskConfig, split: str, epoch: int = 0) -> list[DrawnInstances]:
-        """The instances of a split in an epoch, drawn as in training."""
+    def sources(
+        self, mask: MaskConfig, split: str, epoch: int = 0, counts: Mapping[str, int] | None = None
+    ) -> list[DrawnInstances]:
+        """The instances of a split in an epoch, drawn as in training; `counts` by shard, or as many as drawn."""
         vocabulary = self.vocabulary
         return [
-            DrawnInstances.of(TokenShard.open(self.directory / entry.name), entry.name, epoch, mask, vocabulary)
+            DrawnInstances(
+                partial(TokenShard.open, self.directory / entry.name),
+                entry.name,
+                epoch,
+                mask,
+                vocabulary,
+                counts[entry.name] if counts else None,
+            )
             for entry in Manifest.read(self.directory).of_split(split)
         ]
 
     def loader(self, mask: MaskConfig, batch_size: int, seed: int = 1) -> Loader:
-        return Loader(lambda epoch: self.sources(mask, "train", epoch), batch_size, seed)
+        counts = {source.name: len(source) for source in self.sources(mask, "train")}
+        return Loader(lambda epoch: self.sources(mask, "train", epoch, counts), batch_size, seed)
 
 
 def mask_config(sequence_length: int) -> MaskConfig:

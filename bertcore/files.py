@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ def replace_directory(directory: Path) -> Iterator[Path]:
 def replace_file(path: Path) -> Iterator[Path]:
     """A path to write to; what stands there takes the place of `path` when the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")  # workers may share the directory
     try:
         yield beside
         _sync(beside)

@@ -3,6 +3,7 @@
 import sys
 
 from bertcore.data.corpus import CorpusConfig, build_corpus
+from bertcore.data.disk import disk_errors
 from bertcore.files import replace_directory, write_json
 from tasks import params
 from tasks.paths import CORPUS, INPUTS, METRICS
@@ -12,7 +13,7 @@ from tasks.tracking import StageRun
 
 def run(stage_run: StageRun) -> None:
     config = params.section("corpus", CorpusConfig)
-    with replace_directory(CORPUS) as beside:
+    with disk_errors(CORPUS), replace_directory(CORPUS) as beside:
         statistics = build_corpus(config, INPUTS / "corpus", beside).as_metrics()
     write_json(METRICS / "corpus.json", statistics)
     stage_run.log_metrics(statistics)

@@ -13,7 +13,7 @@ from typing import Any
 
 from bertcore.config import parse, suggest
 from bertcore.data.corpus import CorpusConfig
-from bertcore.data.instances import MaskConfig
+from bertcore.data.mask_config import MaskConfig
 from bertcore.data.shards import ShardsConfig
 from bertcore.data.sources import parse_uri
 from bertcore.data.sources.pydoc import LOCK
@@ -25,6 +25,7 @@ from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import load_config
+from bertcore.objectives.packing import check_packing
 from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.paths import DERIVED, INPUTS
@@ -49,6 +50,9 @@ def run(_: StageRun) -> None:
     with replace_directory(INPUTS) as beside:
         for index, uri in enumerate(configs["corpus"].sources):
             _link_source(uri, beside / "corpus" / str(index))
+        if contamination := configs["corpus"].contamination:
+            for index, name in enumerate(contamination.texts):
+                _link(name, beside / "corpus" / "contamination" / str(index))
         _link(configs["tokenizer"].vocab_file, beside / "vocabulary")
         _link(configs["pretrain"].init_from, beside / "init_from")
         for name, task in tasks.items():
@@ -70,6 +74,7 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     entries = _entries(values)
     tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
     _check_phases(configs["mask"], configs["pretrain"])
+    check_packing(configs["pretrain"].objective, configs["mask"].packing)
     _check_lengths(configs, tasks)
     for name, task in tasks.items():
         _check_task(name, task, configs["corpus"])

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from bertcore.data.audit import Audit, unigram_baseline
-from bertcore.data.instances import DrawnInstances, Instances, MaskConfig, static_path
-from bertcore.data.shards import Manifest, ShardEntry, TokenShard, Vocabulary, verify
+from bertcore.data.instances import DrawnInstances, static_path, write_counts
+from bertcore.data.mask_config import MaskConfig
+from bertcore.data.shards import Manifest, TokenShard, Vocabulary, verify
 from bertcore.data.wordpiece import load_tokenizer
 from bertcore.files import replace_directory, write_json
 from bertcore.progress import track
@@ -34,35 +35,32 @@ def _write(config: MaskConfig, manifest: Manifest, vocabulary: Vocabulary, direc
     """The instances of one phase; its metrics."""
     audit, heldout_audit = Audit(config, vocabulary), Audit(config, vocabulary)
     train, heldout = manifest.of_split("train"), manifest.of_split("heldout")
-    counts, labels = np.zeros(vocabulary.size, np.int64), []
+    frequencies, labels = np.zeros(vocabulary.size, np.int64), []
+    counts: dict[str, int] = {}
     for entry in track(train, f"mask {config.sequence_length}", len(train)):
         shard = TokenShard.open(SHARDS / entry.name)
-        counts += np.bincount(shard.tokens, minlength=vocabulary.size)
+        frequencies += np.bincount(shard.tokens, minlength=vocabulary.size)
         # Where masks are drawn while training, the first epoch's are audited and nothing is written.
         for epoch in range(max(config.duplicates, 1)):
-            instances = _draw(shard, entry, epoch, config, vocabulary, audit)
+            drawn = DrawnInstances.of(shard, entry.name, epoch, config, vocabulary, counts.get(entry.name))
+            instances = audit.add_drawn(drawn)
+            counts[entry.name] = len(instances)
             if config.duplicates:
                 instances.write(static_path(directory, config, entry.name, epoch))
     for entry in heldout:
-        instances = _draw(TokenShard.open(SHARDS / entry.name), entry, 0, config, vocabulary, heldout_audit)
+        drawn = DrawnInstances.of(TokenShard.open(SHARDS / entry.name), entry.name, 0, config, vocabulary)
+        instances = heldout_audit.add_drawn(drawn)
+        counts[entry.name] = len(instances)
         instances.write(static_path(directory, config, entry.name, 0))
         labels.append(instances.masked_labels)
+    write_counts(directory, config, counts)
     audit.check()
+    heldout_audit.check()
     return {
         "train": audit.report(),
         "heldout": heldout_audit.report(),
-        "heldout_unigram_baseline": unigram_baseline(counts, np.concatenate(labels)),
+        "heldout_unigram_baseline": unigram_baseline(frequencies, np.concatenate(labels)),
     }
-
-
-def _draw(
-    shard: TokenShard, entry: ShardEntry, epoch: int, config: MaskConfig, vocabulary: Vocabulary, audit: Audit
-) -> Instances:
-    drawn = DrawnInstances.of(shard, entry.name, epoch, config, vocabulary)
-    instances = drawn.all()
-    audit.add(instances)
-    audit.truncated_tokens += drawn.pairs.truncated_tokens
-    return instances
 
 
 if __name__ == "__main__":

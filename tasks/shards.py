@@ -1,29 +1,26 @@
 """Stage `shards`: corpus and tokenizer -> memory-mapped Arrow shards of token ids, with a manifest."""
 
+import shutil
 import sys
 
-from bertcore.data.documents import SPLITS, corpus_shards, read_sentences
-from bertcore.data.shards import Manifest, ShardsConfig, checksum, write_split
-from bertcore.data.wordpiece import load_tokenizer
+from bertcore.data.disk import disk_errors
+from bertcore.data.documents import SPLITS
+from bertcore.data.sharding import build_shards
+from bertcore.data.shards import ShardsConfig
 from bertcore.files import replace_directory
 from tasks import params
-from tasks.paths import CORPUS, SHARDS, TOKENIZER
+from tasks.paths import CHECKPOINTS, CORPUS, SHARDS, TOKENIZER
 from tasks.stage import main
 from tasks.tracking import StageRun
 
 
 def run(stage_run: StageRun) -> None:
-    config = params.section("shards", ShardsConfig)
-    tokenizer = load_tokenizer(TOKENIZER)
-    with replace_directory(SHARDS) as beside:
-        entries = [
-            entry
-            for split in SPLITS
-            for entry in write_split(read_sentences(corpus_shards(CORPUS, split)), split, beside, tokenizer, config)
-        ]
-        manifest = Manifest(tokenizer.get_vocab_size(), checksum(TOKENIZER / "tokenizer.json"), entries)
-        manifest.write(beside)
-    stage_run.log_metrics({f"{split}_tokens": manifest.tokens(split) for split in SPLITS} | {"shards": len(entries)})
+    config, work = params.section("shards", ShardsConfig), CHECKPOINTS / "shards"
+    with disk_errors(SHARDS), replace_directory(SHARDS) as beside:
+        manifest = build_shards(CORPUS, TOKENIZER, config, beside, work)
+    shutil.rmtree(work)
+    counts = {f"{split}_tokens": manifest.tokens(split) for split in SPLITS}
+    stage_run.log_metrics(counts | {"shards": len(manifest.shards)})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from itertools import islice
 
 from bertcore.compressed import read_text
 from bertcore.data import wordpiece
+from bertcore.data.disk import disk_errors
 from bertcore.data.documents import corpus_shards, read_sentences
 from bertcore.data.wordpiece import TokenizerConfig
 from bertcore.files import replace_directory, write_json
@@ -21,7 +22,7 @@ REPORT_BATCHES = 4
 def run(stage_run: StageRun) -> None:
     config = params.section("tokenizer", TokenizerConfig)
     tokenizer = wordpiece.make_tokenizer(_vocabulary(config), config.lowercase)
-    with replace_directory(TOKENIZER) as beside:
+    with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
         wordpiece.save_tokenizer(tokenizer, beside, config.lowercase)
     report = wordpiece.vocabulary_report(tokenizer, islice(_sentences("heldout"), REPORT_BATCHES))
     write_json(METRICS / "tokenizer.json", report)

@@ -4,9 +4,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from tokenizers import Tokenizer
 
-from bertcore.data.shards import ShardsConfig, TokenShard, Vocabulary, write_split
+from bertcore.data.encoding import WordEncoder
+from bertcore.data.sharding import encode_documents
+from bertcore.data.shards import TokenShard, Vocabulary
 from bertcore.data.wordpiece import TokenizerConfig, make_tokenizer, train_vocabulary
 
 SUBJECTS = [
@@ -54,8 +57,8 @@ def vocabulary() -> Vocabulary:
 
 def token_shard(directory: Path, count: int = 60, seed: int = 0) -> TokenShard:
     """One shard of `count` documents, written into a folder of `directory` for its seed, and opened."""
-    directory = directory / f"seed-{seed}"
-    if not directory.exists():  # a shard that another process has mapped must not be written again
-        directory.mkdir()
-        write_split([documents(count, seed)], "train", directory, tokenizer(), ShardsConfig())
-    return TokenShard.open(directory / "train-00000.arrow")
+    path = directory / f"seed-{seed}" / "train-00000.arrow"
+    if not path.exists():  # a shard that another process has mapped must not be written again
+        path.parent.mkdir(exist_ok=True)
+        encode_documents([pa.array(documents(count, seed))], WordEncoder(tokenizer())).write(path)
+    return TokenShard.open(path)

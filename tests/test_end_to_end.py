@@ -25,7 +25,7 @@ STAGES = ["inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "report
 PARAMS: dict[str, Any] = {
     "corpus": {"sources": ["../text.txt"], "min_words": 3, "heldout_fraction": 0.2},
     "tokenizer": {"vocab_size": 130, "min_frequency": 1},
-    "shards": {"shard_tokens": 5000},
+    "shards": {"shard_bytes": 20000},
     "mask": {"sequence_length": 48, "max_predictions_per_seq": 8},
     "pretrain": {
         "model": {"preset": "tiny", "hidden_size": 32},

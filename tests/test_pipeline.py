@@ -72,6 +72,6 @@ def test_the_committed_params_are_sound() -> None:
 
 
 def test_locks_name_versions_and_no_addresses() -> None:
-    for name in ("requirements.lock", "requirements-dev.lock"):
+    for name in ("requirements.lock", "requirements-dev.lock", "requirements-dask.lock", "requirements-onnx.lock"):
         for line in (ROOT / name).read_text().splitlines():
             assert "==" in line and "/" not in line and " @ " not in line, f"{name}: {line}"

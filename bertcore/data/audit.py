@@ -1,6 +1,7 @@
 """Proof that the instances are what the recipe says: counted from the written instances, not from the code that drew
 them."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,14 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bertcore.data.instances import Instances, MaskConfig
-from bertcore.data.pairing import IS_RANDOM
+from bertcore.data.instance_arrays import Instances
+from bertcore.data.instances import DrawnInstances
+from bertcore.data.mask_config import MaskConfig
+from bertcore.data.ragged import offsets_of
 from bertcore.data.shards import Vocabulary
+from bertcore.data.words import Words
 from bertcore.errors import ArtifactError
 
 # A sound run fails a check of this level once in a million audits.
 _SIGNIFICANCE = 1e-6
 _BINS = 10
+_ID_BINS = 16
+
+_LABEL_NAMES = {"pairs": ("random_next", "next_sentence"), "sentence_order": ("swapped", "sentence_order")}
+"""What label 1 means, and what it is asked for."""
 
 
 @dataclass
@@ -24,99 +32,190 @@ class Audit:
 
     config: MaskConfig
     vocabulary: Vocabulary
-    sequences: int = 0
-    tokens: int = 0
-    maskable: int = 0
-    truncated_tokens: int = 0
-    special_chosen: int = 0
-    wrong_counts: int = 0
-    replacement: NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, np.int64))
-    """Predicted tokens that became [MASK], another id, and themselves."""
-    chosen_by_place: NDArray[np.float64] = field(default_factory=lambda: np.zeros(_BINS))
-    expected_by_place: NDArray[np.float64] = field(default_factory=lambda: np.zeros(_BINS))
-    random_by_length: NDArray[np.int64] = field(init=False)
-    """(2, sequence_length + 1) sequences with a true and with a random next segment, by their length."""
+    counts: Counter[str] = field(default_factory=Counter)
+    replaced: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, 3)))
+    """Predictions that became [MASK], another id, and themselves: found, and expected by the rule."""
+    places: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, _BINS)))
+    """Predicted words by their place in the sequence: found, and expected if all places are alike."""
+    random_ids: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, _ID_BINS)))
+    """Random replacements by their id: found, and expected if all ids are alike."""
+    labels_by_length: NDArray[np.int64] = field(init=False)
+    """(2, sequence_length + 1) sequences by label (0 where there are none) and length."""
 
     def __post_init__(self) -> None:
-        self.random_by_length = np.zeros((2, self.config.sequence_length + 1), np.int64)
+        self.labels_by_length = np.zeros((2, self.config.sequence_length + 1), np.int64)
 
-    def add(self, instances: Instances) -> None:
+    def add_drawn(self, drawn: DrawnInstances) -> Instances:
+        """Draw all instances of a source and count them, and what it lost; the instances."""
+        parts, free, done = [], drawn.free, 0
+        for part in drawn.blocks():
+            self.add(part, None if free is None else free[done : done + len(part)])
+            parts.append(part)
+            done += len(part)
+        self.counts.update(truncated=drawn.packed.truncated_tokens, left_out=drawn.packed.left_out_tokens)
+        return Instances.concatenate(parts)
+
+    def add(self, instances: Instances, free: NDArray[np.bool_] | None = None) -> None:
+        """Count `instances`; `free` (N,) says which labels were drawn with probability 0.5 (None: all)."""
         original = instances.tokens.copy()
         original[instances.masked_positions] = instances.masked_labels
-        maskable = ~self.vocabulary.special[original] | (original == self.vocabulary.unk)
-        lengths, counts = instances.lengths, np.diff(instances.masked_offsets)
-        rows = np.repeat(np.arange(len(instances)), lengths)
-        available = np.bincount(rows, weights=maskable, minlength=len(instances))
+        words = Words.find(original, instances.offsets, self.config.masking != "token", self.vocabulary)
+        predicted = np.zeros(len(original), bool)
+        predicted[instances.masked_positions] = True
+        pieces = np.add.reduceat(predicted, words.starts, dtype=np.int64) if len(words) else words.starts
+        # Up to the next word there may be special tokens: predicted ones are a defect that is counted for itself.
+        special = predicted[instances.masked_positions] & ~self._in_word(words, instances.masked_positions)
+        self.counts.update(
+            sequences=len(instances),
+            tokens=len(original),
+            predicted=len(instances.masked_positions),
+            special=int(special.sum()),
+            partial=int(((pieces > 0) & (pieces < words.lengths)).sum()),
+            wrong=self._wrong_counts(instances, words, pieces > 0),
+        )
+        self._count_places(instances, words, pieces > 0)
+        self._count_replacements(instances, words)
+        self._count_labels(instances, free)
 
-        self.sequences += len(instances)
-        self.tokens += len(original)
-        self.maskable += int(maskable.sum())
-        self.special_chosen += int((~maskable[instances.masked_positions]).sum())
-        self.wrong_counts += int((counts != np.minimum(self.config.rule.count(lengths), available)).sum())
-        self._count_replacements(instances)
-        place = (np.arange(len(original)) - instances.offsets[rows]) * _BINS // lengths[rows]
-        self.chosen_by_place += np.bincount(place[instances.masked_positions], minlength=_BINS)
-        expected = maskable * (counts / np.maximum(available, 1))[rows]
-        self.expected_by_place += np.bincount(place, weights=expected, minlength=_BINS)
-        np.add.at(self.random_by_length, (instances.next_sentence_labels.astype(int), lengths), 1)
+    @staticmethod
+    def _in_word(words: Words, positions: NDArray[np.int64]) -> NDArray[np.bool_]:
+        word = np.searchsorted(words.starts, positions, side="right") - 1
+        return (word >= 0) & (positions < (words.starts + words.lengths)[word])
 
-    def _count_replacements(self, instances: Instances) -> None:
-        found = instances.tokens[instances.masked_positions]
-        masked, kept = found == self.vocabulary.mask, found == instances.masked_labels
-        self.replacement += np.array([masked.sum(), (~masked & ~kept).sum(), kept.sum()])
+    def _wrong_counts(self, instances: Instances, words: Words, chosen: NDArray[np.bool_]) -> int:
+        """Sequences with more predictions than the rule allows, or fewer although one more choice would have fitted."""
+        rule, found = self.config.rule, np.diff(instances.masked_offsets)
+        low, high = rule.bounds(instances.lengths)
+        before = offsets_of(chosen.astype(np.int64))
+        span = np.minimum(words.rooms, rule.longest)
+        untouched = before[np.arange(len(words)) + span] == before[:-1]
+        missed = untouched & (words.lengths <= (low - found)[words.rows])
+        return int(((found > high) | (np.bincount(words.rows, missed, len(instances)) > 0)).sum())
+
+    def _count_places(self, instances: Instances, words: Words, chosen: NDArray[np.bool_]) -> None:
+        """Words of one length are alike within a sequence, but at the ends of a segment fewer spans meet."""
+        margin = self.config.rule.longest if self.config.rule.longest > 1 else 0
+        inner = np.flatnonzero((words.places >= margin) & (words.rooms > margin))
+        rows, hits = words.rows[inner], chosen[inner]
+        alike = rows * (int(words.lengths.max(initial=0)) + 1) + words.lengths[inner]
+        expected = np.bincount(alike, hits)[alike] / np.bincount(alike)[alike]
+        place = (words.starts[inner] - instances.offsets[rows]) * _BINS // instances.lengths[rows]
+        self.places += [np.bincount(place, hits, _BINS), np.bincount(place, expected, _BINS)]
+
+    def _count_replacements(self, instances: Instances, words: Words) -> None:
+        rule, found, labels = self.config.rule, instances.tokens[instances.masked_positions], instances.masked_labels
+        masked, kept = found == self.vocabulary.mask, found == labels
+        units = np.arange(len(found))
+        if rule.replace_unit == "word":
+            word = np.searchsorted(words.starts, instances.masked_positions, side="right")
+            units = np.flatnonzero(np.diff(word, prepend=-1))
+        sizes = np.diff(np.append(units, len(found)))
+        all_masked, all_kept = (np.add.reduceat(what, units, dtype=np.int64) == sizes for what in (masked, kept))
+        pool = np.zeros(self.vocabulary.size, bool)
+        pool[rule.random_pool(self.vocabulary)] = True
+        # A random id may happen to be the label, or [MASK].
+        chance = 1 / pool.sum()
+        same = np.multiply.reduceat(np.where(pool[labels], chance, 0.0), units)
+        by_mask = rule.mask_share * len(units) + rule.random_share * pool[self.vocabulary.mask] * (chance**sizes).sum()
+        by_same = (1 - rule.mask_share - rule.random_share) * len(units) + rule.random_share * same.sum()
+        counted = all_masked.sum(), (~all_masked & ~all_kept).sum(), all_kept.sum()
+        self.replaced += [counted, (by_mask, len(units) - by_mask - by_same, by_same)]
+        pool[self.vocabulary.mask] = False
+        self._count_random_ids(found[~masked & ~kept], labels[~masked & ~kept], pool)
+
+    def _count_random_ids(self, found: NDArray[Any], labels: NDArray[Any], pool: NDArray[np.bool_]) -> None:
+        """`pool` (V,) says which ids a random one may be, if it is not the label."""
+        bins = np.arange(len(pool)) * _ID_BINS // len(pool)
+        possible = np.bincount(bins, pool, _ID_BINS)
+        own = pool[labels]
+        expected = (own.sum() * possible - np.bincount(bins[labels], own, _ID_BINS)) / max(pool.sum() - 1, 1)
+        expected += (~own).sum() * possible / pool.sum()
+        self.random_ids += [np.bincount(bins[found], minlength=_ID_BINS), expected]
+        self.counts["foreign"] += int((~pool[found]).sum())
+
+    def _count_labels(self, instances: Instances, free: NDArray[np.bool_] | None) -> None:
+        labels = instances.next_sentence_labels
+        if labels is None:
+            self.labels_by_length[0] += np.bincount(instances.lengths, minlength=self.config.sequence_length + 1)
+            return
+        np.add.at(self.labels_by_length, (labels.astype(int), instances.lengths), 1)
+        drawn = np.ones(len(labels), bool) if free is None else free
+        self.counts.update(free=int(drawn.sum()), free_ones=int(labels[drawn].sum()), forced=int(labels[~drawn].sum()))
 
     def report(self) -> dict[str, Any]:
         """The metrics of the mask stage."""
-        predicted = int(self.replacement.sum())
-        lengths = self.random_by_length.sum(axis=0)
+        counts, shares = self.counts, self.replaced[0] / max(self.replaced[0].sum(), 1)
+        lengths = self.labels_by_length.sum(axis=0)
         histogram = {
             f"{low}-{min(low + 15, len(lengths) - 1)}": int(lengths[low : low + 16].sum())
             for low in range(0, len(lengths), 16)
             if lengths[low : low + 16].any()
         }
         return {
-            "sequences": self.sequences,
-            "tokens": self.tokens,
-            "predicted_tokens": predicted,
-            "predicted_share": predicted / self.tokens,
-            "mask_share": self.replacement[0] / predicted,
-            "random_share": self.replacement[1] / predicted,
-            "kept_share": self.replacement[2] / predicted,
-            "replacement_p_value": self._replacement_p_value(),
-            "position_p_value": self._position_p_value(),
-            "special_tokens_predicted": self.special_chosen,
-            "sequences_with_wrong_count": self.wrong_counts,
-            "random_next_share": self.random_by_length[IS_RANDOM].sum() / self.sequences,
-            "next_sentence_by_length_alone_accuracy": self.random_by_length.max(axis=0).sum() / self.sequences,
-            "padding_share_if_padded": 1 - self.tokens / (self.sequences * self.config.sequence_length),
-            "truncated_tokens": self.truncated_tokens,
+            "sequences": counts["sequences"],
+            "tokens": counts["tokens"],
+            "predicted_tokens": counts["predicted"],
+            "predicted_share": counts["predicted"] / counts["tokens"],
+            "mask_share": shares[0],
+            "random_share": shares[1],
+            "kept_share": shares[2],
+            "replacement_p_value": _p_value(self.replaced),
+            "position_p_value": _p_value(self.places),
+            "random_id_p_value": _p_value(self.random_ids),
+            "special_tokens_predicted": counts["special"],
+            "words_predicted_in_part": counts["partial"],
+            "random_ids_outside_the_rule": counts["foreign"],
+            "sequences_with_wrong_count": counts["wrong"],
+            **self._label_report(),
+            "padding_share_if_padded": 1 - counts["tokens"] / (counts["sequences"] * self.config.sequence_length),
+            "truncated_tokens": counts["truncated"],
+            "left_out_tokens": counts["left_out"],
             "length_histogram": histogram,
+        }
+
+    def _label_report(self) -> dict[str, float]:
+        if self.config.packing not in _LABEL_NAMES:
+            return {}
+        one, asked = _LABEL_NAMES[self.config.packing]
+        sequences = self.counts["sequences"]
+        return {
+            f"{one}_share": self.labels_by_length[1].sum() / sequences,
+            f"{one}_share_expected": (self.counts["forced"] + self.counts["free"] / 2) / sequences,
+            f"{one}_p_value": self._balance_p_value(),
+            f"{asked}_by_length_alone_accuracy": self.labels_by_length.max(axis=0).sum() / sequences,
         }
 
     def check(self) -> None:
         """Raise `ArtifactError` where a rate is off by more than chance allows."""
-        problems = {
-            "special tokens are predicted": self.special_chosen,
-            "sequences have another number of predictions than the rule says": self.wrong_counts,
-            "[MASK] / random / kept shares differ from 80/10/10": self._replacement_p_value() < _SIGNIFICANCE,
-            "predictions are not uniform over positions": self._position_p_value() < _SIGNIFICANCE,
-        }
-        for problem, found in problems.items():
-            if found:
-                raise ArtifactError(
-                    f"data/instances: the audit failed: {problem} ({self.report()}); this is a defect: report it"
-                )
-
-    def _replacement_p_value(self) -> float:
-        """Chi-square against the rule; a random id is the label or [MASK] itself once in the vocabulary's size."""
         rule = self.config.rule
-        same = rule.random_share / self.vocabulary.size
-        shares = [rule.mask_share + same, rule.random_share - 2 * same, 1 - rule.mask_share - rule.random_share + same]
-        predicted = self.replacement.sum()
-        return float(stats.chisquare(self.replacement, predicted * np.array(shares)).pvalue)
+        shares = "/".join(f"{100 * share:g}" for share in (rule.mask_share, rule.random_share))
+        problems = {
+            "special tokens are predicted": self.counts["special"],
+            "words are predicted in part": self.counts["partial"],
+            "sequences have another number of predictions than the rule says": self.counts["wrong"],
+            "random ids are drawn from outside the rule's": self.counts["foreign"],
+            f"[MASK] and random shares differ from {shares} %": _p_value(self.replaced) < _SIGNIFICANCE,
+            "predictions are not uniform over positions": _p_value(self.places) < _SIGNIFICANCE,
+            "random ids are not uniform": _p_value(self.random_ids) < _SIGNIFICANCE,
+            "the labels of pairs are not balanced": self._balance_p_value() < _SIGNIFICANCE,
+        }
+        if found := [problem for problem, is_off in problems.items() if is_off]:
+            raise ArtifactError(
+                f"data/instances: the audit failed: {'; '.join(found)} ({self.report()}); this is a defect: report it"
+            )
 
-    def _position_p_value(self) -> float:
-        return float(stats.chisquare(self.chosen_by_place, self.expected_by_place).pvalue)
+    def _balance_p_value(self) -> float:
+        free = self.counts["free"]
+        return float(stats.binomtest(self.counts["free_ones"], free, 0.5).pvalue) if free else 1.0
+
+
+def _p_value(found_and_expected: NDArray[np.float64]) -> float:
+    """Chi-square of (2, K) counts; what cannot occur must not."""
+    found, expected = found_and_expected
+    possible = expected > 1e-9
+    if found[~possible].any():
+        return 0.0
+    return float(stats.chisquare(found[possible], expected[possible]).pvalue) if possible.sum() > 1 else 1.0
 
 
 def unigram_baseline(train_counts: NDArray[np.int64], labels: NDArray[Any]) -> dict[str, float]:

@@ -1,14 +1,17 @@
-"""Small composable steps between a source's text and the corpus: what is changed, and what is dropped and why."""
+"""What is changed in a source's text before it enters the corpus: what cannot be seen, blanks, and sentences."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
 
 from sentencex import segment
 
 # C0 and C1 controls other than tab and newline, zero-width and bidirectional marks, the byte-order mark, U+FFFD.
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufffd]")
-_BLANKS = re.compile(r"[^\S\n]+")
+# Blanks that are not one space already: replacing single spaces, too, would take 20 bytes for each byte of a document.
+_BLANKS = re.compile(r"[^\S\n]{2,}|[^\S\n ]")
+
+LONGEST_PARAGRAPH = 20_000
+"""Characters that the splitter is given at once; a paragraph of megabytes would cost it time and memory without end."""
 
 
 def normalise(text: str) -> str:
@@ -19,27 +22,28 @@ def normalise(text: str) -> str:
 
 
 def split_sentences(text: str, language: str) -> list[str]:
-    """The sentences of all paragraphs (lines) of `text`, in order, none of them empty."""
+    """The sentences of all paragraphs (lines) of `text`, in order, none of them empty.
+
+    A paragraph of more than `LONGEST_PARAGRAPH` characters is first cut at the last blank before each of them.
+    """
     return [
         sentence
         for paragraph in text.split("\n")
-        for part in segment(language, paragraph)
+        for piece in _pieces(paragraph)
+        for part in segment(language, piece)
         if (sentence := part.strip())
     ]
 
 
-def too_short(min_words: int) -> Callable[[str], str | None]:
-    """A filter that drops texts of fewer than `min_words` words."""
-    return lambda text: f"fewer than {min_words} words" if len(text.split(None, min_words)) < min_words else None
-
-
-def no_letters(text: str) -> str | None:
-    """A filter that drops texts in which fewer than half of the non-blank characters are letters."""
-    visible = sum(not character.isspace() for character in text)
-    return "fewer than half of the characters are letters" if 2 * sum(map(str.isalpha, text)) < visible else None
-
-
-def first_reason(text: str, filters: list[Callable[[str], str | None]]) -> str | None:
-    """Why the first filter that objects would drop `text`; None where it stays."""
-    reasons: Iterator[str | None] = (check(text) for check in filters)
-    return next((reason for reason in reasons if reason), None)
+def _pieces(paragraph: str) -> list[str]:
+    if len(paragraph) <= LONGEST_PARAGRAPH:
+        return [paragraph]
+    pieces, start = [], 0
+    while start < len(paragraph):
+        end = start + LONGEST_PARAGRAPH
+        if end < len(paragraph):
+            blank = paragraph.rfind(" ", start + 1, end + 1)
+            end = end if blank < 0 else blank
+        pieces.append(paragraph[start:end])
+        start = end
+    return pieces

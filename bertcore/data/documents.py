@@ -1,6 +1,7 @@
 """A document on its way into the corpus, and the Parquet shards that cleaned documents are kept in."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -49,20 +50,58 @@ class CorpusWriter:
     def close(self) -> None:
         if self._rows:
             self._write_group()
+        self._close_shard()
+
+    def abandon(self) -> None:
+        """Close without writing what is left, after an error: a full disk would only raise another one."""
+        if self._writer is not None:
+            with suppress(OSError, pa.ArrowInvalid):
+                self._writer.close()
+            self._writer.is_open = False  # else its finaliser tries again
+            self._sink.close()
+
+    def _close_shard(self) -> None:
         if self._writer is not None:
             self._writer.close()
+            self._sink.close()
+            self._writer, self._in_shard = None, 0
 
     def _write_group(self) -> None:
-        if self._writer is not None and self._in_shard >= self._shard_characters:
-            self._writer.close()
-            self._writer, self._in_shard = None, 0
+        if self._in_shard >= self._shard_characters:
+            self._close_shard()
         if self._writer is None:
             path = self._directory / f"{self._split}-{self._shards:05d}.parquet"
-            self._writer = pq.ParquetWriter(path, CORPUS_SCHEMA, compression="zstd")
+            self._sink = pa.OSFile(str(path), "wb")
+            self._writer = pq.ParquetWriter(self._sink, CORPUS_SCHEMA, compression="zstd")
             self._shards += 1
         self._writer.write_table(pa.Table.from_pylist(self._rows, CORPUS_SCHEMA))
         self._in_shard += self._in_group
         self._rows, self._in_group = [], 0
+
+
+class CorpusWriters:
+    """The writers of a whole corpus. The second and later copies of documents go into files of their own, behind all
+    others (``SPLIT-x002-NNNNN.parquet``), so that copies lie far apart."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._writers: dict[tuple[str, int], CorpusWriter] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for writer in self._writers.values():
+            writer.close() if kind is None else writer.abandon()
+
+    def add(self, split: str, copy: int, document: Document, sentences: list[str]) -> None:
+        """`copy`: 0 for a document that is added for the first time. A copy's id ends in #2, #3, …"""
+        if (split, copy) not in self._writers:
+            name = f"{split}-x{copy + 1:03d}" if copy else split
+            self._writers[split, copy] = CorpusWriter(self._directory, name)
+        if copy:
+            document = Document(f"{document.id}#{copy + 1}", document.text, document.source)
+        self._writers[split, copy].add(document, sentences)
 
 
 DOCSTRING_SCHEMA = pa.schema(
@@ -116,9 +155,31 @@ def corpus_shards(directory: Path, split: str) -> list[Path]:
     return shards
 
 
-def read_sentences(paths: Iterable[Path]) -> Iterator[list[list[str]]]:
-    """Batches of documents, each a list of its sentences; one batch per Parquet row group, so memory stays bounded."""
+@dataclass(frozen=True)
+class RowGroup:
+    """A block of documents of the corpus, the smallest part that is read at once."""
+
+    path: str
+    index: int
+    """Of the row group in the Parquet file."""
+    size: int
+    """Bytes of its text before compression, as the file says."""
+
+    def read(self) -> pa.ListArray:
+        """(D,) the sentences of each document."""
+        with pq.ParquetFile(self.path) as file:
+            return file.read_row_group(self.index, columns=["sentences"])["sentences"].combine_chunks()
+
+
+def row_groups(paths: Iterable[Path]) -> Iterator[RowGroup]:
+    """The row groups of Parquet shards, in order."""
     for path in paths:
         with pq.ParquetFile(path) as file:
-            for group in range(file.num_row_groups):
-                yield file.read_row_group(group, columns=["sentences"])["sentences"].to_pylist()
+            for index in range(file.num_row_groups):
+                yield RowGroup(str(path), index, file.metadata.row_group(index).total_byte_size)
+
+
+def read_sentences(paths: Iterable[Path]) -> Iterator[list[list[str]]]:
+    """Batches of documents, each a list of its sentences; one batch per Parquet row group, so memory stays bounded."""
+    for group in row_groups(paths):
+        yield group.read().to_pylist()

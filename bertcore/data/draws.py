@@ -20,19 +20,22 @@ def key(*parts: int | str) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
-def bits(stream: int, counters: U64) -> U64:
-    """64 random bits for each counter: the splitmix64 output function (Steele et al. 2014) at `stream` + counter."""
+def bits(stream: int | U64, counters: U64) -> U64:
+    """64 random bits for each counter: the splitmix64 output function (Steele et al. 2014) at `stream` + counter.
+
+    `stream` is one key, or an array of keys that broadcasts with `counters`.
+    """
     with np.errstate(over="ignore"):
-        mixed = (counters + np.uint64(1)) * _INCREMENT + np.uint64(stream)
-        mixed ^= mixed >> np.uint64(30)
-        mixed *= _FIRST
-        mixed ^= mixed >> np.uint64(27)
-        mixed *= _SECOND
-        mixed ^= mixed >> np.uint64(31)
+        mixed = (counters + np.uint64(1)) * _INCREMENT + np.asarray(stream, np.uint64)
+        spare = np.empty_like(mixed)
+        for shift, factor in ((30, _FIRST), (27, _SECOND)):
+            mixed ^= np.right_shift(mixed, np.uint64(shift), out=spare)
+            mixed *= factor
+        mixed ^= np.right_shift(mixed, np.uint64(31), out=spare)
     return mixed
 
 
-def uniform(stream: int, counters: U64) -> NDArray[np.float64]:
+def uniform(stream: int | U64, counters: U64) -> NDArray[np.float64]:
     """Uniform in [0, 1), 53 bits each."""
     return (bits(stream, counters) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 

@@ -1,80 +1,174 @@
 """The order of training: which instances step `s` sees is a function of (seed, s) alone.
 
-Ranks take every world-size-th sequence of the global batch, so any number of them sees the same global batches, and
-training starts at any step at once.
+Sequences follow each other without end: those of epoch 0, of epoch 1 and so on, `batch_size` a step. All epochs have
+the same number of them, so the place of any step is arithmetic. Within an epoch the shards are shuffled, and the
+sequences of `pool` neighbouring shards together: only those shards are open at a time, however many there are.
+
+Ranks take every world-size-th sequence of the global batch, so any number of them sees the same global batches.
 """
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
+from threading import Lock
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertcore.data import draws
-from bertcore.data.instances import Instances, InstanceSource
+from bertcore.data.instances import Instances, InstanceSource, gather
+from bertcore.data.ragged import offsets_of
 from bertcore.errors import InputError
+
+_KEPT = 3
+"""Pools and epochs that stay open: of the step in use, of the one before and of the one being made in advance."""
 
 
 OpenEpoch = Callable[[int], Sequence[InstanceSource]]
-"""An epoch, from 0 -> its sources."""
+"""The sources of an epoch, one a shard, as many sequences of each in every epoch."""
+
+
+class Batches(Protocol):
+    """Global batches by step, of which each rank asks for its part."""
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances: ...
+
+
+def prefetch(
+    batches: Batches, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
+) -> Iterator[Instances]:
+    """The batches of steps `start`, `start` + 1, … without end, `ahead` of them made in advance by `workers` threads.
+
+    The batches are those of `batches.batch`, whatever `workers` and `ahead` are. Close the iterator to end the threads.
+    """
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="loader")
+    waiting: deque[Future[Instances]] = deque()
+    try:
+        for step in count(start):
+            waiting.append(executor.submit(batches.batch, step, rank, world_size))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Epoch:
+    """The order of the shards in an epoch."""
+
+    shards: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    """Where each pool begins in the sequences of the epoch, and the end."""
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64], pool: int, seed: int, epoch: int) -> "_Epoch":
+        shards = draws.permutation(draws.key("shards", seed, epoch), len(counts))
+        starts = offsets_of(counts[shards])
+        return cls(shards, np.append(starts[:-1:pool], starts[-1]))
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Shards that are shuffled together."""
+
+    sources: Sequence[InstanceSource]
+    offsets: NDArray[np.int64]
+    """Where each begins in the sequences of all, counted through, and the end."""
+    order: NDArray[np.int64]
+    """Those numbers in the order of training."""
+
+    def locate(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The source and its row for each place in the order."""
+        numbers = self.order[places]
+        which = np.searchsorted(self.offsets, numbers, side="right") - 1
+        return which, numbers - self.offsets[which]
 
 
 @dataclass
 class Loader:
-    """Global batches of `batch_size` sequences from `open_epoch(epoch)`, the sources of an epoch.
-
-    The sequences of an epoch that do not fill a last batch wait for the next epoch's order.
-    """
+    """Global batches of `batch_size` sequences; `InputError` where an epoch has fewer."""
 
     open_epoch: OpenEpoch
+    """Called for every pool of shards anew: a source should open its files when it is first asked for instances."""
     batch_size: int
     seed: int
+    pool: int = 16
+    """Shards whose sequences are shuffled together."""
 
     def __post_init__(self) -> None:
-        self._epoch, self._first_step = -1, 0
-        self._next_epoch()
+        self._counts = np.array([len(source) for source in self.open_epoch(0)], np.int64)
+        if self.batch_size > self.sequences_per_epoch:
+            raise InputError(
+                f"params.yaml: pretrain.batch_size: found {self.batch_size}, but an epoch has only "
+                f"{self.sequences_per_epoch} sequences; lower batch_size or give more text"
+            )
+        self._epochs: dict[int, _Epoch] = {}
+        self._pools: dict[tuple[int, int], _Pool] = {}
+        self._lock = Lock()
+
+    @property
+    def sequences_per_epoch(self) -> int:
+        return int(self._counts.sum())
+
+    def epoch_of(self, step: int) -> int:
+        """The epoch, counted from 0, in which the global batch of `step` begins."""
+        return step * self.batch_size // self.sequences_per_epoch
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances:
-        """The sequences of `rank` in the global batch of `step` (counted from 0)."""
-        if step < self._first_step:
-            self._epoch, self._first_step = -1, 0
-            self._next_epoch()
-        while step >= self._first_step + self._steps:
-            self._first_step += self._steps
-            self._next_epoch()
-        first = (step - self._first_step) * self.batch_size
-        return self._take(self._order[first + rank : first + self.batch_size : world_size])
+        """The sequences of `rank` in the global batch of `step` (counted from 0). Threads may call it at once."""
+        numbers = np.arange(step * self.batch_size + rank, (step + 1) * self.batch_size, world_size)
+        epochs, places = np.divmod(numbers, self.sequences_per_epoch)
+        sources: list[InstanceSource] = []
+        which, rows = np.empty_like(places), np.empty_like(places)
+        for epoch in np.unique(epochs).tolist():
+            bounds = self._epoch(epoch).bounds
+            pools = np.searchsorted(bounds, places, side="right") - 1
+            for index in np.unique(pools[epochs == epoch]).tolist():
+                here = (epochs == epoch) & (pools == index)
+                pool = self._pool(epoch, index)
+                which[here], rows[here] = pool.locate(places[here] - bounds[index])
+                which[here] += len(sources)
+                sources += pool.sources
+        return gather(sources, which, rows)
 
-    @property
-    def epoch(self) -> int:
-        """Of the batch last asked for, counted from 0."""
-        return self._epoch
+    def batches(
+        self, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
+    ) -> Iterator[Instances]:
+        """`batch` of every step from `start` on, made in the background; see `prefetch`."""
+        return prefetch(self, start, rank, world_size, workers, ahead)
 
-    @property
-    def steps_per_epoch(self) -> int:
-        return self._steps
+    def _epoch(self, epoch: int) -> _Epoch:
+        with self._lock:
+            return _remember(self._epochs, epoch, lambda: _Epoch.of(self._counts, self.pool, self.seed, epoch))
 
-    def _next_epoch(self) -> None:
-        self._epoch += 1
-        self._sources = self.open_epoch(self._epoch)
-        self._ends = np.cumsum([len(source) for source in self._sources])
-        count = int(self._ends[-1])
-        self._steps = count // self.batch_size
-        if not self._steps:
-            raise InputError(
-                f"params.yaml: pretrain.batch_size: found {self.batch_size}, but an epoch has only {count} sequences; "
-                "lower batch_size or give more text"
-            )
-        self._order = draws.permutation(draws.key("order", self.seed, self._epoch), count)
+    def _pool(self, epoch: int, index: int) -> _Pool:
+        shards = self._epoch(epoch).shards[index * self.pool : (index + 1) * self.pool]
 
-    def _take(self, rows: NDArray[np.int64]) -> Instances:
-        """Rows of several sources, in the order asked for."""
-        which = np.searchsorted(self._ends, rows, side="right")
-        starts = np.concatenate([[0], self._ends[:-1]])
-        touched = np.unique(which)
-        parts = [self._sources[source].take(rows[which == source] - starts[source]) for source in touched]
-        grouped = np.concatenate([np.flatnonzero(which == source) for source in touched])
-        return Instances.concatenate(parts).take(np.argsort(grouped))
+        def make() -> _Pool:
+            every = self.open_epoch(epoch)
+            found = [len(every[shard]) for shard in shards.tolist()]
+            assert found == self._counts[shards].tolist(), f"epoch {epoch}: {found} sequences, not those of epoch 0"
+            offsets = offsets_of(self._counts[shards])
+            order = draws.permutation(draws.key("order", self.seed, epoch, index), int(offsets[-1]))
+            return _Pool([every[shard] for shard in shards.tolist()], offsets, order)
+
+        with self._lock:
+            return _remember(self._pools, (epoch, index), make)
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def _remember(known: dict[Key, Value], key: Key, make: Callable[[], Value]) -> Value:
+    """`known[key]`, made where it is missing; those used longest ago are forgotten."""
+    known[key] = known.pop(key) if key in known else make()
+    for old in list(known)[:-_KEPT]:
+        del known[old]
+    return known[key]
 
 
 @dataclass
@@ -88,3 +182,9 @@ class Phases:
         """As `Loader.batch`, from the loader in whose phase `step` lies."""
         first, loader = next(phase for phase in reversed(self.loaders) if phase[0] <= step)
         return loader.batch(step - first, rank, world_size)
+
+    def batches(
+        self, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
+    ) -> Iterator[Instances]:
+        """`batch` of every step from `start` on, made in the background; see `prefetch`."""
+        return prefetch(self, start, rank, world_size, workers, ahead)

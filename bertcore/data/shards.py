@@ -1,12 +1,12 @@
 """Token shards: a few large Arrow files that are memory-mapped, with sentence and document boundaries, and a manifest.
 
 One shard set serves every objective and length: tokens are stored once, without special tokens. Word boundaries need no
-storage: a piece that begins with ``##`` continues a word, and `Vocabulary.continues` tells which ids do.
+storage: a piece that begins with ``##`` continues a word and no other piece does, and `Vocabulary.continues` tells
+which ids do.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -26,12 +26,12 @@ MANIFEST = "manifest.json"
 class ShardsConfig:
     """Section `shards` of params.yaml."""
 
-    shard_tokens: int = 4_000_000
-    """Tokens after which a shard is closed (at the end of a document)."""
+    shard_bytes: int = 16_000_000
+    """Text of a shard, in bytes: it ends with the block of the corpus (some 4 million characters) that reaches them."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.shard_tokens < 2**30:
-            raise ValueError(f"shard_tokens: found {self.shard_tokens}, expected between 1 and 2**30 tokens")
+        if not 1 <= self.shard_bytes <= 2**30:  # a token has at least one byte, and tokens are counted in 31 bits
+            raise ValueError(f"shard_bytes: found {self.shard_bytes}, expected between 1 and {2**30} bytes")
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ class TokenShard:
             document_offsets=documents.offsets.to_numpy(),
         )
 
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Documents, sentences and tokens."""
+        return len(self.document_offsets) - 1, len(self.sentence_offsets) - 1, len(self.tokens)
+
     def write(self, path: Path) -> None:
         sentences = pa.ListArray.from_arrays(pa.array(self.sentence_offsets, pa.int32()), pa.array(self.tokens))
         documents = pa.ListArray.from_arrays(pa.array(self.document_offsets, pa.int32()), sentences)
@@ -146,60 +151,6 @@ class Manifest:
         return cls(**{**values, "shards": [ShardEntry(**shard) for shard in values["shards"]]})
 
 
-class ShardWriter:
-    """Encodes documents and writes the shards of one split."""
-
-    def __init__(self, directory: Path, split: str, tokenizer: Tokenizer, shard_tokens: int):
-        self.entries: list[ShardEntry] = []
-        self._directory, self._split, self._tokenizer = directory, split, tokenizer
-        self._shard_tokens, self._dtype = shard_tokens, Vocabulary.of(tokenizer).dtype
-        self._clear()
-
-    def _clear(self) -> None:
-        self._ids: list[NDArray[Any]] = []
-        self._lengths: list[int] = []
-        self._sentences_per_document: list[int] = []
-        self._count = 0
-
-    def add(self, documents: list[list[str]]) -> None:
-        """Encode a batch of documents (each a list of sentences); sentences without a token are left out."""
-        sentences = [sentence for document in documents for sentence in document]
-        encodings = iter(self._tokenizer.encode_batch_fast(sentences, add_special_tokens=False))
-        for document in documents:
-            ids = [encoding.ids for encoding in (next(encodings) for _ in document) if encoding.ids]
-            if not ids:
-                continue
-            self._ids.append(np.concatenate([np.array(sentence, self._dtype) for sentence in ids]))
-            self._lengths.extend(map(len, ids))
-            self._sentences_per_document.append(len(ids))
-            self._count += len(self._ids[-1])
-            if self._count >= self._shard_tokens:
-                self._flush()
-
-    def close(self) -> list[ShardEntry]:
-        if self._ids:
-            self._flush()
-        return self.entries
-
-    def _flush(self) -> None:
-        path = self._directory / f"{self._split}-{len(self.entries):05d}.arrow"
-        shard = TokenShard(np.concatenate(self._ids), _offsets(self._lengths), _offsets(self._sentences_per_document))
-        shard.write(path)
-        counts = (len(self._sentences_per_document), len(self._lengths), self._count)
-        self.entries.append(ShardEntry(path.name, self._split, *counts, sha256=checksum(path)))
-        self._clear()
-
-
-def write_split(
-    documents: Iterable[list[list[str]]], split: str, directory: Path, tokenizer: Tokenizer, config: ShardsConfig
-) -> list[ShardEntry]:
-    """Encode batches of documents into the shards of a split; the manifest entries in order."""
-    writer = ShardWriter(directory, split, tokenizer, config.shard_tokens)
-    for batch in documents:
-        writer.add(batch)
-    return writer.close()
-
-
 def verify(directory: Path, manifest: Manifest) -> None:
     """Raise `ArtifactError` naming the first shard that is missing, truncated or altered."""
     for shard in manifest.shards:
@@ -220,7 +171,3 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _offsets(lengths: list[int]) -> NDArray[np.int32]:
-    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int32)

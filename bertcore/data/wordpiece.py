@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from bertcore.errors import ArtifactError, InputError
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
+TOKENIZER_FILE = "tokenizer.json"
 
 Texts = Iterable[list[str]]
 
@@ -98,9 +100,16 @@ def train_vocabulary(config: TokenizerConfig, texts: Callable[[], Texts]) -> dic
 
 
 def _alphabet(normalizer: normalizers.BertNormalizer, texts: Texts, limit: int) -> list[str]:
-    counts: Counter[str] = Counter()
+    """The most frequent characters of the normalised texts, sorted. BERT's normaliser makes of a character what it
+    makes of it alone, so each one is normalised once."""
+    occurrences = np.zeros(0x110000, np.int64)
     for batch in texts:
-        counts.update(normalizer.normalize_str("\n".join(batch)))
+        codes = np.frombuffer("".join(batch).encode("utf-32-le"), np.uint32)
+        occurrences += np.bincount(codes, minlength=len(occurrences))
+    counts: Counter[str] = Counter()
+    for code in np.flatnonzero(occurrences).tolist():
+        for character in normalizer.normalize_str(chr(code)):
+            counts[character] += int(occurrences[code])
     visible = (item for item in counts.items() if not item[0].isspace())
     kept = sorted(visible, key=lambda item: (-item[1], item[0]))[:limit]
     return sorted(character for character, _ in kept)
@@ -128,7 +137,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)
     (directory / "vocab.txt").write_text("".join(f"{token}\n" for token in ordered), encoding="utf-8")
-    (directory / "tokenizer.json").write_text(tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
+    (directory / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
     special = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
     configuration = {
         "tokenizer_class": "BertTokenizer",
@@ -144,7 +153,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
 
 def load_tokenizer(directory: Path) -> Tokenizer:
     """The tokenizer that `save_tokenizer` (or Hugging Face) wrote, without truncation or padding."""
-    path = directory / "tokenizer.json"
+    path = directory / TOKENIZER_FILE
     if not path.is_file():
         raise ArtifactError(
             f"{path}: not found, expected a tokenizer in the Hugging Face layout; run `dvc repro tokenizer`"

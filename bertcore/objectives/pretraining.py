@@ -12,6 +12,7 @@ from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.mlm import masked_language_modeling
 from bertcore.objectives.nsp import next_sentence_prediction
+from bertcore.objectives.sop import MaskedLanguageModelingAndSentenceOrder
 from bertcore.objectives.sums import Sums
 
 
@@ -62,4 +63,5 @@ class MaskedLanguageModelingAndNextSentence:
 OBJECTIVES: dict[str, Objective] = {
     "mlm": MaskedLanguageModeling(),
     "mlm_nsp": MaskedLanguageModelingAndNextSentence(),
+    "mlm_sop": MaskedLanguageModelingAndSentenceOrder(),
 }

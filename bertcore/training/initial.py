@@ -28,7 +28,7 @@ def initial_model(
 
 
 def check_vocabulary(published: Path, tokenizer: Path, name: str) -> None:
-    """`ArtifactError` unless every id means the same token to the model `published` (called `name`) and the pipeline."""
+    """`ArtifactError` unless every id means the same to the model in `published` (called `name`) and the pipeline."""
     remedy = f"set tokenizer.vocab_file to {name}/{VOCABULARY} and tokenizer.lowercase as it was trained"
     entries, size = _entries(tokenizer), load_config(published).vocab_size
     if len(entries) > size:

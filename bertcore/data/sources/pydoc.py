@@ -11,8 +11,6 @@ import inspect
 import itertools
 import logging
 import multiprocessing
-import os
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +21,7 @@ from pathlib import Path
 from bertcore.data.documents import Document
 from bertcore.data.sources.installation import ModuleFile, check_installation, module_files
 from bertcore.data.sources.prose import is_english, prose
+from bertcore.data.workers import available_cores, start_worker
 
 __all__ = ["Docstring", "check_installation", "documents", "module_document", "prose", "read", "read_docstrings"]
 
@@ -92,7 +91,7 @@ def parse_files(files: list[ModuleFile], statistics: Counter[str], workers: int 
     Prose that differs in nothing but the definition's own names (generated accessors, thousands of them) is the same.
     """
     seen: set[bytes] = set()
-    for docstrings, counts in _parse_chunks(files, workers or _available_cores()):
+    for docstrings, counts in _parse_chunks(files, workers or available_cores()):
         statistics.update(counts)
         for docstring in docstrings:
             digest = hashlib.blake2b(_template(docstring).encode(), digest_size=16).digest()
@@ -129,23 +128,11 @@ def _parse_chunks(files: list[ModuleFile], workers: int) -> Iterator[tuple[list[
         yield from map(_parse_chunk, chunks)
         return
     context = multiprocessing.get_context("spawn")  # the caller may hold threads, which a fork would not survive
-    pool = ProcessPoolExecutor(min(workers, len(chunks)), mp_context=context, initializer=_exit_with_parent)
+    pool = ProcessPoolExecutor(min(workers, len(chunks)), mp_context=context, initializer=start_worker)
     try:
         yield from pool.map(_parse_chunk, chunks)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _exit_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _parse_chunk(files: list[ModuleFile]) -> tuple[list[Docstring], Counter[str]]:
@@ -238,7 +225,3 @@ def _parameters(node: ast.Module | Definition) -> list[str]:
     signature = node.args
     named = [*signature.posonlyargs, *signature.args, signature.vararg, *signature.kwonlyargs, signature.kwarg]
     return [argument.arg for argument in named if argument is not None and argument.arg not in ("self", "cls")]
-
-
-def _available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

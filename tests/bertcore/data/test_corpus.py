@@ -1,18 +1,25 @@
 """The corpus: what is kept, what is dropped and why, and on which side of the split."""
 
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from bertcore.data import cleaning
+from bertcore.data.contamination import ContaminationConfig
 from bertcore.data.corpus import CorpusConfig, build_corpus
 from bertcore.data.documents import CorpusWriter, Document, corpus_shards, read_sentences
+from bertcore.data.near_duplicates import NearDuplicatesConfig
+from bertcore.data.quality import QualityConfig
 from bertcore.errors import InputError
 
 
-def build(tmp_path: Path, texts: list[str], **options: object):
+def build(tmp_path: Path, texts: list[str], **options: Any) -> tuple[dict[str, Any], Path]:
     inputs, output = tmp_path / "inputs", tmp_path / "out"
     (inputs / "0").mkdir(parents=True, exist_ok=True)
     output.mkdir(exist_ok=True)
@@ -29,7 +36,7 @@ def test_documents_are_split_into_sentences_and_every_drop_is_counted(tmp_path: 
     assert metrics["dropped"] == {
         "exact duplicate": 1,
         "fewer than 3 words": 1,
-        "fewer than half of the characters are letters": 1,
+        "fewer than 50% of the characters are letters": 1,
     }
     assert metrics["train"]["documents"] + metrics["heldout"]["documents"] == 40
     assert metrics["train"]["sentences"] == 2 * metrics["train"]["documents"]
@@ -78,6 +85,7 @@ def test_shards_and_row_groups_bound_the_memory(tmp_path: Path) -> None:
 
 def test_normalisation_removes_what_cannot_be_seen() -> None:
     assert cleaning.normalise("e\u0301tude\u200b  a\x00b\r\n\r\n \tend\ufeff ") == "étude ab\nend"
+    assert cleaning.normalise("a b\tc\xa0d \t e\u3000 f") == "a b c d e f"
 
 
 def test_sentences_of_abbreviations_quotations_and_decimals() -> None:
@@ -87,3 +95,106 @@ def test_sentences_of_abbreviations_quotations_and_decimals() -> None:
         '"Is it hot?" he asked.',
         "A new paragraph",
     ]
+
+
+def rows(output: Path, split: str) -> list[dict[str, Any]]:
+    return [row for path in corpus_shards(output, split) for row in pq.read_table(path).to_pylist()]
+
+
+def test_weights_repeat_documents_of_the_training_split_behind_all_others(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, TEXTS, weights=[2.5])
+    ids = [row["id"] for row in rows(output, "train")]
+    once = [name for name in ids if "#" not in name]
+    assert ids[: len(once)] == once and len(ids) == len(set(ids)) == metrics["train"]["documents"]
+    assert [name for name in ids if name.endswith("#2")] == [f"{name}#2" for name in once]
+    thrice = [name for name in ids if name.endswith("#3")]
+    assert 0 < len(thrice) < len(once) and ids[-len(thrice) :] == thrice
+    assert not any("#" in row["id"] for row in rows(output, "heldout"))
+    assert metrics["documents_read"] == {str(tmp_path / "inputs" / "0" / "t.jsonl"): 40} and metrics["dropped"] == {}
+
+
+def test_a_weight_below_one_leaves_documents_out_and_counts_them(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, TEXTS, weights=[0.5])
+    kept = len(rows(output, "train")) + len(rows(output, "heldout"))
+    assert 10 < kept < 30 and metrics["dropped"] == {"not drawn (weight below 1)": 40 - kept}
+
+
+def test_near_duplicates_are_dropped_on_request(tmp_path: Path) -> None:
+    words = " ".join(f"word{index}" for index in range(200))
+    texts = [*TEXTS[:20], words, words.replace("word7 ", "other "), words.replace("word9", "WORD9,")]
+    assert build(tmp_path, texts)[0]["dropped"] == {}
+    assert build(tmp_path, texts, near_duplicates=NearDuplicatesConfig())[0]["dropped"]["near duplicate"] == 2
+
+
+def test_documents_of_an_evaluation_text_are_dropped_on_request(tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text("1\t6 has a first sentence it HAS A second\n")
+    config = ContaminationConfig(texts=[str(tmp_path / "dev.tsv")], ngram=9)
+    metrics, output = build(tmp_path, TEXTS, contamination=config)
+    gone = {f"t.jsonl:{index}" for index in (6, 16, 26, 36)}
+    assert metrics["dropped"] == {"in an evaluation text": 1}
+    ids = {row["id"] for split in ("train", "heldout") for row in rows(output, split)}
+    assert {f"t.jsonl:{index}" for index in range(40)} - ids == {"t.jsonl:6"} < gone
+
+
+def test_lines_are_filtered_before_documents(tmp_path: Path) -> None:
+    texts = [*TEXTS, "Two words\nAll rights reserved by the author."]
+    metrics, _ = build(tmp_path, texts, quality=QualityConfig(drop_boilerplate_lines=True))
+    assert metrics["dropped"] == {"line of boilerplate": 1, "fewer than 3 words": 1}
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells a process's memory on Linux only")
+
+MEASURE = """
+import json, re, sys
+from pathlib import Path
+from bertcore.data.corpus import CorpusConfig, build_corpus
+directory, name = Path(sys.argv[1]), sys.argv[2]
+(directory / "out").mkdir()
+config = CorpusConfig(sources=[str(directory / name)], heldout_fraction=float(sys.argv[3]))
+statistics = build_corpus(config, directory / "none", directory / "out").as_metrics()
+peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+print(json.dumps([peak, statistics]))
+"""
+
+
+def measured(directory: Path, name: str, heldout_fraction: float) -> tuple[float, dict[str, Any]]:
+    """MiB resident at most in a process that builds the corpus, and its statistics.
+
+    The kernel's VmHWM says it: `ru_maxrss` would count what the tests' own process had before it became the other one.
+    """
+    command = [sys.executable, "-c", MEASURE, str(directory), name, str(heldout_fraction)]
+    peak, statistics = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return peak, statistics
+
+
+@linux
+def test_memory_does_not_grow_with_the_documents(tmp_path: Path) -> None:
+    peaks = []
+    for count in (8_000, 28_000):  # the smaller one fills several blocks already
+        directory = tmp_path / str(count)
+        directory.mkdir()
+        words = "It has some more words, and they fill it. " * 20
+        (directory / "t.txt").write_text("\n\n".join(f"Text number {index}. {words}" for index in range(count)))
+        peaks.append(measured(directory, "t.txt", 0.01)[0])
+    assert (peaks[1] - peaks[0]) * 1024 / 20_000 < 1  # KiB for each further document
+    assert peaks[1] < 500
+
+
+@linux
+def test_a_document_of_fifty_megabytes_on_one_line(tmp_path: Path) -> None:
+    long = "It (or 'that, which the reader could not see from there, was all of the first line. " * 9 + "What? "
+    (tmp_path / "t.txt").write_text("\n\n".join([long * (50_000_000 // len(long)), "x" * 10_000_000, *TEXTS]))
+    began = time.monotonic()
+    peak, statistics = measured(tmp_path, "t.txt", 0.5)
+    assert peak < 1024 and time.monotonic() - began < 120  # MiB, seconds; on one busy core about 15
+    assert statistics["train"]["documents"] + statistics["heldout"]["documents"] == 41
+    assert statistics["dropped"] == {"fewer than 8 words": 1}
+
+
+def test_long_paragraphs_are_cut_at_blanks_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "LONGEST_PARAGRAPH", 50)
+    text = "one two three four " * 20 + "x" * 120 + " end"
+    sentences = cleaning.split_sentences(text, "en")
+    assert max(map(len, sentences)) <= 50
+    assert "".join(sentences).replace(" ", "") == text.replace(" ", "")
+    assert not any(sentence.startswith("ne ") for sentence in sentences)

@@ -1,80 +1,193 @@
-"""Masking against the reference's rules, as properties of any input and as rates of a large one."""
+"""Masking against the published rules: properties of any input, and distributions against plain Python."""
+
+import random
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bertcore.data.masking import MaskingRule, mask
-from bertcore.data.shards import Vocabulary
+from bertcore.data.masking import Masked, MaskingRule, mask
+from bertcore.data.words import Words
+from tests.token_rows import SIZE, VOCABULARY, keys, sequences
 
-SIZE = 200
-VOCABULARY = Vocabulary(
-    SIZE, pad=0, unk=1, cls=2, sep=3, mask=4, special=np.arange(SIZE) < 5, continues=np.zeros(SIZE, bool)
-)
 RULE = MaskingRule(masked_lm_prob=0.15, max_predictions_per_seq=20)
+WHOLE, SPAN = replace(RULE, unit="whole_word"), replace(RULE, unit="span")
+
+rules = st.builds(
+    MaskingRule,
+    masked_lm_prob=st.floats(0.01, 0.9),
+    max_predictions_per_seq=st.sampled_from([None, 1, 5, 20]),
+    unit=st.sampled_from(["token", "whole_word", "span"]),
+    rounding=st.sampled_from(["bert", "roberta"]),
+    random_ids=st.sampled_from(["whole_vocabulary", "no_special"]),
+)
+lengths_of_rows = st.lists(st.integers(2, 128), min_size=1, max_size=12)
+seeds = st.integers(0, 2**32)
 
 
-def sequences(lengths: list[int], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of [CLS] words [SEP], laid end to end, and their offsets."""
-    words = np.random.default_rng(seed).integers(5, SIZE, sum(lengths)).astype(np.uint16)
-    offsets = np.cumsum([0, *lengths])
-    words[offsets[:-1]], words[offsets[1:] - 1] = VOCABULARY.cls, VOCABULARY.sep
-    return words, offsets
+@settings(max_examples=100, deadline=None)
+@given(lengths_of_rows, seeds, rules)
+def test_predictions_are_whole_choices_within_the_budget(lengths: list[int], seed: int, rule: MaskingRule) -> None:
+    tokens, offsets = sequences(lengths, seed)
+    masked = mask(tokens, offsets, keys(len(lengths), seed), rule, VOCABULARY)
+    words = Words.find(tokens, offsets, rule.unit != "token", VOCABULARY)
 
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(2, 128), min_size=1, max_size=12), st.integers(0, 2**63), st.floats(0.01, 0.9))
-def test_counts_positions_and_labels(lengths: list[int], key: int, probability: float) -> None:
-    tokens, offsets = sequences(lengths)
-    rule = MaskingRule(masked_lm_prob=probability, max_predictions_per_seq=20)
-    masked = mask(tokens, offsets, np.arange(len(lengths)), key, rule, VOCABULARY)
-
-    expected = [min(20, max(1, round(length * probability)), length - 2) for length in lengths]
-    assert masked.counts.tolist() == expected
     assert (np.diff(masked.positions) > 0).all()
     np.testing.assert_array_equal(masked.labels, tokens[masked.positions])
     assert not VOCABULARY.special[masked.labels].any()
     untouched = np.ones(len(tokens), bool)
     untouched[masked.positions] = False
     np.testing.assert_array_equal(masked.tokens[untouched], tokens[untouched])
+    assert (masked.counts <= rule.bounds(np.array(lengths))[1]).all()
+    rows = np.searchsorted(offsets, masked.positions, side="right") - 1
+    assert np.bincount(rows, minlength=len(lengths)).tolist() == masked.counts.tolist()
+    chosen = np.add.reduceat(~untouched, words.starts, dtype=int) if len(words) else words.starts
+    assert set((chosen / words.lengths).tolist()) <= {0.0, 1.0}
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths_of_rows, seeds, st.floats(0.01, 0.9))
+def test_tokens_fill_the_budget_as_the_reference_rounds_it(lengths: list[int], seed: int, probability: float) -> None:
+    tokens, offsets = sequences(lengths)
+    rule = replace(RULE, masked_lm_prob=probability)
+    masked = mask(tokens, offsets, keys(len(lengths), seed), rule, VOCABULARY)
+    expected = [min(20, max(1, round(length * probability)), length - 2) for length in lengths]
+    assert masked.counts.tolist() == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths_of_rows, seeds)
+def test_a_word_is_left_out_only_where_it_does_not_fit(lengths: list[int], seed: int) -> None:
+    tokens, offsets = sequences(lengths, seed)
+    masked = mask(tokens, offsets, keys(len(lengths), seed), WHOLE, VOCABULARY)
+    words = Words.find(tokens, offsets, True, VOCABULARY)
+    left = WHOLE.bounds(np.array(lengths))[0] - masked.counts
+    outside = ~np.isin(words.starts, masked.positions)
+    assert (words.lengths[outside] > left[words.rows[outside]]).all()
+
+
+def test_roberta_rounds_up_as_often_as_the_share_asks() -> None:
+    rule = replace(RULE, rounding="roberta", max_predictions_per_seq=None)
+    tokens, offsets = sequences([62] * 20_000)
+    counts = mask(tokens, offsets, keys(20_000), rule, VOCABULARY).counts
+    assert set(counts.tolist()) == {9, 10}  # 0.15 * 62 = 9.3
+    assert stats.binomtest(int((counts == 10).sum()), 20_000, 0.3).pvalue > 1e-4
+    assert mask(*sequences([3] * 50), keys(50), rule, VOCABULARY).counts.min() == 0
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(3, 60), min_size=2, max_size=20), st.integers(0, 2**63), st.data())
-def test_a_row_is_masked_the_same_in_any_company(lengths: list[int], key: int, data: st.DataObject) -> None:
+@given(st.lists(st.integers(3, 60), min_size=2, max_size=20), seeds, rules, st.data())
+def test_a_row_is_masked_the_same_in_any_company(
+    lengths: list[int], seed: int, rule: MaskingRule, data: st.DataObject
+) -> None:
     tokens, offsets = sequences(lengths)
-    whole = mask(tokens, offsets, np.arange(len(lengths)), key, RULE, VOCABULARY)
+    own = keys(len(lengths), seed)
+    whole = mask(tokens, offsets, own, rule, VOCABULARY)
     row = data.draw(st.integers(0, len(lengths) - 1))
     part = slice(offsets[row], offsets[row + 1])
-    alone = mask(tokens[part], np.array([0, lengths[row]]), np.array([row]), key, RULE, VOCABULARY)
+    alone = mask(tokens[part], np.array([0, lengths[row]]), own[row : row + 1], rule, VOCABULARY)
     np.testing.assert_array_equal(alone.tokens, whole.tokens[part])
 
 
-def test_rates_are_80_10_10_and_uniform_over_positions() -> None:
-    lengths = [128] * 8000
-    tokens, offsets = sequences(lengths)
-    masked = mask(tokens, offsets, np.arange(len(lengths)), 7, RULE, VOCABULARY)
+def found_counts(masked: Masked) -> np.ndarray:
+    """Predictions that became [MASK], another id, and themselves."""
     found = masked.tokens[masked.positions]
     is_mask, is_same = found == VOCABULARY.mask, found == masked.labels
-    counts = np.array([is_mask.sum(), (~is_mask & ~is_same).sum(), is_same.sum()])
-    same = 0.1 / SIZE
+    return np.array([is_mask.sum(), (~is_mask & ~is_same).sum(), is_same.sum()])
+
+
+@pytest.mark.parametrize("unit", ["token", "whole_word", "span"])
+def test_replacements_are_80_10_10(unit: str) -> None:
+    tokens, offsets = sequences([128] * 8000)
+    masked = mask(tokens, offsets, keys(8000), replace(RULE, unit=unit), VOCABULARY)
+    counts, same = found_counts(masked), 0.1 / SIZE
     shares = np.array([0.8 + same, 0.1 - 2 * same, 0.1 + same])
     assert stats.chisquare(counts, shares * counts.sum()).pvalue > 1e-4
+
+
+def test_tokens_are_chosen_uniformly_and_random_ids_drawn_uniformly() -> None:
+    tokens, offsets = sequences([128] * 8000)
+    masked = mask(tokens, offsets, keys(8000), RULE, VOCABULARY)
     places = np.bincount(masked.positions % 128, minlength=128)[1:-1]
     assert stats.chisquare(places).pvalue > 1e-4
-    random_ids = found[~is_mask & ~is_same]
+    found = masked.tokens[masked.positions]
+    random_ids = found[(found != VOCABULARY.mask) & (found != masked.labels)]
     assert stats.chisquare(np.bincount(random_ids, minlength=SIZE)[5:]).pvalue > 1e-4
+    assert VOCABULARY.special[random_ids].any()
+    without = mask(tokens, offsets, keys(8000), replace(RULE, random_ids="no_special"), VOCABULARY)
+    assert not VOCABULARY.special[without.tokens[without.positions]][found_ids(without)].any()
+
+
+def found_ids(masked: Masked) -> np.ndarray:
+    return masked.tokens[masked.positions] != VOCABULARY.mask
+
+
+def test_the_pieces_of_a_word_are_replaced_together_where_that_is_asked() -> None:
+    tokens, offsets = sequences([128] * 2000)
+    rule = replace(WHOLE, replace_unit="word", random_ids="no_special")
+    masked = mask(tokens, offsets, keys(2000), rule, VOCABULARY)
+    words = Words.find(tokens, offsets, True, VOCABULARY)
+    word = np.searchsorted(words.starts, masked.positions, side="right")
+    is_mask = masked.tokens[masked.positions] == VOCABULARY.mask
+    share = np.bincount(word, is_mask)[np.unique(word)] / np.bincount(word)[np.unique(word)]
+    assert set(share.tolist()) == {0.0, 1.0} and abs(share.mean() - 0.8) < 0.01
+    kept = masked.tokens[masked.positions] == masked.labels
+    mixed = np.bincount(word, kept)[np.unique(word)] / np.bincount(word)[np.unique(word)]
+    assert ((mixed > 0) & (mixed < 1)).mean() < 0.01  # only where a random id happens to be the label
+
+
+def reference_choice(words: list[list[int]], budget: int, longest: int, rng: random.Random) -> set[int]:
+    """The published procedure in plain Python: the pieces of words chosen in one segment, given as lists of pieces."""
+    order = list(range(len(words)))
+    rng.shuffle(order)
+    covered: set[int] = set()
+    chosen: set[int] = set()
+    for first in order:
+        if len(chosen) >= budget:
+            break
+        room = min(longest, len(words) - first)
+        size = rng.choices(range(1, room + 1), [1 / n for n in range(1, room + 1)])[0]
+        while size > 1 and len(chosen) + sum(map(len, words[first : first + size])) > budget:
+            size -= 1
+        span = range(first, first + size)
+        pieces = [piece for word in span for piece in words[word]]
+        if len(chosen) + len(pieces) > budget or covered & set(span):
+            continue
+        covered |= set(span)
+        chosen |= set(pieces)
+    return chosen
+
+
+@pytest.mark.parametrize("unit", ["whole_word", "span"])
+def test_choices_are_distributed_as_the_published_procedure_draws_them(unit: str) -> None:
+    first, more = 10, 150
+    row = [VOCABULARY.cls, first, more, more, first, first, more, first, first, more, first, first, VOCABULARY.sep]
+    words = [[1, 2, 3], [4], [5, 6], [7], [8, 9], [10], [11]]
+    rule = MaskingRule(masked_lm_prob=0.31, max_predictions_per_seq=None, unit=unit)  # 4 of 13
+    count, rng = 30_000, random.Random(0)
+    tokens, offsets = np.tile(np.array(row, np.uint16), count), np.arange(count + 1) * len(row)
+    masked = mask(tokens, offsets, keys(count), rule, VOCABULARY)
+    rows = np.split(masked.positions % len(row), np.cumsum(masked.counts)[:-1])
+    ours = Counter(tuple(positions.tolist()) for positions in rows)
+    theirs = Counter(tuple(sorted(reference_choice(words, 4, rule.longest, rng))) for _ in range(count))
+    common = [choice for choice in ours | theirs if ours[choice] + theirs[choice] > 20]
+    table = np.array([[counter[choice] for choice in common] for counter in (ours, theirs)])
+    assert table.sum() > 1.99 * count and len(common) > 10
+    assert stats.chi2_contingency(table).pvalue > 1e-4
+
+
+def test_spans_do_not_cross_a_separator() -> None:
+    tokens = np.tile(np.array([2, 10, 3, 11, 3], np.uint16), 3000)
+    rule = MaskingRule(masked_lm_prob=0.4, max_predictions_per_seq=None, unit="span", max_ngram=2)
+    masked = mask(tokens, np.arange(3001) * 5, keys(3000), rule, VOCABULARY)
+    assert (masked.counts == 2).all()  # two spans of one word each: each segment has one
 
 
 def test_unknown_words_may_be_predicted_and_mask_tokens_of_the_text_never() -> None:
     tokens = np.array([VOCABULARY.cls, VOCABULARY.unk, VOCABULARY.mask, VOCABULARY.sep], np.uint16)
-    masked = mask(
-        tokens,
-        np.array([0, 4]),
-        np.array([0]),
-        1,
-        MaskingRule(masked_lm_prob=0.9, max_predictions_per_seq=4),
-        VOCABULARY,
-    )
-    assert masked.positions.tolist() == [1]
+    rule = MaskingRule(masked_lm_prob=0.9, max_predictions_per_seq=4)
+    assert mask(tokens, np.array([0, 4]), keys(1), rule, VOCABULARY).positions.tolist() == [1]

@@ -1,4 +1,4 @@
-"""Pairs against the published procedure, step by step, and against what must hold for any of them."""
+"""Pairs against the published procedure, step by step, and against what must hold for any of them; sentence order."""
 
 import random
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from bertcore.data.pairing import IS_NEXT, IS_RANDOM, _cuts, draw_pairs
+from bertcore.data.pairing import IS_NEXT, IS_RANDOM, IS_SWAPPED, _cuts, draw_pairs, draw_sentence_order
 from bertcore.data.shards import TokenShard
 
 
@@ -52,7 +53,50 @@ def test_without_truncation_every_sentence_is_used_once_in_its_own_place(documen
         used[pairs.a_start[row] : pairs.a_end[row]] += 1
         if pairs.next_sentence_labels[row] == IS_NEXT:
             used[pairs.b_start[row] : pairs.b_end[row]] += 1
-    assert (used == 1).all()
+    assert (used == 1).all() and pairs.left_out_tokens == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts, st.integers(0, 10**6), st.sampled_from([16, 64, 4096]))
+def test_sentence_order_is_two_neighbouring_parts_of_one_document(
+    documents: list[list[int]], seed: int, sequence_length: int
+) -> None:
+    shard = shard_of(documents)
+    pairs = draw_sentence_order(shard, sequence_length, 0.1, seed)
+    swapped = pairs.next_sentence_labels == IS_SWAPPED
+    bounds = shard.sentence_offsets[shard.document_offsets]
+    owners = [np.searchsorted(bounds, starts, side="right") for starts in (pairs.a_start, pairs.b_start)]
+    np.testing.assert_array_equal(*owners)
+    assert (np.where(swapped, pairs.b_end <= pairs.a_start, pairs.a_end <= pairs.b_start)).all()
+    assert (pairs.a_end > pairs.a_start).all() and (pairs.b_end > pairs.b_start).all()
+    assert (pairs.lengths <= sequence_length).all() and pairs.free.all()
+
+    used = np.zeros(len(shard.tokens), int)
+    for start, end in zip(pairs.packed.starts, pairs.packed.ends, strict=True):
+        used[start:end] += 1
+    assert used.max() <= 1
+    assert (used == 0).sum() == pairs.truncated_tokens + pairs.left_out_tokens
+    if sequence_length == 4096:  # nothing is cut, so a part ends where the other begins, at the end of a sentence
+        assert (np.where(swapped, pairs.b_end == pairs.a_start, pairs.a_end == pairs.b_start)).all()
+        assert pairs.truncated_tokens == 0 and np.isin(pairs.packed.starts, shard.sentence_offsets).all()
+
+
+def test_half_of_the_sentence_orders_are_swapped_whatever_their_length() -> None:
+    generator = np.random.default_rng(2)
+    shard = shard_of([generator.integers(3, 45, 20).tolist() for _ in range(2000)])
+    pairs = draw_sentence_order(shard, 128, 0.1, 7)
+    swapped = pairs.next_sentence_labels == IS_SWAPPED
+    assert stats.binomtest(int(swapped.sum()), len(pairs), 0.5).pvalue > 1e-4
+    assert stats.ks_2samp(pairs.lengths[swapped], pairs.lengths[~swapped]).pvalue > 1e-4
+
+
+def test_a_label_without_a_choice_is_not_called_free() -> None:
+    pairs = draw_pairs(shard_of([[10]] * 30), 64, 0.0, 1)
+    assert (pairs.next_sentence_labels == IS_RANDOM).all() and not pairs.free.any()
+    longer = draw_pairs(shard_of([[10, 10, 10, 10]] * 5000), 64, 0.0, 1)
+    assert not longer.free.all()
+    assert stats.binomtest(int(longer.next_sentence_labels[longer.free].sum()), int(longer.free.sum())).pvalue > 1e-4
+    assert (longer.next_sentence_labels[~longer.free] == IS_RANDOM).all()
 
 
 def test_the_same_key_draws_the_same_pairs_and_another_key_others() -> None:
@@ -65,7 +109,9 @@ def test_the_same_key_draws_the_same_pairs_and_another_key_others() -> None:
 
 def test_a_single_document_gives_true_pairs_only() -> None:
     pairs = draw_pairs(shard_of([[10] * 40]), 64, 0.1, 1)
-    assert len(pairs) and (pairs.next_sentence_labels == IS_NEXT).all()
+    assert len(pairs) and (pairs.next_sentence_labels == IS_NEXT).all() and not pairs.free.any()
+    alone = draw_pairs(shard_of([[10]]), 64, 0.1, 1)
+    assert len(alone) == 0 and alone.left_out_tokens == 10
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.integers(2, 60))

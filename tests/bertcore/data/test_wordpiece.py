@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import normalizers
 
 from bertcore.compressed import read_lines, read_text
+from bertcore.data import wordpiece
 from bertcore.data.wordpiece import (
     SPECIAL_TOKENS,
     TokenizerConfig,
@@ -50,6 +53,17 @@ def test_a_vocabulary_that_the_text_does_not_support_is_refused() -> None:
     config = TokenizerConfig(vocab_size=5000, min_frequency=2)
     with pytest.raises(InputError, match=r"tokenizer.vocab_size: found 5000, but the corpus supports \d+ entries"):
         train_vocabulary(config, lambda: iter([sentences(50, seed=1)]))
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(st.text(max_size=20), max_size=5))
+def test_the_alphabet_is_that_of_the_normalised_text(lowercase: bool, texts: list[str]) -> None:
+    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    counts = Counter("".join(normalizer.normalize_str(text) for text in texts))
+    expected = sorted((each for each in counts if not each.isspace()), key=lambda each: (-counts[each], each))
+    assert wordpiece._alphabet(normalizer, iter([texts]), 1000) == sorted(expected)
+    assert wordpiece._alphabet(normalizer, iter([texts]), 3) == sorted(expected[:3])
 
 
 @pytest.fixture(scope="module")

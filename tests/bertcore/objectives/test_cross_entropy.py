@@ -108,7 +108,8 @@ def test_sums_are_the_losses_of_all_predictions(name):
     batch, network = PreTrainingBatch.from_numpy(**arrays()), model()
     sums = OBJECTIVES[name](network, batch)
     mlm, nsp = network(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)
-    expected = {"mlm": (mlm, batch.masked_labels), "nsp": (nsp, batch.next_sentence_labels)}
+    pairs = (nsp, batch.next_sentence_labels)
+    expected = {"mlm": (mlm, batch.masked_labels), "nsp": pairs, "sop": pairs}
     assert OBJECTIVES[name].counts(batch) == {term: part.count for term, part in sums.items()}
     assert list(sums) == name.split("_")
     for term, part in sums.items():

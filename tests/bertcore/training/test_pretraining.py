@@ -21,7 +21,6 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.pretraining import Pretraining
 from tests.samples import token_shard, vocabulary
 
-
 MODEL = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48}
 
 

@@ -1,0 +1,140 @@
+"""Evaluation texts that occur in the corpus: long n-grams of words, compared by hash.
+
+Words are lower-cased runs of letters and digits, so case, punctuation and layout make no difference. Two texts that
+share 13 such words in a row have them from one another or from a common source (Brown et al. 2020, appendix C).
+"""
+
+import csv
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bertcore.compressed import plain_name, read_json, read_lines
+from bertcore.errors import InputError
+
+NGRAM = 13
+_BETWEEN_WORDS = r"[^\p{L}\p{N}]+"
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContaminationConfig:
+    """Section `corpus.contamination` of params.yaml."""
+
+    texts: list[str] = field(default_factory=list)
+    """Files of evaluation texts (`.tsv`, `.csv`, `.txt`, `.json`, `.jsonl`, `.parquet`; `.gz`, `.zst`); documents that
+    share an n-gram with any text in them are dropped."""
+    ngram: int = NGRAM
+    """Words of an n-gram."""
+
+    def __post_init__(self) -> None:
+        if self.ngram < 5:
+            raise ValueError(f"ngram: found {self.ngram}, expected at least 5 words; fewer are shared by chance")
+
+
+class Ngrams:
+    """The n-grams of evaluation texts, and which of them have been met elsewhere."""
+
+    def __init__(self, texts: Sequence[str], ngram: int = NGRAM):
+        self._ngram = ngram
+        hashes, self._owner = ngram_hashes(texts, ngram)
+        self._known, self._which = np.unique(hashes, return_inverse=True)
+        self._met = np.zeros(len(self._known), bool)
+        self._texts = len(texts)
+
+    def meet(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Remember which n-grams occur in `texts`; which of `texts` have any."""
+        hashes, owner = ngram_hashes(texts, self._ngram)
+        shared = np.zeros(len(texts), bool)
+        if len(self._known):
+            place = np.minimum(np.searchsorted(self._known, hashes), len(self._known) - 1)
+            same = self._known[place] == hashes
+            self._met[place[same]] = True
+            shared[owner[same]] = True
+        return shared
+
+    @property
+    def long_enough(self) -> NDArray[np.bool_]:
+        """Which evaluation texts have an n-gram at all."""
+        return np.bincount(self._owner, minlength=self._texts).astype(bool)
+
+    @property
+    def met(self) -> NDArray[np.bool_]:
+        """Which evaluation texts have an n-gram that was met."""
+        return np.bincount(self._owner[self._met[self._which]], minlength=self._texts).astype(bool)
+
+
+def ngram_hashes(texts: Sequence[str], ngram: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hashes of all n-grams within each text, and the index of the text that each belongs to."""
+    spaced = pc.replace_substring_regex(pc.utf8_lower(pa.array(texts, pa.large_string())), _BETWEEN_WORDS, " ")
+    words = pc.split_pattern(pc.utf8_trim(spaced, " "), " ")
+    owner = np.repeat(np.arange(len(texts)), pc.list_value_length(words).to_numpy())
+    numbered = pc.dictionary_encode(words.flatten())
+    of_word = np.fromiter(map(_hash, numbered.dictionary.to_pylist()), np.uint64, len(numbered.dictionary))
+    word = of_word[numbered.indices.to_numpy()]
+    count = max(len(word) - ngram + 1, 0)
+    hashes = np.zeros(count, np.uint64)
+    for offset in range(ngram):
+        hashes = hashes * _BASE + word[offset : offset + count]
+    inside = owner[:count] == owner[ngram - 1 : ngram - 1 + count]
+    return hashes[inside], owner[:count][inside]
+
+
+def evaluation_texts(path: Path) -> Iterator[str]:
+    """Every text in a file of examples, whatever its layout says of it: cells of a table, strings of JSON, lines."""
+    ending = Path(plain_name(path)).suffix
+    if ending not in READERS:
+        raise InputError(f"{path}: unknown ending, expected {', '.join(READERS)} (also .gz, .zst); convert the file")
+    return READERS[ending](path)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    return (line.decode("utf-8", errors="replace") for line in read_lines(path))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from _strings(member)
+
+
+def _json_lines(path: Path) -> Iterator[str]:
+    for number, line in enumerate(_lines(path), start=1):
+        try:
+            yield from _strings(json.loads(line or "null"))
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}:{number}: not JSON ({error.msg}); correct the file") from None
+
+
+def _columns(path: Path) -> Iterator[str]:
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(1024):
+                yield from _strings(batch.to_pylist())
+    except pa.ArrowInvalid as error:
+        raise InputError(f"{path}: damaged ({str(error).splitlines()[0]}); fetch the file again") from None
+
+
+def _hash(word: str) -> int:
+    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")
+
+
+READERS = {
+    ".txt": _lines,
+    ".tsv": lambda path: (cell for line in _lines(path) for cell in line.split("\t")),
+    ".csv": lambda path: (cell for row in csv.reader(_lines(path)) for cell in row),
+    ".json": lambda path: _strings(read_json(path)),
+    ".jsonl": _json_lines,
+    ".parquet": _columns,
+}

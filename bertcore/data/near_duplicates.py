@@ -1,0 +1,51 @@
+"""Documents that nearly repeat an earlier one, found by MinHash signatures in bands (locality-sensitive hashing)."""
+
+import re
+from dataclasses import dataclass
+
+from rensa import RMinHash, RMinHashDeduplicator
+
+WORDS = re.compile(r"\w+")
+HASHES = 128
+"""Of a signature, 4 bytes each. The similarity they say is off by 0.035 where two texts are alike by 0.8."""
+SEED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearDuplicatesConfig:
+    """Section `corpus.near_duplicates` of params.yaml."""
+
+    threshold: float = 0.8
+    """Share of two documents' n-grams that both have (Jaccard's index), from which the later one is dropped."""
+    ngram: int = 5
+    """Words of an n-gram, without case and punctuation."""
+
+    def __post_init__(self) -> None:
+        if not 0.3 <= self.threshold <= 1:
+            raise ValueError(f"threshold: found {self.threshold}, expected a share between 0.3 and 1")
+        if self.ngram < 1:
+            raise ValueError(f"ngram: found {self.ngram}, expected at least 1 word")
+
+
+class NearDuplicates:
+    """Remembers the documents it was shown, in less than 1 KB each (at a threshold of 0.75 and more)."""
+
+    def __init__(self, config: NearDuplicatesConfig):
+        self._ngram, self._kept = config.ngram, 0
+        self._index = RMinHashDeduplicator(
+            threshold=config.threshold, num_perm=HASHES, use_lsh=True, num_bands=bands(config.threshold), seed=SEED
+        )
+
+    def repeats(self, text: str) -> bool:
+        """Whether a document that was kept before is as similar as the threshold says; if none is, `text` is kept."""
+        words = WORDS.findall(text.lower())
+        signature = RMinHash(num_perm=HASHES, seed=SEED)
+        signature.update([" ".join(words[at : at + self._ngram]) for at in range(max(1, len(words) - self._ngram + 1))])
+        self._kept += 1
+        return not self._index.add(str(self._kept), signature)
+
+
+def bands(threshold: float) -> int:
+    """The fewest bands that miss hardly any pair of the threshold's similarity: two documents share a band with even
+    odds at (1 / bands) ** (bands / hashes), which shall lie a tenth below the threshold."""
+    return next(count for count in (2, 4, 8, 16, 32, 64, 128) if (1 / count) ** (count / HASHES) <= 0.9 * threshold)

@@ -1,0 +1,84 @@
+"""Sequences before masking, as ranges of a shard's tokens: [CLS] segment [SEP] segment [SEP] …"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertcore.data.ragged import offsets_of, ranges
+from bertcore.data.shards import Vocabulary
+
+
+@dataclass(frozen=True)
+class Packed:
+    """N sequences of S segments in all."""
+
+    starts: NDArray[np.int64]
+    """(S,) where each segment begins in the shard's tokens."""
+    ends: NDArray[np.int64]
+    """(S,) where it ends."""
+    row_offsets: NDArray[np.int64]
+    """(N + 1,) where each sequence begins in the segments; none is empty."""
+    labels: NDArray[np.int8] | None
+    """(N,) of pairs of segments A and B; None = there are no such pairs: every token is of type 0."""
+    free: NDArray[np.bool_] | None
+    """(N,) whether the label was drawn with probability 0.5; False where there was no choice; None without labels."""
+    truncated_tokens: int
+    """Cut off because a sequence was too long."""
+    left_out_tokens: int
+    """In sentences that no sequence holds."""
+
+    def __len__(self) -> int:
+        return len(self.row_offsets) - 1
+
+    def take(self, rows: NDArray[np.int64]) -> "Packed":
+        """The sequences `rows`, in that order, without what the packing of all has lost."""
+        first = self.row_offsets[rows]
+        counts = self.row_offsets[rows + 1] - first
+        segments = ranges(first, counts)
+        return replace(
+            self,
+            starts=self.starts[segments],
+            ends=self.ends[segments],
+            row_offsets=offsets_of(counts),
+            labels=None if self.labels is None else self.labels[rows],
+            free=None if self.free is None else self.free[rows],
+            truncated_tokens=0,
+            left_out_tokens=0,
+        )
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """N sequences of T tokens in all."""
+
+    tokens: NDArray[Any]
+    """(T,) ids."""
+    offsets: NDArray[np.int64]
+    """(N + 1,) where each sequence begins."""
+    segment_a_lengths: NDArray[np.int32]
+    """(N,) tokens of type 0."""
+
+
+def lay_out(texts: Sequence[NDArray[Any]], packed: Sequence[Packed], vocabulary: Vocabulary) -> LaidOut:
+    """All sequences, with their special tokens, end to end; those of `packed[i]` are ranges of `texts[i]`."""
+    counts = np.concatenate([np.diff(part.row_offsets) for part in packed])
+    starts = np.concatenate([part.starts for part in packed])
+    lengths = np.concatenate([part.ends for part in packed]) - starts
+    first = offsets_of(counts)
+    blocks = lengths + 1  # a segment and its [SEP]
+    blocks[first[:-1]] += 1  # and the [CLS] before the first of a row
+    ends = offsets_of(blocks)
+    offsets, seps = ends[first], ends[1:] - 1
+    # One copy fetches a neighbour of the segment where a special token belongs, which then takes its place.
+    source = np.repeat(starts + lengths - seps, blocks)
+    source += np.arange(len(source))
+    tokens = np.empty(len(source), texts[0].dtype)
+    bounds = offsets[offsets_of(np.array([len(part) for part in packed]))]
+    for text, start, end in zip(texts, bounds[:-1], bounds[1:], strict=True):
+        text.take(source[start:end], mode="clip", out=tokens[start:end])
+    tokens[offsets[:-1]], tokens[seps] = vocabulary.cls, vocabulary.sep
+    paired = packed[0].labels is not None
+    return LaidOut(tokens, offsets, (blocks[first[:-1]] if paired else np.diff(offsets)).astype(np.int32))

@@ -1,0 +1,152 @@
+"""Filters between a source's text and the corpus, each with a reason to count by: some look at a line, the others at a
+document.
+
+The thresholds that others use are those of C4 (Raffel et al. 2020, section 2.2) and Gopher (Rae et al. 2021, appendix
+A.1.1); here all of them are off, but for the share of letters.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Filter = Callable[[str], str | None]
+"""Why a line or a document is left out; None where it stays."""
+
+STOP_WORDS = frozenset(["the", "be", "to", "of", "and", "that", "have", "with"])
+BOILERPLATE = re.compile(
+    r"\b(?:(?:privacy|cookies?) policy|terms (?:of (?:use|service)|and conditions)|all rights reserved|"
+    r"(?:enable|requires|activate) (?:javascript|cookies)|(?:subscribe|sign up) (?:to|for) our|accept (?:all )?cookies|"
+    r"click here to|share (?:this|on) (?:facebook|twitter|article|page)|lorem ipsum)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityConfig:
+    """Section `corpus.quality` of params.yaml. Lines go first, then documents are judged by what is left."""
+
+    drop_boilerplate_lines: bool = False
+    """Leave out lines with phrases of web pages' menus and notices, such as "privacy policy"."""
+    max_line_characters: int | None = None
+    """Leave out longer lines, such as packed code or data."""
+    max_repeated_line_share: float | None = None
+    """Drop documents in which more of the lines than this have stood before (Gopher: 0.3)."""
+    min_letter_share: float = 0.5
+    """Drop documents in which fewer of the characters that are no blanks are letters."""
+    max_words: int | None = None
+    """Drop documents of more words (Gopher: 100,000)."""
+    min_mean_word_length: float | None = None
+    """Drop documents whose words have fewer characters on average (Gopher: 3)."""
+    max_mean_word_length: float | None = None
+    """Drop documents whose words have more characters on average (Gopher: 10)."""
+    min_stop_words: int = 0
+    """Drop documents with fewer different ones of eight common English words (Gopher: 2)."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_repeated_line_share", "min_letter_share"):
+            if (share := getattr(self, name)) is not None and not 0 <= share <= 1:
+                raise ValueError(f"{name}: found {share}, expected a share between 0 and 1")
+        for name in ("max_line_characters", "max_words"):
+            if (limit := getattr(self, name)) is not None and limit < 1:
+                raise ValueError(f"{name}: found {limit}, expected at least 1, or null for no limit")
+        if not 0 <= self.min_stop_words <= len(STOP_WORDS):
+            raise ValueError(f"min_stop_words: found {self.min_stop_words}, expected 0 to {len(STOP_WORDS)}")
+
+    def line_filters(self) -> list[Filter]:
+        """The filters of lines that are on."""
+        filters: list[Filter] = [boilerplate] if self.drop_boilerplate_lines else []
+        return filters + [too_long_line(limit) for limit in [self.max_line_characters] if limit is not None]
+
+    def document_filters(self, min_words: int) -> list[Filter]:
+        """The filters of documents that are on, the cheap ones first."""
+        least, most = self.min_mean_word_length, self.max_mean_word_length
+        filters: list[Filter | None] = [
+            too_short(min_words),
+            few_letters(self.min_letter_share) if self.min_letter_share else None,
+            None if self.max_words is None else too_many_words(self.max_words),
+            None if least is None and most is None else word_length(least or 0.0, most or float("inf")),
+            None if self.max_repeated_line_share is None else repeated_lines(self.max_repeated_line_share),
+            few_stop_words(self.min_stop_words) if self.min_stop_words else None,
+        ]
+        return [each for each in filters if each is not None]
+
+
+def keep_lines(text: str, filters: list[Filter], counts: Counter[str]) -> str:
+    """`text` without the lines that a filter objects to; they are counted by reason."""
+    if not filters:
+        return text
+    kept = []
+    for line in text.split("\n"):
+        if reason := first_reason(line, filters):
+            counts[reason] += 1
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def first_reason(text: str, filters: list[Filter]) -> str | None:
+    """Why the first filter that objects would drop `text`; None where it stays."""
+    return next((reason for check in filters if (reason := check(text))), None)
+
+
+def count_words(text: str) -> int:
+    """Of a normalised text, where one blank or newline parts two words; splitting would take ten times its size."""
+    return text.count(" ") + text.count("\n") + 1 if text else 0
+
+
+def _visible(text: str) -> int:
+    return len(text) - text.count(" ") - text.count("\n")
+
+
+def boilerplate(line: str) -> str | None:
+    """A filter of lines that say what web pages say everywhere."""
+    return "line of boilerplate" if BOILERPLATE.search(line) else None
+
+
+def too_long_line(limit: int) -> Filter:
+    return lambda line: f"line over {limit} characters" if len(line) > limit else None
+
+
+def too_short(min_words: int) -> Filter:
+    return lambda text: f"fewer than {min_words} words" if count_words(text) < min_words else None
+
+
+def too_many_words(max_words: int) -> Filter:
+    return lambda text: f"more than {max_words} words" if count_words(text) > max_words else None
+
+
+def few_letters(share: float) -> Filter:
+    """Of the characters other than blanks."""
+    reason = f"fewer than {share:.0%} of the characters are letters"
+
+    def check(text: str) -> str | None:
+        return reason if sum(map(str.isalpha, text)) < share * _visible(text) else None
+
+    return check
+
+
+def word_length(least: float, most: float) -> Filter:
+    """Of words as blanks part them."""
+
+    def check(text: str) -> str | None:
+        mean = _visible(text) / max(count_words(text), 1)
+        if mean < least:
+            return f"words of fewer than {least:g} characters on average"
+        return f"words of more than {most:g} characters on average" if mean > most else None
+
+    return check
+
+
+def repeated_lines(share: float) -> Filter:
+    def check(text: str) -> str | None:
+        lines = text.split("\n")
+        repeats = len(lines) - len(set(lines))
+        return f"more than {share:.0%} of the lines are repeats" if repeats > share * len(lines) else None
+
+    return check
+
+
+def few_stop_words(least: int) -> Filter:
+    reason = f"fewer than {least} common English words"
+    return lambda text: reason if len(STOP_WORDS.intersection(text.lower().split())) < least else None

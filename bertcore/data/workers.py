@@ -1,0 +1,89 @@
+"""Independent pieces of work, on the cores of this machine or on an existing Dask cluster.
+
+What is computed never depends on where: a piece is a function of a module and its arguments, it reads and writes files
+only, and it may be done twice. `BERTCORE_DASK=tcp://HOST:PORT` names the scheduler of a cluster whose workers see the
+same files under the same paths and have this project on their path; without it, processes of this machine are used.
+"""
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from bertcore.errors import BertcoreError, ConfigError
+
+SCHEDULER = "BERTCORE_DASK"
+ATTEMPTS = 2
+"""Times that Dask tries a piece again whose worker was lost with its result."""
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+def run(work: Callable[[Piece], Result], pieces: Sequence[Piece], workers: int | None = None) -> Iterator[Result]:
+    """`work` of every piece, in the order in which they are finished.
+
+    `workers`: processes of this machine; None takes one for each core that this process may use. One does the work in
+    this process. A lost worker of a cluster is replaced by another one; `BertcoreError` where one of this machine dies.
+    """
+    address = os.environ.get(SCHEDULER)
+    if address:
+        return _on_cluster(work, pieces, address)
+    workers = min(workers or available_cores(), len(pieces))
+    return _in_processes(work, pieces, workers) if workers > 1 else map(work, pieces)
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _in_processes(work: Callable[[Piece], Result], pieces: Sequence[Piece], workers: int) -> Iterator[Result]:
+    context = multiprocessing.get_context("spawn")  # the caller may hold threads, which a fork would not survive
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)
+    try:
+        for future in as_completed([pool.submit(work, piece) for piece in pieces]):
+            yield future.result()
+    except BrokenProcessPool:
+        raise BertcoreError(
+            f"one of {workers} worker processes was killed, by another program or because memory ran out; run the "
+            "stage again (what is finished is kept), on fewer cores (`taskset`) if memory is short"
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def start_worker() -> None:
+    """Run first in each worker process: it ends with its parent, even when that is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _on_cluster(work: Callable[[Piece], Result], pieces: Sequence[Piece], address: str) -> Iterator[Result]:
+    try:
+        from dask import distributed
+    except ImportError:
+        raise ConfigError(
+            f"{SCHEDULER}={address}: the package distributed is not installed; run `pip install -r "
+            "requirements-dask.lock`, or unset the variable to use this machine's cores"
+        ) from None
+    try:
+        client = distributed.Client(address, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{SCHEDULER}={address}: no Dask scheduler answers ({error or type(error).__name__}); start one or correct "
+            "the address, or unset the variable to use this machine's cores"
+        ) from None
+    with client:
+        futures = client.map(work, pieces, pure=False, retries=ATTEMPTS)
+        for _, result in distributed.as_completed(futures, loop=client.loop, with_results=True):
+            yield result

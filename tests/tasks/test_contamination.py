@@ -1,0 +1,67 @@
+"""The contamination stage: which examples of which splits stand in the corpus, counted by task."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from bertcore.data.documents import CorpusWriter, Document
+from bertcore.examples.schema import CLASSIFICATION, QUESTION_ANSWERING, TAGGING, ExampleSet
+from tasks.contamination import measure
+
+KNOWN = "one two three four five six seven eight nine ten eleven twelve thirteen"
+NEW = KNOWN.replace("seven", "seventy")
+
+
+def write_corpus(directory: Path, split: str, sentences: list[str]) -> None:
+    writer = CorpusWriter(directory, split)
+    writer.add(Document("0", "", "test"), sentences)
+    writer.close()
+
+
+def classification(splits: dict[str, list[tuple[str, str | None]]]) -> ExampleSet:
+    tables = {
+        name: pa.Table.from_pylist(
+            [{"id": str(n), "text_a": a, "text_b": b, "label": "x"} for n, (a, b) in enumerate(rows)], CLASSIFICATION
+        )
+        for name, rows in splits.items()
+    }
+    return ExampleSet(family="classification", labels=["x"], metrics=["accuracy"], splits=tables)
+
+
+def test_examples_are_counted_by_task_and_split(tmp_path: Path) -> None:
+    write_corpus(
+        tmp_path, "train", ["He said: One, two, three, four, five.", "Six seven eight nine " + KNOWN[-26:] + "."]
+    )
+    write_corpus(tmp_path, "heldout", [NEW])
+    pairs = classification(
+        {
+            "train": [(KNOWN, None)],
+            "dev": [(KNOWN, "short"), ("short", KNOWN), (KNOWN, KNOWN), (NEW, None), ("short", None)],
+            "test": [(NEW, NEW)],
+        }
+    )
+    tagged = pa.Table.from_pylist([{"id": "0", "words": KNOWN.split(), "tags": ["O"] * 13}], TAGGING)
+    tagging = ExampleSet(family="tagging", labels=["O"], metrics=["f1"], splits={"dev": tagged})
+    question = {"id": "0", "title": "t", "context": f"so {KNOWN} again", "question": "who?", "answers": []}
+    questions = ExampleSet(
+        family="question_answering",
+        labels=None,
+        metrics=["f1"],
+        splits={"dev": pa.Table.from_pylist([question], QUESTION_ANSWERING)},
+    )
+    found = measure({"pairs": pairs, "tags": tagging, "qa": questions}, tmp_path)
+    all_of_one = {"dev": {"examples": 1, "checked": 1, "contaminated": 1, "contaminated_share": 1.0}}
+    assert found == {
+        "pairs": {
+            "dev": {"examples": 5, "checked": 4, "contaminated": 3, "contaminated_share": 0.75},
+            "test": {"examples": 1, "checked": 1, "contaminated": 0, "contaminated_share": 0.0},
+        },
+        "tags": all_of_one,
+        "qa": all_of_one,
+    }
+
+
+def test_a_task_without_long_texts_has_a_share_of_nothing(tmp_path: Path) -> None:
+    write_corpus(tmp_path, "train", [KNOWN])
+    found = measure({"short": classification({"dev": [("too short", None)]})}, tmp_path)
+    assert found == {"short": {"dev": {"examples": 1, "checked": 0, "contaminated": 0, "contaminated_share": 0.0}}}

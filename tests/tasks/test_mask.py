@@ -1,0 +1,96 @@
+"""Stage `mask` on small real shards: what it writes is what the training opens, and the audit stops it."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from ruamel.yaml import YAML
+
+from bertcore.data import instances
+from bertcore.data.instance_arrays import Instances
+from bertcore.data.instances import DrawnInstances, InstanceSource, open_sources
+from bertcore.data.mask_config import MaskConfig
+from bertcore.data.shards import Manifest, ShardEntry, checksum
+from bertcore.data.wordpiece import save_tokenizer
+from bertcore.errors import ArtifactError
+from tasks import mask, params
+from tasks.paths import INSTANCES, SHARDS, TOKENIZER
+from tasks.tracking import StageRun
+from tests.samples import token_shard, tokenizer, vocabulary
+
+
+class Recorder:
+    """Stands in for the MLflow run."""
+
+    def log_metrics(self, metrics: dict[str, Any]) -> None:
+        self.metrics = metrics
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two training shards and a held-out one, with their tokenizer."""
+    monkeypatch.chdir(tmp_path)
+    SHARDS.mkdir(parents=True)
+    TOKENIZER.mkdir(parents=True)
+    save_tokenizer(tokenizer(), TOKENIZER, lowercase=True)
+    entries = []
+    for seed, (split, number) in enumerate([("train", 0), ("train", 1), ("heldout", 0)]):
+        path = SHARDS / f"{split}-{number:05d}.arrow"
+        shard = token_shard(tmp_path, 150, seed)
+        shard.write(path)
+        entries.append(ShardEntry(path.name, split, *shard.counts, checksum(path)))
+    Manifest(vocabulary().size, "", entries).write(SHARDS)
+    return tmp_path
+
+
+def run(**section: Any) -> tuple[dict[str, Any], MaskConfig]:
+    values = {"sequence_length": 48, "max_predictions_per_seq": 8, **section}
+    with Path("params.yaml").open("w") as file:
+        YAML().dump({"mask": values}, file)
+    mask.run(cast(StageRun, recorder := Recorder()))
+    assert recorder.metrics == json.loads(Path("metrics/mask.json").read_text())
+    return recorder.metrics, params.section("mask", MaskConfig)
+
+
+def opened(config: MaskConfig, epoch: int = 0) -> list[InstanceSource]:
+    return open_sources(INSTANCES, SHARDS, config, vocabulary(), "train", epoch)
+
+
+@pytest.mark.parametrize("packing", ["pairs", "sentence_order", "full_sentences", "doc_sentences"])
+def test_static_copies_are_what_the_training_would_draw(project: Path, packing: Any) -> None:
+    metrics, static = run(packing=packing, duplicates=2)
+    copies = [[source.take(np.arange(len(source))) for source in opened(static, epoch)] for epoch in (0, 1, 2)]
+    assert metrics["train"]["sequences"] == 2 * sum(map(len, copies[0]))
+    again, drawing = run(packing=packing, duplicates=0)
+    assert again["heldout"] == metrics["heldout"] and len(list(INSTANCES.rglob("*.arrow"))) == 1
+    for epoch in (0, 1):
+        for static_copy, source in zip(copies[epoch], opened(drawing, epoch), strict=True):
+            assert isinstance(source, DrawnInstances)
+            own = source.take(np.arange(len(source)))
+            for name in Instances.__dataclass_fields__:
+                np.testing.assert_array_equal(getattr(static_copy, name), getattr(own, name), err_msg=name)
+    np.testing.assert_array_equal(copies[2][0].tokens, copies[0][0].tokens)  # two copies: the third epoch is the first
+
+
+def test_each_phase_has_its_own_instances(project: Path) -> None:
+    metrics, config = run(second_phase={"sequence_length": 96, "max_predictions_per_seq": 15})
+    assert metrics["second_phase"]["train"]["sequences"] < metrics["train"]["sequences"]
+    for phase in config.phases:
+        longest = [source.take(np.arange(len(source))).lengths.max() for source in opened(phase)]
+        assert max(longest) == phase.sequence_length
+
+
+def test_a_failed_audit_leaves_nothing_behind(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = instances.mask
+
+    def spoilt(tokens: np.ndarray, *arguments: Any) -> Any:
+        masked = sound(tokens, *arguments)
+        masked.tokens[masked.positions] = masked.labels
+        return masked
+
+    monkeypatch.setattr(instances, "mask", spoilt)
+    with pytest.raises(ArtifactError, match="the audit failed: .*differ from 80/10 %"):
+        run()
+    assert not INSTANCES.exists() and not Path("metrics").exists()

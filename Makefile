@@ -6,13 +6,14 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain ui onnx test lint check clean
+.PHONY: help pretrain ui onnx test faults lint check clean
 
 help:
 	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
 	@echo "make ui         open the pages of Prefect (runs, logs, artifacts) and MLflow (parameters, curves, comparisons)"
 	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx]"
 	@echo "make test       run the tests"
+	@echo "make faults     kill and damage real trainings many times over and write down what came of it (docs/faults.md)"
 	@echo "make check      lint, types and the tests: what CI runs"
 	@echo "make clean      remove what runs have made (data, models, reports, caches, databases), but not $(VENV)"
 	@echo
@@ -32,6 +33,9 @@ onnx: $(VENV)/.installed-onnx
 
 test: $(VENV)/.installed-dev
 	python -m pytest
+
+faults: $(VENV)/.installed-dev
+	python -m tests.faults.campaign
 
 lint: $(VENV)/.installed-dev
 	ruff check .

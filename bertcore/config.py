@@ -50,13 +50,15 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """`value` as the annotated type `hint`: int, float, str, bool, Literal, X | None, list[X], dict[str, X],
-    dataclass."""
+    """`value` as the annotated type `hint`: int, float, str, bool, Literal, X | None, X | list[X], X | Literal, list[X],
+    dict[str, X], dataclass."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        (inner,) = (argument for argument in arguments if argument is not type(None))
+        choices = [argument for argument in arguments if argument is not type(None)]
+        if (inner := _alternative(choices, value)) is None:
+            raise ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; correct the value")
         return convert(inner, value, where)
     if dataclasses.is_dataclass(hint):
         return parse(typing.cast(type, hint), value, where)
@@ -73,6 +75,19 @@ def convert(hint: Any, value: Any, where: str) -> Any:
     if origin is None and isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
         return value
     raise ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; correct the value")
+
+
+def _alternative(choices: list[Any], value: Any) -> Any:
+    """Of the members of a union, that which a list, a text or anything else can only be meant as; None if there is
+    none."""
+    if len(choices) == 1:
+        return choices[0]
+    is_list, is_text = isinstance(value, list), isinstance(value, str)
+    for choice in choices:
+        origin = typing.get_origin(choice)
+        if (origin is list) == is_list and (choice is str or origin is typing.Literal) == is_text:
+            return choice
+    return None
 
 
 def suggest(found: str, choices: typing.Iterable[str]) -> str:

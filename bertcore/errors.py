@@ -19,3 +19,7 @@ class ArtifactError(BertcoreError):
 
 class TrainingError(BertcoreError):
     """Training cannot go on: a loss that is not finite, ranks that disagree, a batch that does not fit."""
+
+
+class StoppedError(BertcoreError):
+    """Not an error of anybody's: the work was asked to stop, and goes on from here when it is started again."""

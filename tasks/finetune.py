@@ -1,21 +1,26 @@
 """Stage `finetune@TASK`: the pre-trained encoder on one task, beside the same architecture from random initialisation
-with the same budget and beside baselines that learn no representation."""
+with the same protocol and beside baselines that learn no representation."""
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
+import bertcore
 from bertcore.data.wordpiece import load_tokenizer
 from bertcore.evaluation.baselines import baselines
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.export import gate
 from bertcore.files import write_json
-from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.config import GRID, TaskConfig
 from bertcore.finetune.fitting import Finetuning
-from bertcore.finetune.result import Result
+from bertcore.finetune.grid import Grid, Outcome
 from bertcore.model.huggingface import load_config
-from tasks import params
-from tasks.paths import EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED
+from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
+from bertcore.training.distributed import describe
+from tasks import lineage, params
+from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED
 from tasks.stage import main
 from tasks.tracking import StageRun
 
@@ -25,46 +30,90 @@ PERCENT = "question_answering"
 
 def run(stage_run: StageRun, name: str) -> None:
     task = params.task(name, TaskConfig)
-    examples = schema.read(EXAMPLES / name)
-    finetuning = Finetuning(task, examples, load_tokenizer(PRETRAINED))
-    pretrained = finetuning.run(PRETRAINED, name=f"{name}.pretrained", report=stage_run.report)
-    random = finetuning.run(load_config(PRETRAINED), name=f"{name}.random")
+    encoder = PRETRAINED if task.init_from is None else ENCODERS / name
+    examples, settings = schema.read(EXAMPLES / name), task.settings()
+    finetuning = Finetuning(settings[0][0], examples, load_tokenizer(encoder))
+    checkpoints = CHECKPOINTS / "finetune" / name
+    grid = Grid(finetuning, settings, checkpoints, _key(finetuning, name, encoder))
+    pretrained = grid.run(encoder, f"{name}.pretrained", stage_run.report)
+    random = grid.run(load_config(encoder), f"{name}.random")
 
-    pretrained.save_model(FINETUNED / name, PRETRAINED)
-    gate.check(pretrained.model, FINETUNED / name, PRETRAINED)
-    pretrained.save_predictions(PREDICTIONS / name)
+    pretrained.result.save_model(FINETUNED / name, encoder)
+    gate.check(pretrained.result.model, FINETUNED / name, encoder)
+    pretrained.result.save_predictions(PREDICTIONS / name)
+    outcomes = {"pretrained": pretrained, "random_initialisation": random}
     metrics = {
         "format": task.format,
         "family": examples.family,
         "metrics": examples.metrics,
-        "pretrained": _shares(pretrained.metrics["dev"], examples),
-        "random_initialisation": _shares(random.metrics["dev"], examples),
+        **{system: _shares(outcome.metrics["dev"], examples) for system, outcome in outcomes.items()},
         **{
             baseline: _shares(scores, examples)
-            for baseline, scores in baselines(finetuning.examples, task.seed).items()
+            for baseline, scores in baselines(finetuning.examples, settings[0][0].seed).items()
         },
         "other_splits": {
             split: _shares(scores, examples) for split, scores in pretrained.metrics.items() if split != "dev"
         },
-        "protocol": {key: value for key, value in asdict(task).items() if key not in ("format", "data")},
-        "counts": pretrained.counts,
-        "train_examples": pretrained.counts["train"]["examples"],
-        "dev_examples": pretrained.counts["dev"]["examples"],
+        "spread": {system: _shares(outcome.spread, examples) for system, outcome in outcomes.items()},
+        "runs": {system: _rows(outcome, examples) for system, outcome in outcomes.items()},
+        "protocol": _protocol(task, pretrained, random),
+        "counts": finetuning.counts,
+        "train_examples": finetuning.counts["train"]["examples"],
+        "dev_examples": finetuning.counts["dev"]["examples"],
     }
     write_json(METRICS / "finetune" / f"{name}.json", metrics)
-    seconds = {"pretrained": _seconds(pretrained), "random_initialisation": _seconds(random)}
+    seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", {"seconds": seconds})
     compared = {key: value for key, value in metrics.items() if key in ("random_initialisation", "majority")}
-    stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.steps)
+    stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
+    Checkpoints(checkpoints).remove()
 
 
-def _shares(scores: dict[str, float], examples: ExampleSet) -> dict[str, float]:
-    scale = 0.01 if examples.family == PERCENT else 1.0
-    return {metric: scale * value for metric, value in scores.items()}
+def _key(finetuning: Finetuning, name: str, encoder: Path) -> str:
+    """What the bits of a run depend on beside its own config."""
+    inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, encoder)]
+    machine = [f"{key}={value}" for key, value in describe(finetuning.accelerator).items()]
+    return training_key(*inputs, *machine, code_hash(Path(bertcore.__file__).parent))
 
 
-def _seconds(result: Result) -> float:
-    return round(sum(result.seconds.values()), 2)
+def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome) -> dict[str, Any]:
+    """How the scores came about: the chosen setting, and from what it was chosen.
+
+    `saved_seed` is that of the median run, whose weights and predictions are the stage's outputs.
+    """
+    chosen = pretrained.chosen[0].task
+    saved = pretrained.result
+    return {
+        "scored_on": "dev",
+        "started_from": str(PRETRAINED) if task.init_from is None else task.init_from,
+        "seeds": len(pretrained.chosen),
+        "settings": len(pretrained.runs) // len(pretrained.chosen),
+        **{key: value for key, value in asdict(chosen).items() if key not in _NOT_PROTOCOL},
+        "saved_seed": pretrained.saved.seed,
+        **({} if saved.best_epoch is None else {"saved_epoch": saved.best_epoch}),
+        **{f"tuned_{key}": value for key, value in saved.settled.items()},
+        **{f"{key}_of_random": getattr(random.chosen[0].task, key) for key in GRID if _is_list(task, key)},
+    }
+
+
+_NOT_PROTOCOL = ("format", "data", "init_from", "seed")
+
+
+def _is_list(task: TaskConfig, key: str) -> bool:
+    return isinstance(getattr(task, key), list)
+
+
+def _rows(outcome: Outcome, examples: ExampleSet) -> list[dict[str, Any]]:
+    """Every run, with its scores by split."""
+    rows = (run.row() for run in outcome.runs)
+    return [{**row, "scores": _shares(row["scores"], examples)} for row in rows]
+
+
+def _shares(scores: Any, examples: ExampleSet) -> Any:
+    """Numbers, and mappings of them to any depth."""
+    if isinstance(scores, dict):
+        return {key: _shares(value, examples) for key, value in scores.items()}
+    return 0.01 * scores if examples.family == PERCENT else scores
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from tasks.paths import DERIVED, INPUTS
 from tasks.stage import main
 from tasks.tracking import StageRun
 
-RESERVED = ("corpus", "vocabulary", "init_from", "options")
+RESERVED = ("corpus", "vocabulary", "init_from", "options", "encoders")
 """Folders of data/inputs that no task may be named after."""
 
 SECTIONS = {
@@ -57,6 +57,7 @@ def run(_: StageRun) -> None:
         _link(configs["pretrain"].init_from, beside / "init_from")
         for name, task in tasks.items():
             _link(None if task.data == DERIVED else task.data, beside / name)
+            _link(task.init_from, beside / "encoders" / name)
             _write_options(_entries(values)[name], beside / "options" / f"{name}.json")
 
 
@@ -106,7 +107,7 @@ def _encoder(configs: dict[str, Any]) -> BertConfig:
 def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
     positions = _encoder(configs).max_position_embeddings
     lengths = {"mask": configs["mask"].phases[-1].sequence_length}
-    lengths |= {f"finetune.tasks.{name}": task.sequence_length for name, task in tasks.items()}
+    lengths |= {f"finetune.tasks.{name}": task.sequence_length for name, task in tasks.items() if not task.init_from}
     for where, length in lengths.items():
         if length > positions:
             raise ConfigError(

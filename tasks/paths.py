@@ -3,6 +3,7 @@
 from pathlib import Path
 
 INPUTS = Path("data/inputs")
+ENCODERS = INPUTS / "encoders"
 CORPUS = Path("data/corpus")
 TOKENIZER = Path("models/tokenizer")
 SHARDS = Path("data/shards")

@@ -5,16 +5,19 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate import Accelerator
 
 import bertcore
-from bertcore.data.instances import MaskConfig, open_sources
-from bertcore.data.loader import Loader, OpenEpoch, Phases
+from bertcore.data.instances import InstanceSource, open_sources
+from bertcore.data.loader import Loader, Phases
+from bertcore.data.mask_config import MaskConfig
 from bertcore.data.shards import MANIFEST, Vocabulary, checksum
 from bertcore.data.wordpiece import load_tokenizer
 from bertcore.export import gate
@@ -23,31 +26,50 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
 from bertcore.training.config import PretrainConfig
+from bertcore.training.control import lost_a_process
 from bertcore.training.initial import initial_model
-from bertcore.training.pretraining import Pretraining
+from bertcore.training.origin import rows_of
+from bertcore.training.pretraining import Pretraining, Report
+from bertcore.training.stopping import StopRequest
 from tasks import params, tracking
+from tasks.curves import Unreported
+from tasks.launcher import OWNER, report_end
 from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
-from tasks.stage import exit_status
+from tasks.stage import ProcessEnded, exit_status
 
 
-def train() -> None:
+def main() -> int:
+    """The status of one training process; 75 where it was asked to stop."""
+    stop = StopRequest()
+    stop.listen()
+    owner = os.environ.get(OWNER)
+    stop.follow(Path(owner) if owner else None)
+    return report_end(exit_status(partial(_train, stop)))
+
+
+def _train(stop: StopRequest) -> None:
+    try:
+        train(stop)
+    except RuntimeError as error:
+        if not lost_a_process(error):
+            raise
+        print(
+            f"error: another process of the training is no more ({str(error).splitlines()[0]}); run the same command "
+            "again to go on from the last checkpoint",
+            file=sys.stderr,
+        )
+        raise ProcessEnded(1) from None
+
+
+def train(stop: StopRequest) -> None:
     accelerator = distributed.make_accelerator()
-    config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
-    vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
-
-    torch.manual_seed(config.seed)
-    model = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
-    phases = [partial(open_sources, INSTANCES, SHARDS, phase, vocabulary) for phase in mask.phases]
-    loader = Phases(_loaders([partial(phase, "train") for phase in phases], config))
-    heldout = phases[0]("heldout", 0)
-    checkpoints = Checkpoints(CHECKPOINTS / "pretrain" / _key(config, mask))
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
-    report = run.report if run else lambda step, metrics: None
-    torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
-
-    training = Pretraining(config, model, loader, heldout, accelerator, checkpoints, report)
+    report = Unreported(run).report if run else lambda step, metrics: None
+    training, checkpoints = build(accelerator, report, stop, run.run_id if run else "")
     final = training.run()
     if run is not None:
+        if training.resumed_from:
+            run.set_tags({f"resumed.{name}": str(value) for name, value in training.resumed_from.items()})
         save_pretrained(training.model, PRETRAINED, TOKENIZER)
         gate.check(training.model, PRETRAINED, TOKENIZER)
         _write_metrics(training, final, accelerator, run)
@@ -55,12 +77,48 @@ def train() -> None:
     accelerator.wait_for_everyone()
 
 
-def _loaders(phases: list[OpenEpoch], config: PretrainConfig) -> list[tuple[int, Loader]]:
-    loaders = [(0, Loader(phases[0], config.batch_size, config.seed))]
+def build(accelerator: Accelerator, report: Report, stop: StopRequest, run_id: str) -> tuple[Pretraining, Checkpoints]:
+    """The training that params.yaml describes, at its start, and where its checkpoints are."""
+    config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
+    vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
+    torch.manual_seed(config.seed)
+    model = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
+    heldout = open_sources(INSTANCES, SHARDS, mask.phases[0], vocabulary, "heldout", 0)
+    checkpoints = Checkpoints(CHECKPOINTS / "pretrain" / _key(config, mask))
+    torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
+
+    def rows(step: int) -> list[dict[str, Any]]:
+        return rows_of(_loaders(replace(mask, duplicates=0), config, vocabulary, mask.duplicates), step)
+
+    training = Pretraining(
+        config,
+        model,
+        _loaders(mask, config, vocabulary),
+        heldout,
+        accelerator,
+        checkpoints,
+        report,
+        stop=stop,
+        rows=rows,
+        run_id=run_id,
+    )
+    return training, checkpoints
+
+
+def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:
+    """The loaders of all phases; with `copies`, the epochs repeat after so many."""
+
+    def opener(phase: MaskConfig) -> Callable[[int], list[InstanceSource]]:
+        return lambda epoch: open_sources(
+            INSTANCES, SHARDS, phase, vocabulary, "train", epoch % copies if copies else epoch
+        )
+
+    first, *second = mask.phases
+    loaders = [(0, Loader(opener(first), config.batch_size, config.seed))]
     if config.second_phase:
         batch_size = config.second_phase.batch_size or config.batch_size
-        loaders.append((config.first_phase_steps, Loader(phases[1], batch_size, config.seed)))
-    return loaders
+        loaders.append((config.first_phase_steps, Loader(opener(second[0]), batch_size, config.seed)))
+    return Phases(loaders)
 
 
 def _key(config: PretrainConfig, mask: MaskConfig) -> str:
@@ -79,6 +137,7 @@ def _write_metrics(
         **{name.removeprefix("eval/"): value for name, value in final.items()},
         "steps": training.step,
         "tokens": training.tokens,
+        "skipped_steps": training.skipped,
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
     }
     write_json(METRICS / "pretrain.json", metrics)
@@ -98,4 +157,4 @@ def _write_csv(path: Path, rows: Iterable[dict[str, float]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_status(train))
+    sys.exit(main())

@@ -6,10 +6,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bertcore.errors import BertcoreError
+from bertcore.errors import BertcoreError, StoppedError
 from tasks import lineage, tracking
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, STOPPED, INTERRUPTED = 2, 75, 130
+"""Exit statuses: the input cannot be used; stopped, and goes on when started again; interrupted."""
+
+
+class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process has said why)
+    """A process that did the stage's work ended with `status`, which becomes the stage's."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
 
 Body = Callable[[tracking.StageRun], None]
 
@@ -20,12 +30,17 @@ def main(stage: str, body: Body, task: str | None = None) -> int:
 
 
 def exit_status(work: Callable[[], None]) -> int:
-    """Do `work` with the stages' logging; an error made for the user is one line, and the status of its process 2."""
+    """Do `work` with the stages' logging; the status of its process. What is said to the user is one line."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "mlflow", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         work()
+    except StoppedError as stop:
+        print(f"stopped: {stop}", file=sys.stderr)
+        return STOPPED
+    except ProcessEnded as ended:
+        return ended.status
     except BertcoreError as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT

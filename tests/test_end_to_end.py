@@ -18,7 +18,7 @@ from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
 
-STAGES = ["inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "report"] + [
+STAGES = ["inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "contamination", "report"] + [
     f"{stage}@{task}" for stage in ("examples", "finetune") for task in ("cola", "squad")
 ]
 

@@ -19,6 +19,7 @@ from bertcore.data.wordpiece import CLS, PAD, SEP, SPECIAL_TOKENS, load_tokenize
 from bertcore.errors import ArtifactError
 from bertcore.export.padded import PADDED
 from bertcore.export.probe import outputs_of
+from bertcore.finetune.crf import CRF
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import WEIGHTS, load_config
 
@@ -31,6 +32,8 @@ OTHER_KEYS = {
     *("torch_dtype", "transformers_version", "use_cache"),
 }
 """What else transformers knows, in version 4 or 5."""
+OWN_KEYS = {CRF}
+"""What it passes over: the scores of a chain of tags."""
 LABELLED = ("BertForSequenceClassification", "BertForTokenClassification")
 SAMPLE = ("Text goes in at the top.", "What comes out?")
 
@@ -49,7 +52,7 @@ def read_config(directory: Path) -> Saved:
     """`ArtifactError` if a key of config.json is missing, unknown or contradicts another one."""
     config, path = load_config(directory), directory / "config.json"
     raw = json.loads(path.read_text(encoding="utf-8"))
-    _same_keys(path, set(raw), ENCODER_KEYS, OTHER_KEYS, "save the model again")
+    _same_keys(path, set(raw), ENCODER_KEYS, OTHER_KEYS | OWN_KEYS, "save the model again")
     names = raw.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
         raise ArtifactError(f"{path}: architectures: found {names!r}, expected one name; save the model again")

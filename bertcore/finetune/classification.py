@@ -15,9 +15,11 @@ from torch.nn import functional
 from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
-from bertcore.finetune.config import TaskConfig
-from bertcore.finetune.features import Batch, Features, chunks, joined, own_tokenizer
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import Exported, Predictions
+from bertcore.finetune.features import Batch
 from bertcore.finetune.labels import label_index, label_names
+from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.initialization import initialize
@@ -65,48 +67,40 @@ class Classification:
 
     gold = "label"
 
-    def __init__(self, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+    def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._labels = examples.labels
-        self._tokenizer = own_tokenizer(tokenizer)
-        # Tokens are taken off the end of the longer text of a pair, as Hugging Face does with `truncation=True`.
-        self._tokenizer.enable_truncation(task.sequence_length, strategy="longest_first")
+        self._reader = TextReader(task, tokenizer)
 
     def build(self, config: BertConfig) -> BertForSequenceClassification:
         return BertForSequenceClassification(config, 1 if self._labels is None else len(self._labels))
 
-    def model_config(self) -> dict[str, Any]:
+    def exported(self, model: BertModule) -> Exported:
         kind = "regression" if self._labels is None else "single_label_classification"
-        return {"problem_type": kind, **label_names(["score"] if self._labels is None else self._labels)}
+        names = label_names(["score"] if self._labels is None else self._labels)
+        return Exported(model, {"problem_type": kind, **names})
 
-    def featurize(self, table: pa.Table) -> Features:
-        tokens, types, lengths, truncated = [], [], [], 0
-        for part in chunks(_texts(table)):
-            for encoding in self._tokenizer.encode_batch_fast(part):
-                tokens.append(np.asarray(encoding.ids))
-                types.append(np.asarray(encoding.type_ids))
-                lengths.append(len(tokens[-1]))
-                truncated += bool(encoding.overflowing)
-        return Features(
-            tokens=joined(tokens, np.int32),
-            token_types=joined(types, np.int8),
-            lengths=np.asarray(lengths, dtype=np.int64),
-            targets=self._targets(table),
-            counts={"truncated": truncated},
-        )
+    def featurize(self, table: pa.Table) -> TextFeatures:
+        return self._reader.read(texts_of(table), self._targets(table))
 
-    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats, or squared error."""
         assert batch.targets is not None, "a batch without targets"
         if self._labels is None:
             return functional.mse_loss(logits.squeeze(-1).float(), batch.targets, reduction="sum")
         return functional.cross_entropy(logits.float(), batch.targets, reduction="sum")
 
-    def predict(self, table: pa.Table, features: Features, logits: NDArray[np.float32]) -> Labelled:
+    def predict(
+        self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: BertModule
+    ) -> Labelled:
+        logits = features.pooled(logits)
         if self._labels is None:
             predicted: list[Any] = logits[:, 0].astype(float).tolist()
         else:
             predicted = [self._labels[index] for index in logits.argmax(axis=1)]
         return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
+
+    def settle(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+        return {}
 
     def _targets(self, table: pa.Table) -> NDArray[Any] | None:
         if table["label"].null_count:
@@ -121,8 +115,3 @@ class Classification:
             ],
             dtype=np.int64,
         )
-
-
-def _texts(table: pa.Table) -> list[str | tuple[str, str]]:
-    pairs = zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)
-    return [first if second is None else (first, second) for first, second in pairs]

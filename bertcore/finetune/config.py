@@ -1,27 +1,42 @@
-"""One entry of `finetune.tasks` in params.yaml."""
+"""One entry of `finetune.tasks` in params.yaml, and the single runs that it asks for."""
 
+import dataclasses
 from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
 
 from bertcore.training.optimizers.config import OptimizationConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskConfig(OptimizationConfig):
-    """One task: its data, and how a head on the encoder is trained for it."""
+class RunConfig(OptimizationConfig):
+    """One run on one task: its data, and how a head on the encoder is trained for it."""
 
     format: str
     """What the data looks like: a key of `bertcore.examples.formats.FORMATS`."""
     data: str
     """Where it is: a local file or directory, `hf://ORG/NAME`, or `corpus` for tasks that the corpus itself gives."""
+    init_from: str | None = None
+    """A Hugging Face BERT directory to start from, with its own tokenizer; None = the encoder of stage `pretrain`."""
     sequence_length: int = 128
-    """Tokens of one sequence at most, [CLS] and [SEP] included. Longer texts are truncated (classification, counted)
-    or read in windows (tagging, question answering)."""
+    """Tokens of one sequence at most, [CLS] and [SEP] included."""
+    long_texts: Literal["truncate", "windows"] = "truncate"
+    """What classification does with longer texts: cut their ends off (and count them), or read them in windows whose
+    logits are averaged. Tagging and question answering read them in windows always."""
     batch_size: int = 32
     """Sequences of one optimizer step; a window counts as one."""
+    group_by_length: bool = False
+    """Draw each batch from sequences of similar length. Nothing is padded here either way: it helps where attention
+    has to pad (attention dropout on a GPU)."""
     epochs: int = 3
     """Passes over the training examples."""
+    early_choice: bool = False
+    """Score dev after every epoch and keep the weights of the best one, the first of equals."""
     learning_rate: float = 3e-4
     """Peak of the schedule. 3e-4 suits tiny and mini; take 1e-4 for small and medium, 2e-5 to 5e-5 for base, large."""
+    layer_decay: float = 1.0
+    """The learning rate of a layer over that of the layer above it; the head has the whole rate, the embeddings the
+    smallest (Clark et al. 2020: 0.8 for base and smaller, 0.9 for large). 1 = the same rate everywhere."""
     warmup_ratio: float = 0.1
     """Share of the steps in which the learning rate rises linearly from 0 to its peak."""
     dropout: float = 0.1
@@ -31,14 +46,22 @@ class TaskConfig(OptimizationConfig):
     max_train_examples: int | None = None
     """Training examples used at most, a fixed random choice that is the same for every seed; None = all."""
     doc_stride: int = 64
-    """Tokens from the beginning of one window to that of the next (tagging, question answering). Where less than that
-    fits into a window, the windows follow each other without a gap."""
+    """Tokens from the beginning of one window to that of the next. Where less than that fits into a window, the windows
+    follow each other without a gap."""
+    labels_on: Literal["first", "all"] = "first"
+    """Pieces of a word that learn its tag (tagging): the first one, or all. The first one predicts it either way."""
+    crf: bool = False
+    """Tagging: learn how tags follow each other too (a linear-chain conditional random field), and predict the best
+    sequence of tags instead of the best tag of each word."""
     max_query_length: int = 64
     """Tokens of a question at most; the rest is cut off and counted."""
     max_answer_length: int = 30
     """Tokens of a predicted answer at most."""
     n_best: int = 20
     """Answers kept for each question."""
+    null_threshold: float | Literal["tuned"] = 0.0
+    """How much better than the best answer "no answer" must score to be chosen (SQuAD 2.0); `tuned`: the value that is
+    best on dev by F1, which flatters the score on dev."""
     seed: int = 1
     """Of the head's (or the whole model's) initial weights, the dropout and the order of the examples."""
 
@@ -56,7 +79,44 @@ class TaskConfig(OptimizationConfig):
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= p < 1")
         if not 0.0 <= self.warmup_ratio <= 1.0:
             raise ValueError(f"warmup_ratio: found {self.warmup_ratio}, expected a share between 0 and 1, such as 0.1")
+        if not 0.0 < self.layer_decay <= 1.0:
+            raise ValueError(f"layer_decay: found {self.layer_decay}, expected 0 < decay <= 1, such as 0.8; 1 = none")
+        if self.crf and self.labels_on == "all":
+            raise ValueError("labels_on: found 'all' with crf, which is a chain of words; expected 'first'")
 
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig(RunConfig):
+    """An entry of `finetune.tasks`: a run, or several where a field of `GRID` or the seed is a list.
+
+    Every combination of a learning rate and a number of epochs is trained with every seed, and the combination is kept
+    whose median over the seeds is best on dev.
+    """
+
+    learning_rate: float | list[float] = 3e-4  # type: ignore[assignment] # wider than a run's: what is asked, not done
+    epochs: int | list[int] = 3  # type: ignore[assignment]
+    """Each number of epochs is a run of its own: a schedule that falls to 0 has another course for each."""
+    seed: int | list[int] = 1  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        for name in (*GRID, "seed"):
+            if isinstance(value := getattr(self, name), list) and (not value or len(set(value)) < len(value)):
+                raise ValueError(f"{name}: found {value}, expected one or more values, each of them once")
+        self.settings()  # every run must be possible
+
+    def settings(self) -> list[list[RunConfig]]:
+        """For each combination of the values of `GRID`, in their order, a run for each seed."""
+        plain = {field.name: getattr(self, field.name) for field in dataclasses.fields(RunConfig)}
+        choices = [dict(zip(GRID, values, strict=True)) for values in product(*(_listed(plain[name]) for name in GRID))]
+        return [[RunConfig(**plain | choice | {"seed": seed}) for seed in _listed(self.seed)] for choice in choices]
+
+
+GRID = ("learning_rate", "epochs")
+"""The fields whose values are chosen on dev where several are given."""
 
 _SHORTEST = 8
 """[CLS], a question and a context of at least one token each, two [SEP], and a little to spare."""
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,6 +1,7 @@
 """What the fine-tuning loop knows of a head family, and a family's predictions of themselves."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,8 +25,18 @@ class Predictions(Protocol):
         """Files named for `split`, in the layout that the family's official scorer reads."""
 
 
+@dataclass(frozen=True)
+class Exported:
+    """A model as it is saved."""
+
+    model: BertModule
+    """Of a class that Hugging Face has."""
+    config: dict[str, Any]
+    """The head's own keys of config.json."""
+
+
 class Family(Protocol):
-    """One task seen by its head family; made from a `TaskConfig`, an `ExampleSet` and a tokenizer."""
+    """One task seen by its head family; made from a `RunConfig`, an `ExampleSet` and a tokenizer."""
 
     gold: str
     """The column with what is to be predicted; a split has no labels where it holds a null."""
@@ -36,14 +47,18 @@ class Family(Protocol):
         Called with the token ids, the segment ids and the layout of a batch, it gives logits: (B, …) or (T, …).
         """
 
-    def model_config(self) -> dict[str, Any]:
-        """The head's own keys of Hugging Face's config.json."""
+    def exported(self, model: BertModule) -> Exported:
+        """What of a trained model is saved."""
 
     def featurize(self, table: pa.Table) -> Features:
         """The split `table` as token arrays; `InputError` for a label that the task does not have."""
 
-    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, model: Any, logits: Tensor, batch: Batch) -> Tensor:
         """Scalar: the loss summed over the `batch.count` targets that count."""
 
-    def predict(self, table: pa.Table, features: Any, logits: NDArray[np.float32]) -> Predictions:
-        """From the logits of all sequences of `features`, which `featurize(table)` gave."""
+    def predict(self, table: pa.Table, features: Any, logits: NDArray[np.float32], model: Any) -> Predictions:
+        """From the logits that `model` gave for all sequences of `features`, which are `featurize(table)`."""
+
+    def settle(self, predictions: dict[str, Any]) -> dict[str, float]:
+        """Change the predictions of all splits by what only those of dev can tell, where the task asks for it; what was
+        found, by the name of the parameter."""

@@ -5,7 +5,7 @@ Long contexts are read in overlapping windows. In training, a window that does n
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +23,14 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.examples.squad import to_articles
 from bertcore.files import write_json
 from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
-from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import Exported
 from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
 from bertcore.finetune.windows import best_windows, windows
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
-
-NULL_THRESHOLD = 0.0
-"""How much better than the best answer "no answer" must score to be chosen."""
 
 
 class BertForQuestionAnswering(BertModule):
@@ -71,11 +69,20 @@ class Answers:
     """For each question the best answers, best first; "" stands for no answer."""
 
     table: pa.Table
-    best: dict[str, str]
-    """Question id -> answer."""
+    spans: dict[str, str]
+    """Question id -> best answer, whether or not "no answer" is better; "" where the context has no tokens."""
     n_best: dict[str, list[Answer]]
     null_odds: dict[str, float] | None
     """Question id -> score of "no answer" less that of the best answer; None where every question has an answer."""
+    null_threshold: float
+    """Where the null odds are above it, there is no answer."""
+
+    @property
+    def best(self) -> dict[str, str]:
+        """Question id -> answer."""
+        if self.null_odds is None:
+            return self.spans
+        return {key: "" if self.null_odds[key] > self.null_threshold else text for key, text in self.spans.items()}
 
     def score(self, metrics: Sequence[str]) -> dict[str, float]:
         scores = squad.evaluate(to_articles(self.table), self.best)
@@ -89,17 +96,30 @@ class Answers:
             write_json(directory / f"{split}_null_odds.json", self.null_odds)
 
 
+def best_threshold(answers: Answers) -> float:
+    """The null threshold of the highest F1, by the official search; lower than all odds where no answer is best."""
+    assert answers.null_odds is not None, "questions that all have an answer"
+    found = squad.evaluate_v2(to_articles(answers.table), answers.spans, answers.null_odds)["best_f1_thresh"]
+    candidates = [found, min(answers.null_odds.values()) - 1.0]
+    return max(candidates, key=lambda threshold: replace(answers, null_threshold=threshold).score(["f1"])["f1"])
+
+
 class QuestionAnswering:
     """A span of the context; with unanswered questions in the training examples, as in SQuAD 2.0, also none."""
 
     gold = "answers"
 
-    def __init__(self, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+    def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         room = task.sequence_length - task.max_query_length - 3
         if room < 1:
             raise ConfigError(
                 f"sequence_length: found {task.sequence_length}, expected at least {task.max_query_length + 4} with "
                 f"max_query_length {task.max_query_length}, so that some context fits; lower max_query_length"
+            )
+        dev = examples.splits.get("dev")
+        if task.null_threshold == "tuned" and (dev is None or dev["answers"].null_count or not dev.num_rows):
+            raise ConfigError(
+                "null_threshold: found 'tuned', but there is no dev split with answers; expected a number, such as 0.0"
             )
         self._task = task
         self._tokenizer = own_tokenizer(tokenizer)
@@ -109,8 +129,8 @@ class QuestionAnswering:
     def build(self, config: BertConfig) -> BertForQuestionAnswering:
         return BertForQuestionAnswering(config)
 
-    def model_config(self) -> dict[str, Any]:
-        return {}
+    def exported(self, model: BertModule) -> Exported:
+        return Exported(model, {})
 
     def featurize(self, table: pa.Table) -> WindowFeatures:
         questions = [ids for ids, _ in self._encode(table["question"].to_pylist())]
@@ -140,7 +160,7 @@ class QuestionAnswering:
             owned=joined([part.owned for part in parts], np.bool_),
         )
 
-    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats of the start and of the end, each over the tokens of its own sequence."""
         assert batch.targets is not None, "a batch without targets"
         sequences, longest = batch.layout.batch_size, batch.layout.max_length
@@ -149,23 +169,37 @@ class QuestionAnswering:
         flat = padded.view(sequences, longest, 2).transpose(1, 2).flatten(0, 1)  # (2 * B, L)
         return functional.cross_entropy(flat, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
-    def predict(self, table: pa.Table, features: WindowFeatures, logits: NDArray[np.float32]) -> Answers:
-        best, n_best, null_odds = {}, {}, {}
+    def predict(
+        self, table: pa.Table, features: WindowFeatures, logits: NDArray[np.float32], model: BertModule
+    ) -> Answers:
+        spans, n_best, null_odds = {}, {}, {}
         per_question: list[list[Window]] = [[] for _ in range(table.num_rows)]
         for row, window in zip(features.examples, _with_logits(features, logits), strict=True):
             per_question[row].append(window)
         columns = zip(table["id"].to_pylist(), table["context"].to_pylist(), per_question, strict=True)
         for key, context, of_question in columns:
             answers = best_answers(of_question, context, self._task.n_best, self._task.max_answer_length)
-            best[key] = answers[0]["text"] if answers else ""
+            spans[key] = answers[0]["text"] if answers else ""
             if self._may_be_null:
                 null = null_score(of_question)
                 null_odds[key] = null["score"] - answers[0]["score"] if answers else float(np.finfo(np.float32).max)
-                if null_odds[key] > NULL_THRESHOLD:
-                    best[key] = ""
                 answers = [*answers[: self._task.n_best - 1], null]
             n_best[key] = with_probabilities(answers)
-        return Answers(table=table, best=best, n_best=n_best, null_odds=null_odds if self._may_be_null else None)
+        return Answers(
+            table=table,
+            spans=spans,
+            n_best=n_best,
+            null_odds=null_odds if self._may_be_null else None,
+            null_threshold=0.0 if self._task.null_threshold == "tuned" else self._task.null_threshold,
+        )
+
+    def settle(self, predictions: dict[str, Answers]) -> dict[str, float]:
+        """The null threshold of all splits that is best on dev by F1, where it is to be tuned."""
+        if not (self._may_be_null and self._task.null_threshold == "tuned"):
+            return {}
+        threshold = best_threshold(predictions["dev"])
+        predictions |= {split: replace(answers, null_threshold=threshold) for split, answers in predictions.items()}
+        return {"null_threshold": float(threshold)}
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Ids (n,) and characters (n, 2) of each text, without special tokens."""

@@ -1,13 +1,37 @@
 """What comes out of fine-tuning one task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bertcore.files import replace_directory
-from bertcore.finetune.family import Predictions
+from bertcore.finetune.family import Exported, Predictions
 from bertcore.model.bert import BertModule
 from bertcore.model.huggingface import save_pretrained
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What one run leaves, and all that its predictions and scores are made from."""
+
+    model: BertModule
+    """With all that its family trains."""
+    logits: dict[str, NDArray[np.float32]]
+    """Split -> the logits of its sequences or tokens, for all splits except train."""
+    curves: list[dict[str, float]]
+    """As in `Result`."""
+    best_epoch: int | None
+    """Whose weights these are, counted from 1; None where those of the last one were not questioned."""
+    steps: int
+    tokens: int
+    seconds: dict[str, float]
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """As in `Result`."""
+    settled: dict[str, float] = field(default_factory=dict)
+    """As in `Result`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,17 +45,46 @@ class Result:
     """Split -> metric -> value, for the splits with labels except train."""
     predictions: dict[str, Predictions]
     """Split -> predictions, for all splits except train."""
+    settled: dict[str, float]
+    """What was tuned on dev after the training, by the name of the parameter: it flatters the score on dev."""
     curves: list[dict[str, float]]
     """`step`, and the mean training loss since the point before, the gradient norm and the learning rate; in the last
     one the metrics on dev."""
     counts: dict[str, dict[str, int]]
     """Split -> reason -> number of examples that the model did not see as they are (truncated, in windows …), and under
     `examples` and `sequences` how many there are."""
+    best_epoch: int | None
+    """The epoch of these weights, counted from 1, where it was chosen on dev; None = the last one."""
     steps: int
     tokens: int
     """Tokens trained on, over all epochs; no padding is among them."""
     seconds: dict[str, float]
     """Time of `train` and of `evaluate`."""
+
+    @classmethod
+    def of(
+        cls,
+        trained: Trained,
+        exported: Exported,
+        metrics: dict[str, dict[str, float]],
+        predictions: dict[str, Predictions],
+        settled: dict[str, float],
+        counts: dict[str, dict[str, int]],
+    ) -> "Result":
+        """The result of a run whose predictions have been made."""
+        return cls(
+            model=exported.model,
+            model_config=exported.config,
+            metrics=metrics,
+            predictions=predictions,
+            settled=settled,
+            curves=trained.curves,
+            counts=counts,
+            best_epoch=trained.best_epoch,
+            steps=trained.steps,
+            tokens=trained.tokens,
+            seconds=trained.seconds,
+        )
 
     def save_model(self, directory: Path, tokenizer_directory: Path) -> None:
         """`directory` as `transformers` loads it, with the files of the tokenizer."""

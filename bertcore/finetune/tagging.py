@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor, nn
@@ -20,7 +21,9 @@ from bertcore.data.wordpiece import CLS, SEP, UNK
 from bertcore.evaluation import tagging
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
-from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.crf import CRF, LinearChain
+from bertcore.finetune.family import Exported, Predictions
 from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
 from bertcore.finetune.labels import label_index, label_names
 from bertcore.finetune.windows import best_windows, windows
@@ -46,6 +49,21 @@ class BertForTokenClassification(BertModule):
         """-> (T, labels) logits."""
         hidden = self.bert.encoder(self.bert.embeddings(input_ids, token_type_ids, layout), layout)
         return self.classifier(functional.dropout(hidden, self.config.hidden_dropout_prob, self.training))
+
+
+class BertCrfForTokenClassification(BertForTokenClassification):
+    """The same with a chain over the tags, which the loss and the predictions take into account."""
+
+    def __init__(self, config: BertConfig, num_labels: int) -> None:
+        super().__init__(config, num_labels)
+        self.crf = LinearChain(num_labels)
+
+    def without_chain(self) -> BertForTokenClassification:
+        """A copy that Hugging Face has a class for."""
+        plain = BertForTokenClassification(self.config, self.classifier.out_features)
+        own = {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("crf.")}
+        plain.load_state_dict(own)
+        return plain.to(self.classifier.weight.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,22 +107,27 @@ class Tagging:
 
     gold = "tags"
 
-    def __init__(self, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+    def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a tagging task without tags"
         self._labels = examples.labels
         self._tokenizer = own_tokenizer(tokenizer)
         self._capacity, self._stride = task.sequence_length - 2, task.doc_stride
+        self._crf, self._all_pieces = task.crf, task.labels_on == "all"
         self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
 
     def build(self, config: BertConfig) -> BertForTokenClassification:
-        return BertForTokenClassification(config, len(self._labels))
+        return (BertCrfForTokenClassification if self._crf else BertForTokenClassification)(config, len(self._labels))
 
-    def model_config(self) -> dict[str, Any]:
-        return label_names(self._labels)
+    def exported(self, model: BertModule) -> Exported:
+        """The chain's scores stand in config.json, under `crf`: its class at Hugging Face gives the words' own."""
+        if isinstance(model, BertCrfForTokenClassification):
+            return Exported(model.without_chain(), {CRF: model.crf.to_config(), **label_names(self._labels)})
+        return Exported(model, label_names(self._labels))
 
     def featurize(self, table: pa.Table) -> TaggingFeatures:
         sequences: list[NDArray[np.int64]] = []
         places: list[NDArray[np.int64]] = []
+        pieces_of_words: list[NDArray[np.int64]] = []
         counts = {"words_cut": 0, "words_without_pieces": 0, "sentences_in_windows": 0}
         total = 0
         for sentences in chunks(table["words"].to_pylist()):
@@ -112,30 +135,49 @@ class Tagging:
                 parts, owned = self._windows(pieces, sizes)
                 sequences += parts
                 places.append(owned + total)
+                pieces_of_words.append(sizes)
                 total += sum(map(len, parts))
                 counts["sentences_in_windows"] += len(parts) > 1
         tokens, word_places = joined(sequences, np.int32), joined(places, np.int64)
+        sizes = joined(pieces_of_words, np.int64) if self._all_pieces else np.ones_like(word_places)
         return TaggingFeatures(
             tokens=tokens,
             token_types=np.zeros(len(tokens), dtype=np.int8),
             lengths=np.asarray([len(sequence) for sequence in sequences], dtype=np.int64),
-            targets=self._targets(table, len(tokens), word_places),
+            targets=self._targets(table, len(tokens), word_places, sizes),
             per_token=True,
             counts=counts,
             word_places=word_places,
         )
 
-    def loss(self, logits: Tensor, batch: Batch) -> Tensor:
-        """Cross entropy in nats, over the words."""
+    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross entropy in nats, over the words; with a chain, over the words that each window has of a sentence."""
         assert batch.targets is not None, "a batch without targets"
+        if isinstance(model, BertCrfForTokenClassification):
+            (places,) = (batch.targets != IGNORED).nonzero(as_tuple=True)
+            sequences = batch.layout.padded_index[places] // batch.layout.max_length
+            lengths = torch.bincount(sequences, minlength=batch.layout.batch_size)
+            return model.crf.loss(logits[places].float(), batch.targets[places], lengths[lengths > 0])
         return functional.cross_entropy(logits.float(), batch.targets, ignore_index=IGNORED, reduction="sum")
 
-    def predict(self, table: pa.Table, features: TaggingFeatures, logits: NDArray[np.float32]) -> Tagged:
-        tags = [self._labels[index] for index in logits[features.word_places].argmax(axis=1)]
+    def predict(
+        self, table: pa.Table, features: TaggingFeatures, logits: NDArray[np.float32], model: BertModule
+    ) -> Tagged:
         words = table["words"].to_pylist()
+        of_words = logits[features.word_places]
+        if isinstance(model, BertCrfForTokenClassification) and len(of_words):
+            lengths = torch.tensor([len(sentence) for sentence in words if sentence])
+            device = model.crf.start.device
+            indices = model.crf.best(torch.from_numpy(of_words).to(device), lengths.to(device)).cpu().numpy()
+        else:
+            indices = of_words.argmax(axis=1)
+        tags = [self._labels[index] for index in indices]
         ends = np.cumsum([len(sentence) for sentence in words])
         predicted = [tags[end - len(sentence) : end] for sentence, end in zip(words, ends, strict=True)]
         return Tagged(words=words, predicted=predicted, gold=table["tags"].to_pylist())
+
+    def settle(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+        return {}
 
     def _pieces(
         self, sentences: Sequence[list[str]], counts: dict[str, int]
@@ -177,14 +219,26 @@ class Tagging:
         before = np.cumsum([0, *map(len, sequences[:-1])])
         return sequences, before[window] + 1 + starts - spans[window, 0]
 
-    def _targets(self, table: pa.Table, total: int, places: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def _targets(
+        self, table: pa.Table, total: int, places: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64] | None:
+        """The tag of a word on its first piece; on the `sizes` - 1 further ones, inside of the same entity."""
         if table["tags"].null_count:
             return None
         index_of = {label: index for index, label in enumerate(self._labels)}
         targets = np.full(total, IGNORED, dtype=np.int64)
-        targets[places] = [
-            label_index(index_of, tag, f"example {key}")
-            for key, tags in zip(table["id"].to_pylist(), table["tags"].to_pylist(), strict=True)
-            for tag in tags
-        ]
+        tags = np.asarray(
+            [
+                label_index(index_of, tag, f"example {key}")
+                for key, tags in zip(table["id"].to_pylist(), table["tags"].to_pylist(), strict=True)
+                for tag in tags
+            ],
+            dtype=np.int64,
+        )
+        inside = np.asarray(
+            [index_of.get(f"I{tag[1:]}" if tag[:2] == "B-" else tag, index_of[tag]) for tag in index_of]
+        )
+        words = np.repeat(np.arange(len(places)), sizes)
+        nth = np.arange(len(words)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        targets[places[words] + nth] = np.where(nth > 0, inside[tags[words]], tags[words]) if len(words) else tags
         return targets

@@ -55,6 +55,12 @@ class PretrainConfig(OptimizationConfig):
     """Held-out sequences used at most."""
     checkpoint_seconds: int = 120
     """Seconds between two checkpoints."""
+    checkpoint_steps: int | None = None
+    """Steps between two checkpoints, beside those by the clock; None = by the clock alone."""
+    loss_spike: float | None = None
+    """A loss above this many times its running mean is a step that diverged; None = only one that is not finite."""
+    skip_on_divergence: bool = False
+    """Pass over the rows of a step that diverged, instead of ending the training."""
     seed: int = 1
     """Of the initial weights, the dropout and the order of the data."""
 
@@ -80,6 +86,10 @@ class PretrainConfig(OptimizationConfig):
                 f"model.preset: found {self.model.preset!r} beside init_from, expected none: the sizes are those of "
                 f"{self.init_from}; set it to null"
             )
+        if self.checkpoint_steps is not None and self.checkpoint_steps < 1:
+            raise ValueError(f"checkpoint_steps: found {self.checkpoint_steps}, expected at least 1, or null")
+        if self.loss_spike is not None and self.loss_spike <= 1:
+            raise ValueError(f"loss_spike: found {self.loss_spike}, expected a factor above 1, such as 2.0, or null")
         for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")

@@ -1,121 +1,49 @@
 """The pre-training loop: what one optimizer step is, and when it is reported, evaluated and kept."""
 
 import logging
+import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, gather_object
 from torch import nn
 
-from bertcore.data.instances import Instances, InstanceSource
+from bertcore.data.instances import InstanceSource
 from bertcore.data.loader import Loader, Phases
-from bertcore.errors import TrainingError
+from bertcore.errors import StoppedError, TrainingError
 from bertcore.model.bert import BertForPreTraining
-from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import OBJECTIVES, Objective
-from bertcore.objectives.sums import Sums
+from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import Progress
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import activation_checkpointing, compiled, micro_batch_size
-from bertcore.training.flops import peak_flops, training_flops
+from bertcore.training.control import Control
+from bertcore.training.distributed import activation_checkpointing, compiled, describe
+from bertcore.training.divergence import MOST_SKIPPED, FlightRecord, LossWatch, gradient_norms
+from bertcore.training.flops import peak_flops
+from bertcore.training.metrics import Tally, Timed
+from bertcore.training.micro_batches import Feed, as_batch
 from bertcore.training.optimizers import build_optimizer
+from bertcore.training.randomness import random_state, set_random_state
 from bertcore.training.schedule import SCHEDULES
+from bertcore.training.step import Computed, Gradients, WithObjective
+from bertcore.training.stopping import StopRequest
 
 logger = logging.getLogger(__name__)
 
 _EVAL_BATCH = 64
 """Sequences of a batch that is only evaluated."""
 
+_OF_THE_MACHINE = {"train/tokens_per_second", "train/mfu"}
+"""Metrics that no two runs have alike."""
+
 Report = Callable[[int, dict[str, float]], None]
 """Called on rank 0 with the number of finished steps and the metrics by their MLflow names."""
 
-
-def as_batch(instances: Instances) -> PreTrainingBatch:
-    """The tensors of a micro-batch."""
-    position = np.arange(len(instances.tokens)) - np.repeat(instances.offsets[:-1], instances.lengths)
-    return PreTrainingBatch.from_numpy(
-        input_ids=instances.tokens,
-        token_type_ids=(position >= np.repeat(instances.segment_a_lengths, instances.lengths)).astype(np.int64),
-        lengths=instances.lengths,
-        masked_positions=instances.masked_positions,
-        masked_labels=instances.masked_labels,
-        next_sentence_labels=instances.next_sentence_labels,
-    )
-
-
-def split(instances: Instances, size: int) -> list[Instances]:
-    """Consecutive parts of at most `size` sequences."""
-    if size >= len(instances):
-        return [instances]
-    rows = np.arange(len(instances))
-    return [instances.take(rows[start : start + size]) for start in range(0, len(rows), size)]
-
-
-@dataclass
-class Tally:
-    """Sums of an objective's terms over micro-batches, kept on the device until they are asked for."""
-
-    totals: dict[str, torch.Tensor] = field(default_factory=dict)
-    """term -> (3,) float64: summed loss, right predictions, predictions."""
-
-    def add(self, term: str, loss_sum: torch.Tensor, correct: torch.Tensor, count: int) -> None:
-        row = torch.stack([loss_sum.detach().double(), correct.double(), torch.full_like(loss_sum, count).double()])
-        self.totals[term] = self.totals[term] + row if term in self.totals else row
-
-    def metrics(self, accelerator: Accelerator, prefix: str) -> dict[str, float]:
-        """Mean loss and accuracy of every term over all ranks, and the total loss; the sums start anew."""
-        result: dict[str, float] = {}
-        for term, row in sorted(self.totals.items()):
-            loss_sum, correct, count = accelerator.reduce(row, "sum").tolist()
-            result[f"{prefix}/{term}_loss"] = loss_sum / max(count, 1)
-            result[f"{prefix}/{term}_accuracy"] = correct / max(count, 1)
-        self.totals.clear()
-        return {f"{prefix}/loss": sum(value for name, value in result.items() if name.endswith("_loss")), **result}
-
-
-@dataclass
-class Timed:
-    """Work, and the seconds it took."""
-
-    tokens: int = 0
-    flops: int = 0
-    """Of the model; see `training.flops`."""
-    seconds: float = 0.0
-
-    @contextmanager
-    def measure(self) -> Iterator[None]:
-        began = time.perf_counter()
-        yield
-        self.seconds += time.perf_counter() - began
-
-    def add(self, other: "Timed") -> None:
-        self.tokens += other.tokens
-        self.flops += other.flops
-        self.seconds += other.seconds
-
-    @property
-    def rate(self) -> float:
-        """Tokens per second."""
-        return self.tokens / self.seconds if self.seconds else 0.0
-
-
-class _WithObjective(nn.Module):
-    """The forward pass up to the sums of the loss: wrappers that convert outputs never see the logits."""
-
-    def __init__(self, model: BertForPreTraining, objective: Objective) -> None:
-        super().__init__()
-        self.model, self._objective = model, objective
-
-    def forward(self, batch: PreTrainingBatch) -> dict[str, Sums]:
-        return self._objective(self.model, batch)
+Rows = Callable[[int], list[dict[str, Any]]]
+"""A step -> where the sequences of its global batch come from; see `training.origin`."""
 
 
 class Pretraining:
@@ -130,9 +58,15 @@ class Pretraining:
         accelerator: Accelerator,
         checkpoints: Checkpoints,
         report: Report,
+        *,
+        stop: StopRequest | None = None,
+        rows: Rows = lambda step: [],
+        run_id: str = "",
     ) -> None:
-        self._config, self._loader, self._heldout, self._accelerator = config, loader, heldout, accelerator
-        self._checkpoints, self._report = checkpoints, report
+        """`run_id` is where the reports go; a checkpoint says it."""
+        self._config, self._heldout, self._accelerator = config, heldout, accelerator
+        self._checkpoints, self._report, self._rows, self._run_id = checkpoints, report, rows, run_id
+        self._stop, self._control = stop or StopRequest(), Control(accelerator.num_processes)
         self._objective = OBJECTIVES[config.objective]
         self._schedule = SCHEDULES[config.schedule]
         self._objective.freeze_unused(model)
@@ -142,17 +76,27 @@ class Pretraining:
         optimizer = build_optimizer(model, config)
         self.model = model
         """The trained model, without its wrappers."""
-        self._module, self._optimizer = accelerator.prepare(_WithObjective(model, self._objective), optimizer)
-        self._tally = Tally()
-        self._norm = torch.zeros((), device=accelerator.device)
-        self.curves: list[dict[str, float]] = []
-        """What was reported, by step; without what depends on the machine."""
+        self._module, self._optimizer = accelerator.prepare(WithObjective(model, self._objective), optimizer)
+        self._gradients = Gradients(self._module, self._objective, accelerator, self._control)
+        self._feed = Feed(loader, accelerator.process_index, accelerator.num_processes)
+        self._tally, self._watch = Tally(), LossWatch(config.loss_spike)
+        self._norm = 0.0
+        self._history: list[dict[str, float]] = []
         self.step = self.tokens = 0
         """Done so far, since the start of the training."""
-        self._interval, self._timed = Timed(), Timed()
+        self.skipped: list[int] = []
+        """Steps that were passed over because they diverged."""
+        self.resumed_from: dict[str, Any] | None = None
+        """`step` and `run_id` of the checkpoint that this process went on from."""
+        self._interval, self._timed, self._saved = Timed(), Timed(), time.monotonic()
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
         """FLOP/s that a large matrix product reaches, on all devices together."""
+
+    @property
+    def curves(self) -> list[dict[str, float]]:
+        """What was reported, by step; without what depends on the machine."""
+        return [{name: value for name, value in row.items() if name not in _OF_THE_MACHINE} for row in self._history]
 
     def timing(self) -> dict[str, float]:
         """Speed over the steps of this process, without evaluation and checkpoints."""
@@ -162,30 +106,69 @@ class Pretraining:
         return {"tokens_per_second": timed.rate, "mfu": timed.flops / max(timed.seconds, 1e-9) / self.peak_flops}
 
     def run(self) -> dict[str, float]:
-        """Train from the last checkpoint, or the start, to the last step; the final held-out metrics."""
-        self._resume()
+        """Train from the last checkpoint, or the start, to the last step; the final held-out metrics.
+
+        `StoppedError` where it was asked to stop: there is a checkpoint then. `TrainingError` where it cannot go on.
+        """
+        self._main_only(self._checkpoints.hold)
+        try:
+            self.resume()
+            return self._run()
+        finally:
+            self._feed.close()
+            self._checkpoints.release()
+
+    def _run(self) -> dict[str, float]:
         config = self._config
         progress = Progress("pretrain", config.max_steps, self.step, shown=self._accelerator.is_main_process)
-        last_checkpoint = time.monotonic()
-        while self.step < config.max_steps:
-            with self._interval.measure():
-                self.train_step()
-                logged = self.step % config.logging_steps == 0 or self.step == config.max_steps
-                metrics = self._train_metrics() if logged else None
-            if metrics:
-                self._record(metrics, {f"train/{name}": value for name, value in self._speed(self._interval).items()})
-                self._timed.add(self._interval)
-                self._interval = Timed()
-            if self.step % config.eval_steps == 0 and self.step < config.max_steps:
+        self._saved = time.monotonic()
+        while True:
+            if self._evaluation_due():
                 self._record(self.evaluate())
-            if self._agree(time.monotonic() - last_checkpoint > config.checkpoint_seconds):
-                self._save()
-                last_checkpoint = time.monotonic()
+            if self.step == config.max_steps:
+                break
+            self._train_and_log()
+            self._keep_or_stop()
             progress.advance(self._note())
         progress.close()
-        final = self.evaluate()
-        self._record(final)
-        return final
+        last = next(row for row in reversed(self.curves) if "eval/loss" in row)
+        return {name: value for name, value in last.items() if name != "step"}
+
+    def _train_and_log(self) -> None:
+        config = self._config
+        with self._interval.measure():
+            self.train_step()
+            logged = self.step % config.logging_steps == 0 or self.step == config.max_steps
+            metrics = self._train_metrics() if logged else None
+        if metrics:
+            self._record(metrics | {f"train/{name}": value for name, value in self._speed(self._interval).items()})
+        if logged:
+            self._timed.add(self._interval)
+            self._interval = Timed()
+
+    def _evaluation_due(self) -> bool:
+        """Also true after a resume from a step whose evaluation was cut short."""
+        if self.step != self._config.max_steps and (self.step == 0 or self.step % self._config.eval_steps):
+            return False
+        return not any(row["step"] == self.step and "eval/loss" in row for row in self._history[-2:])
+
+    def _keep_or_stop(self) -> None:
+        """A checkpoint, where one is due by rank 0's clock or by the steps; the end, where it was asked for."""
+        config, main = self._config, self._accelerator.is_main_process
+        timed = main and time.monotonic() - self._saved > config.checkpoint_seconds
+        stop, due = self._control.sum([self._stop.requested, timed])
+        counted = config.checkpoint_steps is not None and self.step % config.checkpoint_steps == 0
+        if stop:
+            self._end_here()
+        if due or counted:
+            self._save()
+
+    def _end_here(self) -> None:
+        self._save()
+        raise StoppedError(
+            f"at step {self.step} of {self._config.max_steps}, with a checkpoint in {self._checkpoints.directory}; run "
+            "the same command again (`dvc repro`, `make pretrain`) to go on from there"
+        )
 
     def evaluate(self) -> dict[str, float]:
         """Loss and accuracy on held-out text, the same sequences every time."""
@@ -195,145 +178,179 @@ class Pretraining:
         for source in self._heldout:
             rows = np.arange(min(len(source), left))
             left -= len(rows)
-            for instances in split(source.take(rows[rank::world]), _EVAL_BATCH) if len(rows) > rank else []:
-                batch = as_batch(instances).to(self._accelerator.device)
+            for start in range(0, len(rows), _EVAL_BATCH * world):
+                if self._control.any(self._stop.requested):
+                    self._end_here()
+                own = rows[start : start + _EVAL_BATCH * world][rank::world]
+                if not len(own):
+                    continue
+                batch = as_batch(source.take(own)).to(self._accelerator.device)
                 with torch.no_grad(), self._accelerator.autocast():
-                    for term, sums in self._objective(self.model, batch).items():
-                        tally.add(term, sums.loss_sum, sums.correct, sums.count)
+                    tally.add(self._objective(self.model, batch))
         self._module.train()
-        return tally.metrics(self._accelerator, "eval")
+        metrics = tally.metrics(self._control, "eval")
+        if not math.isfinite(metrics.get("eval/loss", 0.0)):
+            raise TrainingError(
+                f"step {self.step}: found held-out loss {metrics['eval/loss']}, expected a finite number; lower "
+                "pretrain.learning_rate or lengthen pretrain.warmup_steps"
+            )
+        return metrics
 
     def train_step(self) -> int:
-        """One optimizer step on the global batch; the real tokens in it. `TrainingError` where it does not fit."""
-        accelerator, world = self._accelerator, self._accelerator.num_processes
-        instances = self._loader.batch(self.step, accelerator.process_index, world)
-        parts = [as_batch(part).to(accelerator.device) for part in split(instances, micro_batch_size(len(instances)))]
-        counts = self._global_counts(parts)
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._learning_rate()
-        for index, batch in enumerate(parts):
-            last = index == len(parts) - 1
-            with self._memory(batch), nullcontext() if last else accelerator.no_sync(self._module):
-                with accelerator.autocast():
-                    terms = self._module(batch)
-                # Over the whole global batch; times the ranks, because their gradients are averaged.
-                loss = sum(sums.loss_sum / counts[term] for term, sums in terms.items()) * world
-                accelerator.backward(loss)
-            for term, sums in terms.items():
-                self._tally.add(term, sums.loss_sum, sums.correct, sums.count)
-        bound = self._config.max_grad_norm
-        self._norm = accelerator.clip_grad_norm_(self._module.parameters(), float("inf") if bound is None else bound)
-        self._optimizer.step()
+        """One optimizer step on the global batch; the real tokens in it. `TrainingError` where it does not fit.
+
+        A step that diverges is not applied: the training ends, or passes over it (`skip_on_divergence`).
+        """
+        if self.step in self.skipped:
+            self.step += 1
+            return 0
+        before = random_state() if self._config.skip_on_divergence else None
+        computed = self.compute()
+        # The loss and the norm are read before the weights change. The device waits for no more than this one read.
+        problem = self._watch.problem(computed.loss, computed.norm)
+        if problem is not None:
+            self._diverged(problem, computed)
+            assert before is not None
+            set_random_state(before)
+        else:
+            self._apply(computed)
         self._optimizer.zero_grad()
         self.step += 1
-        self.tokens += counts["tokens"]
-        self._interval.tokens += counts["tokens"]
-        self._interval.flops += counts["flops"]
-        return counts["tokens"]
+        return 0 if problem else computed.counts["tokens"]
 
-    @contextmanager
-    def _memory(self, batch: PreTrainingBatch) -> Iterator[None]:
-        try:
-            yield
-        except (torch.OutOfMemoryError, RuntimeError) as error:
-            if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
-                raise
-            sequences = batch.layout.batch_size
+    def compute(self) -> Computed:
+        """The gradients of the next step, not yet applied."""
+        return self._gradients.compute(self.step, self._feed.of(self.step))
+
+    def _apply(self, computed: Computed) -> None:
+        if (bound := self._config.max_grad_norm) is not None:
+            nn.utils.clip_grads_with_norm_(self._module.parameters(), bound, computed.gradient_norm)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._learning_rate()
+        self._optimizer.step()
+        self._norm = computed.norm
+        self._tally.merge(computed.tally)
+        self._watch.add(computed.loss)
+        self.tokens += computed.counts["tokens"]
+        self._interval.tokens += computed.counts["tokens"]
+        self._interval.flops += computed.counts["flops"]
+
+    def _diverged(self, problem: str, computed: Computed) -> None:
+        """Write the flight record; `TrainingError` unless the step is to be passed over."""
+        record = FlightRecord(
+            step=self.step,
+            reason=problem,
+            learning_rate=self._learning_rate(),
+            loss=computed.loss,
+            loss_terms=computed.losses,
+            running_mean=self._watch.mean,
+            gradient_norm=computed.norm,
+            gradient_norms=gradient_norms(self.model),
+            rows=self._rows(self.step) if self._accelerator.is_main_process else [],
+            checkpoint_step=self._checkpoints.latest_step(),
+            world_size=self._accelerator.num_processes,
+            skipped=list(self.skipped),
+        )
+        path = record.path(self._checkpoints.directory)
+        self._main_only(lambda: record.write(path))
+        story = f"step {self.step}: {problem}; the flight record is {path} (`python -m tasks.replay {path}`)"
+        if not self._config.skip_on_divergence:
             raise TrainingError(
-                f"step {self.step}: {sequences} sequences ({batch.layout.total} tokens) at once do not fit into the memory "
-                f"of the {self._accelerator.device.type}; set BERTCORE_MICRO_BATCH below {sequences} (same result, in "
-                "parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1"
-            ) from error
-
-    def _global_counts(self, parts: list[PreTrainingBatch]) -> dict[str, int]:
-        """Predictions of every term, tokens and FLOPs in the global batch."""
-        local = Counter[str]()
-        for part in parts:
-            local.update(self._objective.counts(part))
-            local.update(tokens=part.layout.total, flops=training_flops(self.model.config, part))
-        names = sorted(local)
-        values = torch.tensor([local[name] for name in names], device=self._accelerator.device)
-        if self._accelerator.num_processes > 1:
-            values = self._accelerator.reduce(values, "sum")
-        return dict(zip(names, values.tolist(), strict=True))
+                f"{story}; lower pretrain.learning_rate, lengthen pretrain.warmup_steps or set "
+                "pretrain.skip_on_divergence: true"
+            )
+        self.skipped.append(self.step)
+        if self.skipped[-MOST_SKIPPED:] == list(range(self.step - MOST_SKIPPED + 1, self.step + 1)):
+            raise TrainingError(
+                f"{story}; {MOST_SKIPPED} steps in a row: it is not the data; lower pretrain.learning_rate"
+            )
+        logger.warning("%s; the step is skipped", story)
 
     def _learning_rate(self) -> float:
         config = self._config
         return config.learning_rate * self._schedule(self.step, config.warmup_steps, config.max_steps)
 
     def _train_metrics(self) -> dict[str, float]:
-        """Means since the last call; reading them waits for the device."""
-        metrics = self._tally.metrics(self._accelerator, "train")
-        metrics["train/gradient_norm"] = float(self._norm)
-        metrics["train/learning_rate"] = self._optimizer.param_groups[0]["lr"]
-        if not np.isfinite([metrics["train/loss"], metrics["train/gradient_norm"]]).all():
-            raise TrainingError(
-                f"step {self.step}: found loss {metrics['train/loss']} and gradient norm "
-                f"{metrics['train/gradient_norm']}, "
-                "expected finite numbers; lower pretrain.learning_rate or lengthen pretrain.warmup_steps"
-            )
+        """Means since the last call; nothing where all steps were skipped."""
+        metrics = self._tally.metrics(self._control, "train")
+        if metrics:
+            metrics["train/gradient_norm"] = self._norm
+            metrics["train/learning_rate"] = self._optimizer.param_groups[0]["lr"]
         return metrics
 
-    def _record(self, metrics: dict[str, float], timing: dict[str, float] | None = None) -> None:
-        self.curves.append({"step": self.step, **metrics})
+    def _record(self, metrics: dict[str, float]) -> None:
+        self._history.append({"step": self.step, **metrics})
         if self._accelerator.is_main_process:
-            self._report(self.step, {**metrics, **(timing or {})})
+            self._report(self.step, metrics)
 
     def _note(self) -> str:
-        last = next((row for row in reversed(self.curves) if "train/loss" in row), None)
+        last = next((row for row in reversed(self._history) if "train/loss" in row), None)
         if last is None:
             return ""
         return f"loss {last['train/loss']:.3f}  {self._timed.rate:,.0f} tokens/s"
 
-    def _agree(self, wanted: bool) -> bool:
-        """Rank 0 decides: its clock is the one that counts."""
-        if self._accelerator.num_processes == 1:
-            return wanted
-        return broadcast_object_list([wanted])[0]
+    def _main_only(self, work: Callable[[], object]) -> None:
+        """Do `work` on rank 0; its `TrainingError` is raised in every process, so that none waits for another."""
+        problem = ""
+        if self._accelerator.is_main_process:
+            try:
+                work()
+            except TrainingError as error:
+                problem = str(error)
+        if problem := "".join(self._control.gather(problem)):
+            raise TrainingError(problem)
 
     def _save(self) -> None:
         tally = {term: row.cpu() for term, row in self._tally.totals.items()}
-        ranks = gather_object([{"random": _random_state(), "tally": tally}])
-        if self._accelerator.is_main_process:
-            state = {
-                "model": self.model.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-                "ranks": ranks,
-                "step": self.step,
-                "tokens": self.tokens,
-                "curves": self.curves,
-            }
-            self._checkpoints.save(self.step, state)
-        self._accelerator.wait_for_everyone()
+        ranks = self._control.gather({"random": random_state(), "tally": tally, "norm": self._norm})
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "ranks": ranks,
+            "step": self.step,
+            "tokens": self.tokens,
+            "skipped": self.skipped,
+            "watch": self._watch.state(),
+            "history": self._history,
+            "run_id": self._run_id,
+            "machine": describe(self._accelerator),
+        }
+        self._main_only(lambda: self._checkpoints.save(self.step, state))
+        self._saved = time.monotonic()
 
-    def _resume(self) -> None:
-        state = self._checkpoints.latest()
+    def resume(self, latest: int | None = None, *, report: bool = True) -> None:
+        """Go on from the last checkpoint (of at most `latest` steps), if there is one.
+
+        What was reported before is reported again, unless `report` is false.
+        """
+        state = self._checkpoints.latest(latest)
         if state is None:
             return
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
-        self.step, self.tokens, self.curves = state["step"], state["tokens"], state["curves"]
+        self.step, self.tokens, self.skipped = state["step"], state["tokens"], state["skipped"]
+        self._history = state["history"]
+        self._watch.restore(state["watch"])
+        self.resumed_from = {"step": self.step, "run_id": state["run_id"]}
+        rank, main = self._accelerator.process_index, self._accelerator.is_main_process
+        if main:
+            logger.info("going on from the checkpoint of step %d", self.step)
+            self._say_what_changed(state["machine"])
         if len(state["ranks"]) == self._accelerator.num_processes:
-            own = state["ranks"][self._accelerator.process_index]
-            _set_random_state(own["random"])
+            own = state["ranks"][rank]
+            set_random_state(own["random"])
+            self._norm = own["norm"]
             self._tally.totals = {term: row.to(self._accelerator.device) for term, row in own["tally"].items()}
-        else:
-            logger.warning(
-                "step %d was saved by %d processes, now there are %d: the training goes on, but not with the same bits",
-                self.step,
-                len(state["ranks"]),
-                self._accelerator.num_processes,
-            )
-        if self._accelerator.is_main_process:
-            for row in self.curves:
-                self._report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
+        for row in self._history if main and report else []:
+            self._report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
 
-
-def _random_state() -> dict[str, Any]:
-    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state() if torch.cuda.is_available() else None}
-
-
-def _set_random_state(state: dict[str, Any]) -> None:
-    torch.set_rng_state(state["cpu"])
-    if state["cuda"] is not None and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["cuda"])
+    def _say_what_changed(self, before: dict[str, Any]) -> None:
+        for fact, now in describe(self._accelerator).items():
+            if before.get(fact) != now:
+                logger.warning(
+                    "step %d was saved with %s %s, now it is %s: the training goes on, but not with the same bits",
+                    self.step,
+                    fact,
+                    before.get(fact),
+                    now,
+                )

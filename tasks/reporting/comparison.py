@@ -1,7 +1,7 @@
 """One task's scores side by side, and what may be concluded from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 
 from bertcore.errors import ArtifactError
@@ -40,6 +40,10 @@ class Comparison:
     random_initialisation: float
     pretrained: float
     dev_examples: int
+    seeds: int = 1
+    """Runs that either score is the median of."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """System -> its lowest and its highest score over the seeds."""
 
     @property
     def gain(self) -> float:
@@ -116,14 +120,20 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
         random_initialisation=headline[RANDOM],
         pretrained=headline[PRETRAINED],
         dev_examples=round(measurements.number(source, "", "dev_examples")),
+        seeds=round(measurements.numbers(source, "protocol").get("seeds", 1)),
+        ranges={
+            system: (found["min"], found["max"])
+            for system in (RANDOM, PRETRAINED)
+            if (found := measurements.numbers(source, f"spread/{system}/dev/{metric}"))
+        },
     )
 
 
 def systems(measurements: Measurements, task: str) -> Mapping[str, dict[str, float]]:
-    """Everything that was scored on `task`: name -> metric -> value."""
+    """Everything that was scored on the dev examples of `task`: name -> metric -> value."""
     source = f"finetune/{task}"
     metric = measurements.word(source, "metrics", "0")
-    groups = {name: measurements.numbers(source, name) for name in measurements.groups(source)}
+    groups = {name: measurements.numbers(source, name) for name in measurements.groups(source) if "/" not in name}
     return {name: values for name, values in groups.items() if metric in values}
 
 

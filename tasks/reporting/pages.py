@@ -14,7 +14,8 @@ EXPLANATION = (
     "Scores are times 100, on held-out text and on each task's dev examples; the loss is in nats, less is better. "
     "Gain: for masked LM and next sentence prediction (NSP) over the simple baseline; for the tasks over the same "
     "architecture fine-tuned from random weights with the same budget (column Random). A difference counts where it "
-    "exceeds two standard errors, by the number of examples; the spread over fine-tuning seeds comes on top of that."
+    "exceeds two standard errors, by the number of examples; the spread over fine-tuning seeds comes on top of that. "
+    "Where a task has several seeds, its scores are medians, with the lowest and the highest in brackets."
 )
 WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples."
 CURVES_NOTE = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tasks.reporting.comparison import BAD, GOOD, Comparison, Verdict, margin, readable, systems
+from tasks.reporting.comparison import BAD, GOOD, PRETRAINED, RANDOM, Comparison, Verdict, margin, readable, systems
 from tasks.reporting.document import Table
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.summary import Summary
@@ -11,6 +11,8 @@ NOTHING = "–"
 
 _RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict")
 _PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
+_IN_WORDS = ("seeds", "settings", "early_choice", "saved_epoch", "tuned_null_threshold")
+"""Entries of a protocol that `_protocol_in_words` says."""
 
 
 def percent(share: float) -> str:
@@ -72,11 +74,19 @@ def _task_row(comparison: Comparison) -> tuple[list[str], Verdict]:
     baseline = NOTHING if comparison.baseline is None else f"{percent(comparison.baseline)} {comparison.baseline_label}"
     named = [comparison.task, readable(comparison.metric), percent(comparison.majority), baseline]
     scores = [
-        percent(comparison.random_initialisation),
-        percent(comparison.pretrained),
+        _with_range(comparison.random_initialisation, comparison, RANDOM),
+        _with_range(comparison.pretrained, comparison, PRETRAINED),
         _signed(100 * comparison.gain, 1),
     ]
     return [*named, *scores], comparison.verdict()
+
+
+def _with_range(score: float, comparison: Comparison, system: str) -> str:
+    """A median over several seeds with the lowest and the highest score."""
+    if comparison.seeds < 2 or system not in comparison.ranges:
+        return percent(score)
+    low, high = comparison.ranges[system]
+    return f"{percent(score)} ({percent(low)}–{percent(high)})"
 
 
 def pretraining(summary: Summary) -> Table:
@@ -165,27 +175,55 @@ def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Tab
         for system, values in systems(measurements, comparison.task).items():
             found = ", ".join(f"{readable(metric)} {percent(values[metric])}" for metric in metrics if metric in values)
             rows.append([comparison.task, readable(system), found])
+        rows += _other_splits(measurements, comparison.task)
     return Table(("Task", "System", "Scores on dev"), rows, left=("System", "Scores on dev"))
+
+
+def _other_splits(measurements: Measurements, task: str) -> list[list[str]]:
+    """The pre-trained encoder's scores on further splits with labels, such as MNLI's mismatched one."""
+    source, rows = f"finetune/{task}", []
+    for group in measurements.groups(source):
+        if group.startswith("other_splits/"):
+            values = measurements.numbers(source, group)
+            found = ", ".join(f"{readable(metric)} {percent(value)}" for metric, value in values.items())
+            rows.append([task, f"pre-trained, on {group.partition('/')[2]}", found])
+    return rows
 
 
 def protocol(measurements: Measurements) -> Table:
     """How each task was fine-tuned."""
     known = {task: measurements.numbers(f"finetune/{task}", "protocol") for task in measurements.tasks}
-    columns = list(dict.fromkeys(name for values in known.values() for name in values))
+    columns = list(dict.fromkeys(name for values in known.values() for name in values if name not in _IN_WORDS))
     names = [_PROTOCOL_NAMES.get(name, readable(name)).capitalize() for name in columns]
-    header = ["Task", "Train", "Dev", *names, "Truncated", "Seconds"]
+    header = ["Task", "Protocol", "Train", "Dev", *names, "Truncated", "Seconds"]
     rows = []
     for task, values in known.items():
         own = measurements.numbers(f"finetune/{task}")
         seconds = measurements.numbers(f"timing/finetune/{task}", "seconds")
         rows.append([
             task,
+            _protocol_in_words(measurements, task),
             *(count(own[name]) if name in own else NOTHING for name in ("train_examples", "dev_examples")),
             *(f"{values[name]:g}" if name in values else NOTHING for name in columns),
             count(own["truncated"]) if "truncated" in own else NOTHING,
             f"{sum(seconds.values()):.0f}" if seconds else NOTHING,
         ])  # fmt: skip
-    return Table(header, rows)
+    return Table(header, rows, left=("Protocol",))
+
+
+def _protocol_in_words(measurements: Measurements, task: str) -> str:
+    """What the score is of: "dev, median of 3 seeds, best of 4 settings on dev, from models/pretrained"."""
+    source = f"finetune/{task}"
+    words, numbers = measurements.words(source, "protocol"), measurements.numbers(source, "protocol")
+    seeds, settings = round(numbers.get("seeds", 1)), round(numbers.get("settings", 1))
+    parts = [words.get("scored_on", "dev"), "1 seed" if seeds == 1 else f"median of {seeds} seeds"]
+    if settings > 1:
+        parts.append(f"best of {settings} settings on dev")
+    if numbers.get("early_choice"):
+        parts.append(f"best epoch on dev ({numbers.get('saved_epoch', 0):.0f})")
+    if "tuned_null_threshold" in numbers:
+        parts.append(f"null threshold tuned on dev ({numbers['tuned_null_threshold']:.2f})")
+    return ", ".join([*parts, *([f"from `{words['started_from']}`"] if "started_from" in words else [])])
 
 
 def examples(measurements: Measurements) -> Table:

@@ -28,6 +28,24 @@ class Outer:
     files: list[str] = field(default_factory=list)
     inner: Inner = field(default_factory=Inner)
     table: dict[str, int] = field(default_factory=dict)
+    rates: float | list[float] = 0.1
+    threshold: float | Literal["tuned"] | None = None
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"rates": 2}, 2.0),
+        ({"rates": [1, 0.5]}, [1.0, 0.5]),
+        ({"threshold": 1}, 1.0),
+        ({"threshold": "tuned"}, "tuned"),
+    ],
+)
+def test_unions_take_the_member_that_is_meant(given: dict[str, object], found: object) -> None:
+    ((name, _),) = given.items()
+    value = getattr(parse(Outer, {"name": "x", **given}, "p"), name)
+    assert value == found and type(value) is type(found)
+    assert parse(Outer, {"name": "x", "threshold": None}, "p").threshold is None
 
 
 def test_values_take_their_types() -> None:
@@ -51,6 +69,10 @@ def test_values_take_their_types() -> None:
         ({"name": "x", "kind": "c"}, "p.kind: found 'c'; "),
         ({"name": "x", "files": "f"}, "p.files: found 'f' (str), expected list[str]"),
         ({"name": "x", "files": ["f", 2]}, "p.files[1]: found 2 (int), expected str"),
+        ({"name": "x", "rates": "fast"}, "p.rates: found 'fast' (str), expected float | list[float]; correct"),
+        ({"name": "x", "rates": [0.1, "b"]}, "p.rates[1]: found 'b' (str), expected float"),
+        ({"name": "x", "threshold": "tune"}, "p.threshold: found 'tune'; did you mean 'tuned'?"),
+        ({"name": "x", "threshold": [1.0]}, "p.threshold: found [1.0] (list), expected "),
         ({"name": "x", "inner": {"width": 0}}, "p.inner.width: found 0, expected at least 1"),
         ({"name": "x", "inner": {"depth": 0}}, "p.inner: unknown key 'depth'"),
         ({"name": "x", "inner": 3}, "p.inner: found 3 (int), expected a mapping"),

@@ -154,11 +154,25 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "corpus/0/requirements.lock": "a==1\n",
         "corpus/1/text.txt": "Some text.\n",
         "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
+        "encoders/cola/source.json": '{"uri": null}\n',
         "init_from/source.json": '{"uri": null}\n',
         "options/cola.json": "{}\n",
         "vocabulary/source.json": '{"uri": null}\n',
     }
     assert Path("data/inputs/cola/dev.tsv").is_symlink()
+
+
+def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict[str, Any]) -> None:
+    for name in ("bert/config.json", "bert/vocab.txt", "cola/train.tsv"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(name)
+    entry = {"format": "glue/cola", "data": "cola", "init_from": "bert", "sequence_length": 512, "seed": [1, 2]}
+    values["finetune"]["tasks"] = {"cola": entry}
+    write(project, values)
+    run()
+    encoder = Path("data/inputs/encoders/cola")
+    assert {path.name for path in encoder.iterdir()} == {"config.json", "vocab.txt"}
+    assert (encoder / "config.json").read_text() == "bert/config.json"
 
 
 def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, Any]) -> None:

@@ -168,6 +168,26 @@ def first_table(project: Path) -> list[list[str]]:
     return cells(tables(project / "reports" / "report.md")[0])
 
 
+def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(project: Path) -> None:
+    files = task_files("topic", SCORES)
+    metrics = files["finetune/topic.json"]
+    ranges = {"pretrained": (0.68, 0.73), "random_initialisation": (0.5, 0.65)}
+    metrics["spread"] = {
+        system: {"dev": {"accuracy": {"min": low, "median": SCORES[system], "max": high}}}
+        for system, (low, high) in ranges.items()
+    }
+    metrics["runs"] = {"pretrained": [{"seed": 1, "scores": {"dev": {"accuracy": 0.99}}}]}
+    metrics["other_splits"] = {"ax": {"mcc": 0.12}}
+    metrics["protocol"] |= {"scored_on": "dev", "started_from": "models/pretrained", "seeds": 3, "settings": 4}
+    write(project, files)
+    page, summary, _ = make(project)
+    row = next(row for row in result_rows(project) if row[0] == "topic")
+    assert row[4:6] == ["60.0 (50.0–65.0)", "70.0 (68.0–73.0)"]
+    assert "dev, median of 3 seeds, best of 4 settings on dev, from `models/pretrained`" in page
+    assert "| topic | pre-trained, on ax | MCC 12.0 |" in page
+    assert "99.0" not in page and summary["finetune"]["topic"]["bag_of_words"] == 0.65
+
+
 def test_the_summary_and_the_logged_numbers(made: tuple[Path, FakeRun]) -> None:
     project, run = made
     summary = json.loads((project / "metrics" / "summary.json").read_text())

@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from safetensors.torch import load_file, save_file
 
 from bertcore.data.wordpiece import make_tokenizer, save_tokenizer
@@ -250,7 +251,17 @@ def test_the_probe_reaches_every_part_and_survives_its_file(examples: dict[str, 
     assert all(torch.equal(again.outputs[name], tensor) for name, tensor in expected.outputs.items())
 
 
-def test_outputs_in_memory_are_of_float32_whatever_the_launcher_did(examples: dict[str, Example]) -> None:
+@pytest.fixture
+def no_accelerator() -> Iterator[None]:
+    """Accelerate keeps one precision for the whole process; this test's is not that of the others."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+def test_outputs_in_memory_are_of_float32_whatever_the_launcher_did(
+    examples: dict[str, Example], no_accelerator: None
+) -> None:
     example = examples["BertForPreTraining"]
     own = type(example.model)(load_config(example.directory))
     load_pretrained(own, example.directory)

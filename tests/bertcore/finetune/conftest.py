@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from bertcore.data.wordpiece import SPECIAL_TOKENS, make_tokenizer
 from bertcore.examples.schema import ExampleSet, schema_of
-from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.config import RunConfig
 from bertcore.model.config import BertConfig
 
 WORDS = [
@@ -52,10 +52,10 @@ def config(tokenizer: Tokenizer) -> BertConfig:
 
 
 @pytest.fixture(scope="session")
-def make_task() -> Callable[..., TaskConfig]:
-    def make(**fields: Any) -> TaskConfig:
+def make_task() -> Callable[..., RunConfig]:
+    def make(**fields: Any) -> RunConfig:
         defaults = {"sequence_length": 32, "max_query_length": 8, "doc_stride": 8, "learning_rate": 3e-3}
-        return TaskConfig(format="toy", data="toy", **({**defaults, "dropout": 0.0} | fields))
+        return RunConfig(format="toy", data="toy", **({**defaults, "dropout": 0.0} | fields))
 
     return make
 

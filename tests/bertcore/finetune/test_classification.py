@@ -13,9 +13,10 @@ from tokenizers import Tokenizer
 
 from bertcore.data.wordpiece import save_tokenizer
 from bertcore.errors import InputError
+from bertcore.evaluation.submission import MEMBERS, write_submission
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import Classification, Labelled
-from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.config import RunConfig
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
 
@@ -35,7 +36,7 @@ def test_sequences_are_those_of_transformers(
     rows: list[tuple[str, str | None]],
     tokenizer: Tokenizer,
     reference: transformers.PreTrainedTokenizerBase,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
 ) -> None:
     examples = make_examples(
@@ -57,7 +58,7 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
     labels: list[str] | None,
     tokenizer: Tokenizer,
     config: BertConfig,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
     tmp_path: Path,
 ) -> None:
@@ -69,7 +70,7 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
     torch.manual_seed(1)
     model = family.build(config).eval()
     torch.nn.init.normal_(model.classifier.weight)
-    save_pretrained(model, tmp_path / "model", extra_config=family.model_config())
+    save_pretrained(model, tmp_path / "model", extra_config=family.exported(model).config)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
     features = family.featurize(examples.splits["train"])
     batch = features.batch(np.arange(3))
@@ -80,7 +81,7 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
             tokens, types = one.input_ids[None], one.token_type_ids[None]
             expected = theirs(input_ids=tokens, token_type_ids=types, labels=one.targets)
             torch.testing.assert_close(logits[row : row + 1], expected.logits, atol=1e-6, rtol=1e-5)
-            loss = family.loss(model(one.input_ids, one.token_type_ids, one.layout), one) / one.count
+            loss = family.loss(model, model(one.input_ids, one.token_type_ids, one.layout), one) / one.count
             torch.testing.assert_close(loss, expected.loss, atol=1e-6, rtol=1e-5)
     if labels is None:
         assert theirs.config.num_labels == 1 and theirs.config.problem_type == "regression"
@@ -96,9 +97,63 @@ def test_predictions_file_is_what_glue_takes(tmp_path: Path) -> None:
 
 
 def test_unknown_label_is_named_with_its_example(
-    tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], make_examples: Callable[..., ExampleSet]
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     rows = [{"text_a": "a", "label": "x"}, {"text_a": "b", "label": "z"}]
     examples = make_examples("classification", ["x", "y"], ["accuracy"], train=rows)
     with pytest.raises(InputError, match=r"example 1: found the label 'z', expected one of x, y"):
         Classification(make_task(), examples, tokenizer).featurize(examples.splits["train"])
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=st.lists(st.tuples(TEXT, st.none() | TEXT), min_size=1, max_size=4), stride=st.integers(1, 20))
+def test_windows_show_every_token_of_the_longer_text_and_pool_their_logits(
+    rows: list[tuple[str, str | None]],
+    stride: int,
+    tokenizer: Tokenizer,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+) -> None:
+    table = [{"text_a": a, "text_b": b, "label": "xy"[number % 2]} for number, (a, b) in enumerate(rows)]
+    examples = make_examples("classification", ["x", "y"], ["accuracy"], train=table)
+    task = make_task(sequence_length=12, long_texts="windows", doc_stride=stride)
+    family = Classification(task, examples, tokenizer)
+    features = family.featurize(examples.splits["train"])
+    assert features.lengths.max() <= 12
+    encoded = [tokenizer.encode(a) if b is None else tokenizer.encode(a, b) for a, b in rows]
+    counts = np.bincount(features.examples, minlength=len(rows))
+    assert features.counts["in_windows"] == (counts > 1).sum() and counts.min() >= 1
+    offsets, separator = features.offsets, tokenizer.token_to_id("[SEP]")
+    for row, (encoding, (a, b)) in enumerate(zip(encoded, rows, strict=True)):
+        places = np.flatnonzero(features.examples == row)
+        windows = [features.tokens[offsets[place] : offsets[place + 1]].tolist() for place in places]
+        if len(encoding.ids) <= 12:
+            kinds = features.token_types[offsets[places[0]] : offsets[places[0] + 1]]
+            assert windows == [encoding.ids] and kinds.tolist() == encoding.type_ids
+        longer = max(([a] if b is None else [a, b]), key=lambda text: len(tokenizer.encode(text).ids))
+        needed = set(tokenizer.encode(longer, add_special_tokens=False).ids)
+        assert needed <= {token for window in windows for token in window}
+        assert all(window.count(separator) == (1 if b is None else 2) for window in windows)
+    logits = np.random.default_rng(1).normal(size=(len(features), 2)).astype(np.float32)
+    pooled = np.stack([logits[features.examples == row].mean(axis=0) for row in range(len(rows))])
+    np.testing.assert_allclose(features.pooled(logits), pooled, rtol=1e-5, atol=1e-6)
+    predicted = family.predict(examples.splits["train"], features, logits, None)  # type: ignore[arg-type]
+    assert predicted.predicted == ["xy"[index] for index in pooled.argmax(axis=1)]
+
+
+def test_test_predictions_are_what_a_submission_takes(
+    tokenizer: Tokenizer,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+    tmp_path: Path,
+) -> None:
+    train = [{"text_a": "a", "label": "0"}]
+    test = [{"text_a": "b", "text_b": "a", "label": None}] * MEMBERS["WNLI.tsv"].rows
+    examples = make_examples("classification", ["0", "1"], ["accuracy"], train=train, test=test)
+    family = Classification(make_task(), examples, tokenizer)
+    features = family.featurize(examples.splits["test"])
+    logits = np.random.default_rng(1).normal(size=(len(test), 2)).astype(np.float32)
+    predicted = family.predict(examples.splits["test"], features, logits, None)  # type: ignore[arg-type]
+    predicted.write(tmp_path / "wnli", "test")
+    written = write_submission(tmp_path, tmp_path / "out.zip", partial=True)
+    assert written["written"] == ["WNLI.tsv"]

@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bertcore.data.wordpiece import save_tokenizer
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.examples.schema import ExampleSet
-from bertcore.finetune.config import TaskConfig
-from bertcore.finetune.fitting import Finetuning, batches, finetune
+from bertcore.finetune import inference
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.fitting import Finetuning, finetune
+from bertcore.finetune.order import batches
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
@@ -37,6 +41,11 @@ def classification(words: list[str]) -> dict[str, Any]:
 def pair(words: list[str]) -> dict[str, Any]:
     """Is there a cat in the second text?"""
     return {"text_a": "where is the cat", "text_b": " ".join(words), "label": "yes" if "cat" in words else "no"}
+
+
+def multi_label(words: list[str]) -> dict[str, Any]:
+    """Which animals are there?"""
+    return {"text_a": " ".join(words), "labels": sorted({"cat", "dog", "bird"} & set(words))}
 
 
 def regression(words: list[str]) -> dict[str, Any]:
@@ -63,6 +72,7 @@ def question_answering(words: list[str]) -> dict[str, Any]:
 TOYS: dict[str, tuple[Callable[[list[str]], dict[str, Any]], str, list[str] | None, str, float]] = {
     "single": (classification, "classification", ["no", "yes"], "accuracy", 0.95),
     "pair": (pair, "classification", ["no", "yes"], "accuracy", 0.95),
+    "multi_label": (multi_label, "multi_label", ["bird", "cat", "dog"], "micro_f1", 0.75),
     "regression": (regression, "classification", None, "pearson", 0.9),
     "tagging": (tagging, "tagging", ["B-COLOUR", "O"], "f1", 0.95),
     "question_answering": (question_answering, "question_answering", None, "f1", 95.0),
@@ -76,25 +86,41 @@ def toy(make_examples: Callable[..., ExampleSet]) -> Toy:
     def make(name: str, size: int = 256) -> ExampleSet:
         row, family, labels, metric, _ = TOYS[name]
         train, dev = map(row, sentences(size, 1)), map(row, sentences(64, 2))
-        test = [{**row(words), **dict.fromkeys(("label", "tags", "answers"))} for words in sentences(5, 3)]
+        test = [{**row(words), **dict.fromkeys(("label", "labels", "tags", "answers"))} for words in sentences(5, 3)]
         return make_examples(family, labels, [metric], train=list(train), dev=list(dev), test=test)
 
     return make
 
 
-@pytest.mark.parametrize("name", TOYS)
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        *((name, {}) for name in TOYS),
+        ("tagging", {"crf": True, "learning_rate": 5e-3}),
+        ("tagging", {"labels_on": "all", "layer_decay": 0.9}),
+        ("single", {"long_texts": "windows", "sequence_length": 10, "group_by_length": True}),
+    ],
+)
 def test_toy_task_is_learned_from_random_weights(
-    name: str, toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig], tmp_path: Path
+    name: str,
+    fields: dict[str, Any],
+    toy: Toy,
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    tmp_path: Path,
 ) -> None:
     *_, metric, least = TOYS[name]
     steps: list[int] = []
-    task = make_task(epochs=12, batch_size=16)
+    task = make_task(epochs=12, batch_size=16, **fields)
     result = finetune(task, toy(name), tokenizer, config, report=lambda step, metrics: steps.append(step))
     assert result.metrics.keys() == {"dev"} and result.metrics["dev"][metric] >= least
     assert result.predictions.keys() == {"dev", "test"}
-    assert result.steps == 12 * 16 == steps[-1] and [row["step"] for row in result.curves] == steps
+    assert result.steps == 12 * -(-result.counts["train"]["sequences"] // 16) == steps[-1]
+    assert [row["step"] for row in result.curves] == steps
     assert result.curves[-1][f"eval/{metric}"] == result.metrics["dev"][metric]
-    assert result.counts["train"]["examples"] == 256 and result.counts["test"]["sequences"] == 5
+    assert result.counts["train"]["examples"] == 256
+    assert result.counts["test"]["sequences"] == (7 if "long_texts" in fields else 5)
     result.save_predictions(tmp_path / "predictions")
     suffix = {"tagging": "txt", "question_answering": "json"}.get(name, "tsv")
     assert {f"dev.{suffix}", f"test.{suffix}"} <= {path.name for path in (tmp_path / "predictions").iterdir()}
@@ -106,11 +132,11 @@ def weights(model: torch.nn.Module) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", ["single", "tagging", "question_answering"])
 def test_same_seed_gives_the_same_bits(
-    name: str, toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig]
+    name: str, toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig]
 ) -> None:
     task = make_task(epochs=1, dropout=0.1)
     prepared = Finetuning(task, toy(name, 64), tokenizer)
-    first, other_seed, again = (prepared.run(config, seed=seed) for seed in (7, 8, 7))
+    first, other_seed, again = (prepared.run(config, replace(task, seed=seed)) for seed in (7, 8, 7))
     assert torch.equal(weights(first.model), weights(again.model))
     assert first.metrics == again.metrics and first.curves == again.curves
     assert not torch.equal(weights(first.model), weights(other_seed.model))
@@ -122,7 +148,7 @@ def test_micro_batches_change_nothing_but_rounding(
     toy: Toy,
     tokenizer: Tokenizer,
     config: BertConfig,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prepared = Finetuning(make_task(epochs=1), toy("tagging", 64), tokenizer)
@@ -134,7 +160,7 @@ def test_micro_batches_change_nothing_but_rounding(
 
 
 def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
-    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig], tmp_path: Path
+    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig], tmp_path: Path
 ) -> None:
     (tmp_path / "tokenizer").mkdir()
     save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
@@ -158,18 +184,83 @@ def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
     assert again.metrics["dev"].keys() == {"pearson"}
 
 
-def test_order_is_a_permutation_of_every_epoch(make_task: Callable[..., TaskConfig]) -> None:
+def test_order_is_a_permutation_of_every_epoch(make_task: Callable[..., RunConfig]) -> None:
     task = make_task(epochs=3, batch_size=4)
-    steps = batches(10, task)
+    lengths = np.arange(10)
+    steps = batches(lengths, task)
     epochs = [np.concatenate(steps[start : start + 3]) for start in (0, 3, 6)]
     assert len(steps) == 9 and [len(rows) for rows in steps[:3]] == [4, 4, 2]
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
     assert not np.array_equal(epochs[0], epochs[1])
-    assert not np.array_equal(np.concatenate(batches(10, replace(task, seed=2))[:3]), epochs[0])
+    assert not np.array_equal(np.concatenate(batches(lengths, replace(task, seed=2))[:3]), epochs[0])
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=300), st.integers(1, 9))
+def test_batches_of_similar_length_hold_every_sequence_once(lengths: list[int], size: int) -> None:
+    task = RunConfig(format="f", data="d", epochs=2, batch_size=size, group_by_length=True)
+    steps, per_epoch = batches(np.asarray(lengths), task), -(-len(lengths) // size)
+    assert len(steps) == 2 * per_epoch
+    for start in (0, per_epoch):
+        epoch = steps[start : start + per_epoch]
+        assert sorted(np.concatenate(epoch)) == list(range(len(lengths)))
+        if len(lengths) <= 50 * size:  # sorted as a whole: no two batches overlap in length
+            spans = sorted((min(of), max(of)) for of in ([lengths[row] for row in rows] for rows in epoch))
+            assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(np.array_equal(a, b) for a, b in zip(steps, batches(np.asarray(lengths), task), strict=True))
+
+
+def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_dev(
+    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig]
+) -> None:
+    task = make_task(epochs=4, batch_size=16, learning_rate=1e-2, schedule="constant", warmup_ratio=0.0, dropout=0.1)
+    prepared = Finetuning(task, toy("single", 64), tokenizer)
+    plain, early = prepared.run(config), prepared.run(config, replace(task, early_choice=True))
+    scores = [row["eval/accuracy"] for row in early.curves[:-1] if "eval/accuracy" in row]
+    assert len(scores) == 4 and early.best_epoch == 1 + scores.index(max(scores))
+    assert early.metrics["dev"]["accuracy"] == max(scores) == early.curves[-1]["eval/accuracy"]
+    assert plain.best_epoch is None and plain.metrics["dev"]["accuracy"] == scores[-1]
+    # Without warm-up and fall, as many epochs by themselves are the same run.
+    alone = prepared.run(config, replace(task, epochs=early.best_epoch))
+    assert torch.equal(weights(early.model), weights(alone.model))
+
+
+def test_splits_are_scored_by_their_own_metrics(
+    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig]
+) -> None:
+    examples = toy("single", 32)
+    splits = {**examples.splits, "ax": examples.splits["dev"].slice(0, 20)}
+    examples = replace(examples, splits=splits, split_metrics={"ax": ["mcc"]})
+    result = finetune(make_task(epochs=1), examples, tokenizer, config)
+    assert result.metrics["ax"].keys() == {"mcc"} and result.metrics["dev"].keys() == {"accuracy"}
+
+
+def test_evaluation_takes_smaller_batches_where_large_ones_do_not_fit(
+    toy: Toy,
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepared = Finetuning(make_task(epochs=1), toy("tagging", 32), tokenizer)
+    trained = prepared.train(config)
+    sizes: list[int] = []
+
+    def limited(model: Any, features: Any, accelerator: Any, size: int) -> np.ndarray:
+        sizes.append(size)
+        if size > 100:
+            raise torch.OutOfMemoryError
+        return compute(model, features, accelerator, size)
+
+    compute = inference._logits
+    monkeypatch.setattr(inference, "_logits", limited)
+    features = prepared._features["dev"]
+    found = inference.logits_of(trained.model, features, prepared.accelerator)
+    assert sizes == [8192, 4096, 2048, 1024, 512, 256, 128, 64]
+    np.testing.assert_allclose(found, trained.logits["dev"], rtol=1e-2, atol=1e-2)
 
 
 def test_limited_examples_are_the_same_for_every_seed(
-    toy: Toy, tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], config: BertConfig
+    toy: Toy, tokenizer: Tokenizer, make_task: Callable[..., RunConfig], config: BertConfig
 ) -> None:
     results = [
         Finetuning(make_task(epochs=1, max_train_examples=20, seed=seed), toy("single"), tokenizer).run(config)
@@ -180,7 +271,7 @@ def test_limited_examples_are_the_same_for_every_seed(
 
 
 def test_loss_that_is_not_finite_stops_the_training(
-    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., TaskConfig]
+    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig]
 ) -> None:
     task = make_task(epochs=2, learning_rate=1e30, warmup_ratio=0.0)
     with pytest.raises(TrainingError, match=r"step \d+: found loss .*lower the task's learning_rate"):
@@ -191,7 +282,7 @@ def test_what_does_not_fit_is_refused_before_training(
     toy: Toy,
     tokenizer: Tokenizer,
     config: BertConfig,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
 ) -> None:
     prepared = Finetuning(make_task(), toy("single", 8), tokenizer)

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 
 from bertcore.errors import ConfigError
 from bertcore.examples.schema import ExampleSet
-from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.config import RunConfig
 from bertcore.finetune.question_answering import QuestionAnswering, WindowFeatures
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
@@ -35,7 +35,7 @@ def test_windows_show_all_tokens_and_targets_give_the_answer_back(
     stride: int,
     data: st.DataObject,
     tokenizer: Tokenizer,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
 ) -> None:
     characters = tokenizer.encode(context, add_special_tokens=False).offsets
@@ -60,11 +60,15 @@ def test_windows_show_all_tokens_and_targets_give_the_answer_back(
             assert context[begin:end] == answers[0][0]
 
 
+UNUSED: Any = None
+"""The model, whose logits say all."""
+
+
 def predicted(
     family: QuestionAnswering, examples: ExampleSet, features: WindowFeatures, seed: int = 0
 ) -> tuple[Any, np.ndarray]:
     logits = np.random.default_rng(seed).normal(size=(len(features.tokens), 2)).astype(np.float32)
-    return family.predict(examples.splits["train"], features, logits), logits
+    return family.predict(examples.splits["train"], features, logits, UNUSED), logits
 
 
 @settings(max_examples=50, deadline=None)
@@ -73,7 +77,7 @@ def test_answers_are_parts_of_the_context(
     context: str,
     seed: int,
     tokenizer: Tokenizer,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
 ) -> None:
     examples = make_examples("question_answering", None, ["f1"], train=[question(context)])
@@ -89,7 +93,7 @@ def test_answers_are_parts_of_the_context(
 
 
 def test_sequences_are_those_of_transformers_where_all_fits(
-    tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], make_examples: Callable[..., ExampleSet]
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     row = question("The cat is on the table, in Berlin.", ("Berlin", 28))
     examples = make_examples("question_answering", None, ["f1"], train=[row])
@@ -102,7 +106,7 @@ def test_sequences_are_those_of_transformers_where_all_fits(
 
 
 def test_long_question_and_unplaced_answer_are_counted(
-    tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], make_examples: Callable[..., ExampleSet]
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     rows = [question("cat " * 40, ("cat", 0), question="the " * 9), question("cat", ("cat", -1)), question("cat")]
     examples = make_examples("question_answering", None, ["f1"], train=rows)
@@ -116,7 +120,7 @@ def test_long_question_and_unplaced_answer_are_counted(
 def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
     tokenizer: Tokenizer,
     config: BertConfig,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
     tmp_path: Path,
 ) -> None:
@@ -126,7 +130,7 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
     torch.manual_seed(1)
     model = family.build(config).eval()
     torch.nn.init.normal_(model.qa_outputs.weight)
-    save_pretrained(model, tmp_path / "model", extra_config=family.model_config())
+    save_pretrained(model, tmp_path / "model", extra_config=family.exported(model).config)
     theirs, info = transformers.AutoModelForQuestionAnswering.from_pretrained(
         tmp_path / "model", output_loading_info=True
     )
@@ -148,13 +152,13 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
             torch.testing.assert_close(logits[:, 1], expected.end_logits[0], atol=1e-6, rtol=1e-5)
             losses.append(expected.loss)
         batch = features.batch(np.arange(3))
-        loss = family.loss(model(batch.input_ids, batch.token_type_ids, batch.layout), batch) / batch.count
+        loss = family.loss(model, model(batch.input_ids, batch.token_type_ids, batch.layout), batch) / batch.count
     torch.testing.assert_close(loss, torch.stack(losses).mean(), atol=1e-6, rtol=1e-5)
 
 
 def test_files_are_in_the_official_layout(
     tokenizer: Tokenizer,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
     tmp_path: Path,
 ) -> None:
@@ -167,7 +171,7 @@ def test_files_are_in_the_official_layout(
     assert features.targets is not None
     logits[features.targets[0, 0], 0] = logits[features.targets[0, 1], 1] = 5.0
     logits[0] = 9.0  # [CLS], which is no answer where every question has one
-    answers = family.predict(examples.splits["train"], features, logits)
+    answers = family.predict(examples.splits["train"], features, logits, UNUSED)
     answers.write(tmp_path, "dev")
     assert json.loads((tmp_path / "dev.json").read_text()) == {"0": "red"}
     (best, *_) = json.loads((tmp_path / "dev_nbest.json").read_text())["0"]
@@ -177,8 +181,54 @@ def test_files_are_in_the_official_layout(
 
 
 def test_question_must_leave_room_for_the_context(
-    tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], make_examples: Callable[..., ExampleSet]
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     examples = make_examples("question_answering", None, ["f1"], train=[question("a")])
     with pytest.raises(ConfigError, match="sequence_length: found 32, expected at least 34 with max_query_length 30"):
         QuestionAnswering(make_task(max_query_length=30), examples, tokenizer)
+
+
+def test_null_threshold_is_tuned_on_dev_for_all_splits(
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
+) -> None:
+    rows = [question("a red cat", ("red", 2)), question("a dog"), question("blue bird", ("bird", 5)), question("city")]
+    examples = make_examples("question_answering", None, ["f1"], train=rows, dev=rows, test=rows[:2])
+    family = QuestionAnswering(make_task(null_threshold="tuned"), examples, tokenizer)
+    predictions = {}
+    for split in ("dev", "test"):
+        features = family.featurize(examples.splits[split])
+        logits = np.zeros((len(features.tokens), 2), dtype=np.float32)
+        offsets = features.offsets
+        for row, null in enumerate((1.0, 9.0, 3.0, 8.0)[: len(features)]):
+            span = features.targets[row] if features.targets is not None and features.targets[row].any() else (8, 8)
+            logits[offsets[row] + span[0], 0] = logits[offsets[row] + span[1], 1] = 2.0
+            logits[offsets[row]] = null  # odds 2 * null - 4: -2, 14, 2, 12
+        predictions[split] = family.predict(examples.splits[split], features, logits, UNUSED)
+    untouched = predictions["dev"].score(["f1"])["f1"]
+    assert family.settle(predictions) == {"null_threshold": 2.0}
+    assert untouched == 75.0 and predictions["dev"].score(["f1"])["f1"] == 100.0
+    assert predictions["dev"].best == {"0": "red", "1": "", "2": "bird", "3": ""}
+    assert predictions["test"].null_threshold == 2.0
+    fixed = QuestionAnswering(make_task(null_threshold=-5.0), examples, tokenizer)
+    assert fixed.settle(predictions) == {}
+
+
+def test_threshold_where_no_answer_is_always_best(
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
+) -> None:
+    examples = make_examples("question_answering", None, ["f1"], train=[question("dog")], dev=[question("dog")])
+    family = QuestionAnswering(make_task(null_threshold="tuned"), examples, tokenizer)
+    features = family.featurize(examples.splits["dev"])
+    logits = np.ones((len(features.tokens), 2), dtype=np.float32)
+    logits[0] = -9.0  # the model is sure of an answer, and wrong
+    predictions = {"dev": family.predict(examples.splits["dev"], features, logits, UNUSED)}
+    (threshold,) = family.settle(predictions).values()
+    assert threshold < -20 and predictions["dev"].best == {"0": ""}
+
+
+def test_tuning_needs_answers_on_dev(
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
+) -> None:
+    examples = make_examples("question_answering", None, ["f1"], train=[question("a")])
+    with pytest.raises(ConfigError, match="null_threshold: found 'tuned', but there is no dev split with answers"):
+        QuestionAnswering(make_task(null_threshold="tuned"), examples, tokenizer)

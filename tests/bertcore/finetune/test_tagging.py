@@ -1,7 +1,9 @@
 """Token tagging: every word once, in the right place; logits and loss of `transformers`."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +15,15 @@ from tokenizers import Tokenizer
 
 from bertcore.evaluation.tagging import read_columns
 from bertcore.examples.schema import ExampleSet
-from bertcore.finetune.config import TaskConfig
-from bertcore.finetune.tagging import Tagged, Tagging
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.crf import LinearChain
+from bertcore.finetune.tagging import BertCrfForTokenClassification, Tagged, Tagging
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
 
 TAGS = ["B-X", "I-X", "O"]
+UNUSED: Any = None
+"""The model, whose logits say all."""
 WORD = st.sampled_from(["red", "cat", "dogs", "berlin", "x", "\x01", "", "abcdefghijklmnopqrst", "é-b"])
 
 
@@ -28,7 +33,7 @@ def test_every_word_has_one_place_and_it_holds_its_first_piece(
     sentences: list[list[str]],
     stride: int,
     tokenizer: Tokenizer,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
 ) -> None:
     rows = [{"words": words, "tags": [TAGS[len(word) % 3] for word in words]} for words in sentences]
@@ -49,12 +54,12 @@ def test_every_word_has_one_place_and_it_holds_its_first_piece(
     # Logits that name the word's tag at its place, and another one everywhere else, come back as that tag.
     logits = np.zeros((len(features.tokens), 3), dtype=np.float32)
     logits[features.word_places, [len(word) % 3 for word in words]] = 1.0
-    predicted = family.predict(examples.splits["train"], features, logits)
+    predicted = family.predict(examples.splits["train"], features, logits, UNUSED)
     assert predicted.predicted == [row["tags"] for row in rows]
 
 
 def test_short_sentence_is_one_sequence_as_in_transformers(
-    tokenizer: Tokenizer, make_task: Callable[..., TaskConfig], make_examples: Callable[..., ExampleSet]
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     words = ["The", "dogs", "is", "on", "Berlin", "!"]
     examples = make_examples("tagging", TAGS, ["f1"], train=[{"words": words, "tags": ["O"] * 6}])
@@ -68,7 +73,7 @@ def test_short_sentence_is_one_sequence_as_in_transformers(
 def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
     tokenizer: Tokenizer,
     config: BertConfig,
-    make_task: Callable[..., TaskConfig],
+    make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
     tmp_path: Path,
 ) -> None:
@@ -79,7 +84,7 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
     torch.manual_seed(1)
     model = family.build(config).eval()
     torch.nn.init.normal_(model.classifier.weight)
-    save_pretrained(model, tmp_path / "model", extra_config=family.model_config())
+    save_pretrained(model, tmp_path / "model", extra_config=family.exported(model).config)
     theirs, info = transformers.AutoModelForTokenClassification.from_pretrained(
         tmp_path / "model", output_loading_info=True
     )
@@ -92,8 +97,60 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
             input_ids=batch.input_ids[None], token_type_ids=batch.token_type_ids[None], labels=batch.targets[None]
         )
     torch.testing.assert_close(logits, expected.logits[0], atol=1e-6, rtol=1e-5)
-    torch.testing.assert_close(family.loss(logits, batch) / batch.count, expected.loss, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(family.loss(model, logits, batch) / batch.count, expected.loss, atol=1e-6, rtol=1e-5)
     assert theirs.config.label2id == {"B-X": 0, "I-X": 1, "O": 2}
+
+
+@settings(max_examples=50, deadline=None)
+@given(sentences=st.lists(st.lists(WORD, max_size=30), min_size=1, max_size=3))
+def test_labels_on_all_pieces_stay_inside_of_their_word(
+    sentences: list[list[str]],
+    tokenizer: Tokenizer,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+) -> None:
+    rows = [{"words": words, "tags": [TAGS[len(word) % 3] for word in words]} for words in sentences]
+    examples = make_examples("tagging", TAGS, ["f1"], train=rows)
+    first, every = (
+        Tagging(make_task(sequence_length=12, labels_on=where), examples, tokenizer).featurize(examples.splits["train"])
+        for where in ("first", "all")
+    )
+    assert first.targets is not None and every.targets is not None
+    expected = first.targets.copy()
+    pieces = [tokenizer.encode(word, add_special_tokens=False).ids for words in sentences for word in words]
+    for place, ids in zip(first.word_places, pieces, strict=True):
+        further = min(max(len(ids), 1), 10) - 1
+        expected[place + 1 : place + 1 + further] = max(first.targets[place], 1)  # I-X behind B-X, else the same
+    assert every.targets.tolist() == expected.tolist()
+
+
+def test_chain_is_saved_in_the_config_and_predicts_with_it(
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+    tmp_path: Path,
+) -> None:
+    rows = [{"words": words, "tags": ["O"] * len(words)} for words in (["the", "dogs", "xyz"], [], ["cat"])]
+    examples = make_examples("tagging", TAGS, ["f1"], train=rows)
+    family = Tagging(make_task(crf=True), examples, tokenizer)
+    model = family.build(config).eval()
+    assert isinstance(model, BertCrfForTokenClassification)
+    features = family.featurize(examples.splits["train"])
+    with torch.no_grad():
+        model.crf.start[0] = model.crf.transitions[0, 1] = model.crf.transitions[1, 2] = 100.0  # B-X I-X O
+        batch = features.batch(np.arange(len(features)))
+        logits = model(batch.input_ids, batch.token_type_ids, batch.layout)
+        chosen = logits[features.word_places[:3]].log_softmax(-1)[[0, 1, 2], [2, 2, 2]]
+        assert family.loss(model, logits, batch) > -chosen.sum()  # these tags follow each other against the chain
+    predicted = family.predict(examples.splits["train"], features, logits.numpy(), model)
+    assert predicted.predicted == [["B-X", "I-X", "O"], [], ["B-X"]]
+    exported = family.exported(model)
+    save_pretrained(exported.model, tmp_path / "model", extra_config=exported.config)
+    again = LinearChain.from_config(json.loads((tmp_path / "model/config.json").read_text())["crf"])
+    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), model.crf.parameters(), strict=True))
+    _, info = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "model", output_loading_info=True)
+    assert not info["missing_keys"] and not info["unexpected_keys"]
 
 
 @pytest.mark.parametrize("metrics", [["f1", "precision", "accuracy"], ["accuracy"]])

@@ -98,7 +98,9 @@ def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path: Path)
             raise KilledError
 
     broken = training(tmp_path, report=stop)
-    broken._agree = lambda wanted: broken.step == 7  # a checkpoint between two points of the curve
+    broken._keep_or_stop = lambda: (
+        broken._save() if broken.step == 7 else None
+    )  # a checkpoint between two points of the curve
     with pytest.raises(KilledError):
         broken.run()
 
@@ -120,13 +122,13 @@ MEMORY = """
 import sys
 from pathlib import Path
 from bertcore.errors import TrainingError
-from bertcore.training.pretraining import as_batch
+from bertcore.training.micro_batches import as_batch
 from tests.bertcore.training import test_pretraining as module
 run = module.training(Path(sys.argv[1]), module.config(batch_size=64))
 run.train_step()
-batch = as_batch(run._loader.batch(0))
+batch = as_batch(run._feed.of(0))
 try:
-    with run._memory(batch):
+    with run._gradients.memory(run.step, batch):
         run.model.bert.pooler.dense.weight.new_zeros(2**40)
 except TrainingError as error:
     print(error)
@@ -174,22 +176,6 @@ def test_the_second_phase_takes_longer_sequences_from_its_first_step(tmp_path: P
     phases = Phases([(0, loaders[0]), (5, loaders[1])])
     assert max(phases.batch(4).lengths) <= 24 < max(phases.batch(5).lengths)
     np.testing.assert_array_equal(phases.batch(6).tokens, loaders[1].batch(1).tokens)
-
-
-def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    checkpoints = Checkpoints(tmp_path / "c")
-    for step in (1, 2, 3):
-        checkpoints.save(step, {"step": step, "tensor": torch.arange(step)})
-    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == ["step-00000002", "step-00000003"]
-    state = tmp_path / "c" / "step-00000003" / "state.pt"
-    content = bytearray(state.read_bytes())
-    content[len(content) // 2] ^= 1
-    state.write_bytes(content)
-    found = checkpoints.latest()
-    assert found is not None and found["step"] == 2
-    assert "step-00000003 is damaged" in caplog.text
-    checkpoints.remove()
-    assert checkpoints.latest() is None
 
 
 WORKER = """
@@ -244,5 +230,5 @@ def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: p
 
 def test_padding_is_not_computed(tmp_path: Path) -> None:
     run = training(tmp_path)
-    instances = run._loader.batch(0)
+    instances = run._feed.of(0)
     assert len(instances.tokens) == np.diff(instances.offsets).sum() == run.train_step()

@@ -1,0 +1,66 @@
+"""The usual mistakes of fine-tuning, each said in one line before the work begins. None of them is refused."""
+
+import json
+from collections.abc import Iterator
+
+from tokenizers import Tokenizer
+
+from bertcore.data.wordpiece import CONTINUATION
+from bertcore.finetune.config import RunConfig
+from bertcore.model.config import BertConfig
+
+HIGHEST_RATE = 1e-4
+"""Above it, an encoder of `LARGE` or more dimensions commonly forgets what it has learned."""
+LARGE = 768
+"""`hidden_size` of base; smaller models do well with 1e-4 to 3e-4, tiny ones with more (Turc et al. 2019)."""
+FEW_EXAMPLES, MANY_EPOCHS, TOO_MANY_EPOCHS = 1_000, 10, 20
+"""Mosbach et al. 2021 find 20 epochs helpful on sets of a few thousand examples; nobody more."""
+UPPER_CASE_SHARE = 0.02
+"""Of the entries of a vocabulary; cased ones have about a third with an upper-case letter, uncased ones none."""
+
+
+def advice(task: RunConfig, encoder: BertConfig, tokenizer: Tokenizer, train_examples: int) -> list[str]:
+    """What is unusual about a run; each line says what was found, what is usual, and why."""
+    return [
+        *_rate(task, encoder),
+        *_epochs(task, train_examples),
+        *_case(tokenizer),
+    ]
+
+
+def _rate(task: RunConfig, encoder: BertConfig) -> Iterator[str]:
+    if task.learning_rate > HIGHEST_RATE and task.layer_decay == 1.0 and encoder.hidden_size >= LARGE:
+        yield (
+            f"learning_rate {task.learning_rate:g} for an encoder of hidden_size {encoder.hidden_size} without "
+            "layer_decay: usual are 2e-5 to 5e-5; a higher rate may destroy what pre-training has learned"
+        )
+    if task.warmup_ratio == 0.0:
+        yield "warmup_ratio 0: usual is 0.1; without a warm-up some seeds do not learn at all"
+
+
+def _epochs(task: RunConfig, train_examples: int) -> Iterator[str]:
+    bearable = MANY_EPOCHS if train_examples < FEW_EXAMPLES else TOO_MANY_EPOCHS
+    if task.epochs > bearable and not task.early_choice:
+        yield (
+            f"{task.epochs} epochs over {train_examples:,} training examples: usual are 2 to 4, and at most "
+            f"{bearable} for so many; set early_choice to keep the best epoch on dev"
+        )
+
+
+def _case(tokenizer: Tokenizer) -> Iterator[str]:
+    normalizer = json.loads(tokenizer.to_str()).get("normalizer") or {}
+    entries = [entry.removeprefix(CONTINUATION) for entry in tokenizer.get_vocab(with_added_tokens=True)]
+    words = [entry for entry in entries if entry.isalpha()]
+    if not words or "lowercase" not in normalizer:
+        return
+    share = sum(entry != entry.lower() for entry in words) / len(words)
+    if normalizer["lowercase"] and share > UPPER_CASE_SHARE:
+        yield (
+            f"the tokenizer lower-cases texts, but {share:.0%} of the words in its vocabulary have upper-case letters: "
+            "it belongs to a cased model; use the encoder's own tokenizer (do_lower_case false)"
+        )
+    if not normalizer["lowercase"] and not share:
+        yield (
+            "the tokenizer keeps upper case, but no word in its vocabulary has any: it belongs to an uncased model, "
+            "and every capitalised word is unknown or in pieces; use the encoder's own tokenizer (do_lower_case true)"
+        )

@@ -1,0 +1,140 @@
+"""All runs that a task's protocol asks for from one encoder; those that have finished survive an interruption."""
+
+import dataclasses
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertcore.finetune.config import GRID, RunConfig
+from bertcore.finetune.fitting import Encoder, Finetuning, silent
+from bertcore.finetune.loop import Report
+from bertcore.finetune.protocol import Run, best_setting, median_run, medians, spread
+from bertcore.finetune.result import Result, Trained
+from bertcore.training.checkpoint import Checkpoints, training_key
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came out of all runs."""
+
+    runs: list[Run]
+    """All of them, setting by setting, in the order of the seeds."""
+    chosen: list[Run]
+    """Those of the chosen setting."""
+    saved: RunConfig
+    """The run of the chosen setting that has the median score on dev."""
+    result: Result
+    """Of that run."""
+    seconds: float
+    """Training and evaluation of all runs."""
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Split -> metric -> median over the seeds."""
+        return medians(self.chosen)
+
+    @property
+    def spread(self) -> dict[str, dict[str, dict[str, float]]]:
+        """Split -> metric -> quantiles over the seeds."""
+        return spread(self.chosen)
+
+
+class Grid:
+    """The runs of `settings`, as `TaskConfig.settings` gives them.
+
+    Each finished run is kept in `directory` under a hash of `key` (what data, encoder and code are) and of its own
+    config; of its weights only those that may still be asked for: the current setting's and the leading run's.
+    """
+
+    def __init__(
+        self, finetuning: Finetuning, settings: Sequence[Sequence[RunConfig]], directory: Path, key: str
+    ) -> None:
+        self._finetuning, self._settings, self._directory, self._key = finetuning, settings, directory, key
+        self._metric = finetuning.headline
+
+    def run(self, encoder: Encoder, name: str, report: Report = silent) -> Outcome:
+        """All runs that are not there yet; `name` tells the runs of one encoder from those of another."""
+        self._finetuning.advise(encoder, max(self._flat, key=lambda task: (task.learning_rate, task.epochs)))
+        done: list[list[Run]] = []
+        seconds = 0.0
+        for setting in self._settings:
+            trained = [self._trained(encoder, task, name, report) for task in setting]
+            seconds += sum(sum(each["seconds"].values()) for each in trained)
+            done.append([_run(task, each) for task, each in zip(setting, trained, strict=True)])
+            self._forget_weights(done, name)
+        leader = best_setting(done, self._metric)
+        task = self._settings[leader][median_run(done[leader], self._metric)]
+        return Outcome(
+            runs=[run for runs in done for run in runs],
+            chosen=done[leader],
+            saved=task,
+            result=self._finetuning.result(self._restored(encoder, task, name, report)),
+            seconds=seconds,
+        )
+
+    @property
+    def _flat(self) -> list[RunConfig]:
+        return [task for setting in self._settings for task in setting]
+
+    def _trained(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:
+        """The record of a run without its tensors; the run is made if there is none."""
+        checkpoints = self._checkpoints(task, name)
+        record = checkpoints.latest()
+        if record is None:
+            record = self._train(encoder, task, name, report)
+            checkpoints.save(record["steps"], record)
+        else:
+            logger.info("%s: this run has finished before", self._title(task, name))
+        return {key: value for key, value in record.items() if key not in _TENSORS}
+
+    def _train(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:
+        trained = self._finetuning.train(encoder, task, name=self._title(task, name), report=report)
+        return {
+            "model": {key: tensor.cpu() for key, tensor in trained.model.state_dict().items()},
+            "logits": {split: torch.from_numpy(logits) for split, logits in trained.logits.items()},
+            **{field: getattr(trained, field) for field in _RECORDED},
+        }
+
+    def _restored(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> Trained:
+        """A finished run with its weights; made again where they are not kept."""
+        record = self._checkpoints(task, name).latest()
+        if record is None or "model" not in record:
+            record = self._train(encoder, task, name, report)
+        model = self._finetuning.build(encoder, task).to(self._finetuning.accelerator.device)
+        model.load_state_dict(record["model"])
+        logits = {split: tensor.numpy() for split, tensor in record["logits"].items()}
+        return Trained(model=model.eval(), logits=logits, **{field: record[field] for field in _RECORDED})
+
+    def _forget_weights(self, done: Sequence[Sequence[Run]], name: str) -> None:
+        """Of all runs so far but the leading one, which may be chosen in the end."""
+        leader = best_setting(done, self._metric)
+        leading = done[leader][median_run(done[leader], self._metric)].task
+        for task in (run.task for runs in done for run in runs if run.task != leading):
+            checkpoints = self._checkpoints(task, name)
+            record = checkpoints.latest()
+            if record is not None and "model" in record:
+                checkpoints.save(record["steps"], {key: each for key, each in record.items() if key not in _TENSORS})
+
+    def _checkpoints(self, task: RunConfig, name: str) -> Checkpoints:
+        config = json.dumps(dataclasses.asdict(task), sort_keys=True)
+        return Checkpoints(self._directory / training_key(self._key, name, config), keep=1)
+
+    def _title(self, task: RunConfig, name: str) -> str:
+        varied = [field for field in (*GRID, "seed") if len({getattr(each, field) for each in self._flat}) > 1]
+        return " ".join([name, *(f"{field}={getattr(task, field)}" for field in varied)])
+
+
+_TENSORS = ("model", "logits")
+_RECORDED = ("curves", "best_epoch", "steps", "tokens", "seconds", "metrics", "settled")
+"""Fields of `Trained` that are kept as they are."""
+
+
+def _run(task: RunConfig, record: dict[str, Any]) -> Run:
+    return Run(task=task, metrics=record["metrics"], best_epoch=record["best_epoch"], settled=record["settled"])

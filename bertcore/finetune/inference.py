@@ -1,0 +1,50 @@
+"""A model's logits for many sequences: in inference mode, in batches of similar length, as large as fit."""
+
+import logging
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+
+from bertcore.finetune.features import Features
+from bertcore.finetune.order import by_length
+from bertcore.model.bert import BertModule
+
+logger = logging.getLogger(__name__)
+
+TOKENS_AT_ONCE = {"cpu": 8192, "cuda": 2**17}
+"""Of a batch, at most. A CPU gains nothing from more than its caches hold."""
+
+
+@torch.inference_mode()
+def logits_of(model: BertModule, features: Features, accelerator: Accelerator) -> NDArray[np.float32]:
+    """The logits of all sequences (or tokens), in their order. Where a batch does not fit, smaller ones are tried."""
+    was_training = model.training
+    model.eval()
+    size = TOKENS_AT_ONCE.get(accelerator.device.type, TOKENS_AT_ONCE["cpu"])
+    result: NDArray[np.float32] | None = None
+    while result is None:
+        try:
+            result = _logits(model, features, accelerator, size)
+        except torch.OutOfMemoryError:
+            if size < features.lengths.max():
+                raise
+            size //= 2
+            torch.cuda.empty_cache()
+            logger.info("evaluation: %d tokens at once do not fit; trying %d", 2 * size, size)
+    model.train(was_training)
+    return result
+
+
+def _logits(model: BertModule, features: Features, accelerator: Accelerator, size: int) -> NDArray[np.float32]:
+    result: NDArray[np.float32] | None = None
+    for rows in by_length(features.lengths, size):
+        batch = features.batch(rows).to(accelerator.device)
+        with accelerator.autocast():
+            logits = model(batch.input_ids, batch.token_type_ids, batch.layout).float().cpu().numpy()
+        if result is None:
+            total = len(features.tokens) if len(logits) == batch.layout.total else len(features)
+            result = np.empty((total, logits.shape[1]), dtype=np.float32)
+        result[features.token_rows(rows) if len(result) == len(features.tokens) else rows] = logits
+    return np.zeros((0, 1), dtype=np.float32) if result is None else result

@@ -1,0 +1,95 @@
+"""Any number of labels for a text or a pair of texts: an independent yes or no for each, from the pooled [CLS]."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+
+from bertcore.evaluation import multi_label
+from bertcore.examples.schema import ExampleSet
+from bertcore.files import replace_file
+from bertcore.finetune.classification import BertForSequenceClassification
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import Exported, Predictions
+from bertcore.finetune.features import Batch
+from bertcore.finetune.labels import label_index, label_names
+from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
+from bertcore.model.bert import BertModule
+from bertcore.model.config import BertConfig
+
+SEPARATOR = ","
+"""Between the labels of one example in a predictions file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSets:
+    """The labels of each example."""
+
+    ids: list[str]
+    predicted: list[list[str]]
+    gold: list[list[str] | None]
+    labels: list[str]
+
+    def score(self, metrics: Sequence[str]) -> dict[str, float]:
+        scores = multi_label.evaluate([labels or [] for labels in self.gold], self.predicted, self.labels)
+        return {name: scores[name] for name in metrics}
+
+    def write(self, directory: Path, split: str) -> None:
+        """`SPLIT.tsv` as `bertcore.evaluation.multi_label` reads it."""
+        with replace_file(directory / f"{split}.tsv") as beside:
+            rows = zip(self.ids, self.predicted, strict=True)
+            text = "".join(f"{key}\t{SEPARATOR.join(labels)}\n" for key, labels in rows)
+            beside.write_text("index\tprediction\n" + text, encoding="utf-8")
+
+
+class MultiLabel:
+    """Those of `labels` that are more likely than not."""
+
+    gold = "labels"
+
+    def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+        assert examples.labels is not None, "a multi-label task without labels"
+        self._labels = examples.labels
+        self._reader = TextReader(task, tokenizer)
+
+    def build(self, config: BertConfig) -> BertForSequenceClassification:
+        return BertForSequenceClassification(config, len(self._labels))
+
+    def exported(self, model: BertModule) -> Exported:
+        return Exported(model, {"problem_type": "multi_label_classification", **label_names(self._labels)})
+
+    def featurize(self, table: pa.Table) -> TextFeatures:
+        return self._reader.read(texts_of(table), self._targets(table))
+
+    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross entropy in nats of each yes or no."""
+        assert batch.targets is not None, "a batch without targets"
+        return functional.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="sum")
+
+    def predict(
+        self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: BertModule
+    ) -> LabelSets:
+        chosen = features.pooled(logits) > 0
+        predicted = [[self._labels[index] for index in np.flatnonzero(row)] for row in chosen]
+        ids, gold = table["id"].to_pylist(), table["labels"].to_pylist()
+        return LabelSets(ids=ids, predicted=predicted, gold=gold, labels=self._labels)
+
+    def settle(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+        return {}
+
+    def _targets(self, table: pa.Table) -> NDArray[np.float32] | None:
+        if table["labels"].null_count:
+            return None
+        index_of = {label: index for index, label in enumerate(self._labels)}
+        targets = np.zeros((table.num_rows, len(self._labels)), dtype=np.float32)
+        rows: list[tuple[str, Any]] = list(zip(table["id"].to_pylist(), table["labels"].to_pylist(), strict=True))
+        for row, (key, labels) in enumerate(rows):
+            targets[row, [label_index(index_of, label, f"example {key}") for label in labels]] = 1.0
+        return targets

@@ -1,0 +1,143 @@
+"""One vector for each text from the states of an encoder's layer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from bertcore.errors import ConfigError
+from bertcore.finetune.features import chunks, own_tokenizer
+from bertcore.finetune.order import by_length
+from bertcore.model.bert import BertModel
+from bertcore.model.encoder import EncoderLayer
+from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.layout import Layout
+
+_TOKENS_AT_ONCE = 8192
+
+
+def load_encoder(directory: Path) -> BertModel:
+    """The encoder of a Hugging Face BERT directory, for evaluation, on the GPU where there is one."""
+    model = BertModel(load_config(directory))
+    load_pretrained(model, directory)
+    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+
+
+@torch.inference_mode()
+def extract(
+    model: BertModel,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    pooling: str = "mean",
+    layer: int = -1,
+    max_length: int | None = None,
+) -> tuple[NDArray[np.float32], int]:
+    """(texts, H) vectors, computed in float32, and how many texts were cut to `max_length` tokens.
+
+    `max_length` None means as many as the model reads. `ConfigError` for a layer that the model has not, or without
+    attention for the pooling `attention`.
+    """
+    depth = _depth(model, layer, pooling)
+    longest = min(max_length or model.config.max_position_embeddings, model.config.max_position_embeddings)
+    sequences, cut = _encode(tokenizer, texts, longest)
+    lengths = np.asarray([len(ids) for ids in sequences], dtype=np.int64)
+    device = model.embeddings.word_embeddings.weight.device
+    vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
+    for rows in by_length(lengths, _TOKENS_AT_ONCE):
+        ids = torch.from_numpy(np.concatenate([sequences[row] for row in rows])).to(device)
+        layout = Layout.from_lengths(torch.from_numpy(lengths[rows])).to(device)
+        vectors[rows] = POOLINGS[pooling](_states(model, ids, layout, depth)).cpu().numpy()
+    return vectors, cut
+
+
+def _depth(model: BertModel, layer: int, pooling: str) -> int:
+    """The number of layers that the texts pass through."""
+    layers = model.config.num_hidden_layers
+    depth = layer if layer >= 0 else layers + 1 + layer
+    if not 0 <= depth <= layers:
+        raise ConfigError(f"layer: found {layer}, expected 0 (embeddings) to {layers}, or -1 to {-layers - 1}")
+    if depth == 0 and pooling == "attention":
+        raise ConfigError(f"layer: found {layer}, the embeddings, with pooling attention; expected a layer from 1 on")
+    if pooling not in POOLINGS:
+        raise ConfigError(f"pooling: found {pooling!r}, expected one of: {', '.join(POOLINGS)}")
+    return depth
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str], longest: int) -> tuple[list[NDArray[np.int64]], int]:
+    cutting = own_tokenizer(tokenizer)
+    cutting.enable_truncation(longest)
+    encodings = [encoding for part in chunks(texts) for encoding in cutting.encode_batch_fast(part)]
+    return [np.asarray(each.ids, dtype=np.int64) for each in encodings], sum(
+        bool(each.overflowing) for each in encodings
+    )
+
+
+@dataclass(frozen=True)
+class _States:
+    """What a pooling may look at, of B sequences and T tokens."""
+
+    hidden: Tensor
+    """(T, H) states to be pooled."""
+    before: Tensor
+    """(T, H) what the layer was given that gave them."""
+    layer: EncoderLayer | None
+    """That layer; None for the embeddings."""
+    layout: Layout
+
+    def summed(self, values: Tensor) -> Tensor:
+        """(T, H) -> (B, H): the sum over the tokens of each sequence."""
+        return values.new_zeros(self.layout.batch_size, values.shape[1]).index_add(0, self.sequences, values)
+
+    @property
+    def sequences(self) -> Tensor:
+        """(T,) the sequence of each token."""
+        return self.layout.padded_index // self.layout.max_length
+
+
+def _states(model: BertModel, ids: Tensor, layout: Layout, depth: int) -> _States:
+    before = hidden = model.embeddings(ids, torch.zeros_like(ids), layout)
+    for layer in model.encoder.layer[:depth]:
+        before, hidden = hidden, layer(hidden, layout)
+    last = model.encoder.layer[depth - 1] if depth else None
+    assert last is None or isinstance(last, EncoderLayer)
+    return _States(hidden, before, last, layout)
+
+
+def _cls(states: _States) -> Tensor:
+    return states.hidden.index_select(0, states.layout.first_tokens)
+
+
+def _mean(states: _States) -> Tensor:
+    return states.summed(states.hidden) / states.layout.lengths[:, None]
+
+
+def _max(states: _States) -> Tensor:
+    index = states.sequences[:, None].expand_as(states.hidden)
+    lowest = states.hidden.new_full((states.layout.batch_size, states.hidden.shape[1]), -torch.inf)
+    return lowest.scatter_reduce(0, index, states.hidden, "amax")
+
+
+def _attention(states: _States) -> Tensor:
+    assert states.layer is not None, "embeddings have no attention"
+    layout, attention = states.layout, states.layer.attention
+    query, key, _ = attention.qkv(states.before).unflatten(-1, (3, attention.num_heads, -1)).unbind(1)  # (T, A, D)
+    own_query = query.index_select(0, layout.first_tokens)[states.sequences]  # that of each token's [CLS]
+    scores = (own_query * key).sum(-1) * key.shape[-1] ** -0.5  # (T, A)
+    mask = layout.key_mask()
+    padded = scores.new_full((mask.numel(), scores.shape[1]), -torch.inf).index_copy(0, layout.padded_index, scores)
+    weights = padded.view(*mask.shape, -1).softmax(1).mean(-1)  # (B, L)
+    return states.summed(states.hidden * weights.flatten()[layout.padded_index, None])
+
+
+POOLINGS: dict[str, Callable[[_States], Tensor]] = {
+    "cls": _cls,
+    "mean": _mean,
+    "max": _max,
+    "attention": _attention,
+}

@@ -1,0 +1,116 @@
+"""Texts and pairs of texts as sequences: cut to what the encoder reads, or in windows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from bertcore.data.wordpiece import CLS, SEP
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.features import Features, chunks, joined, own_tokenizer
+from bertcore.finetune.windows import windows
+
+Text = str | tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFeatures(Features):
+    """The sequences of one text follow each other."""
+
+    examples: NDArray[np.int64]
+    """(N,) row of the text in its table."""
+
+    def pooled(self, logits: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(N, …) logits of all sequences -> (texts, …): of each text the mean over its windows."""
+        if not len(self) or int(self.examples[-1]) + 1 == len(self):
+            return logits
+        counts = np.bincount(self.examples)
+        sums = np.add.reduceat(logits, np.cumsum(counts) - counts, axis=0)
+        return (sums / counts[:, None]).astype(np.float32)
+
+
+class TextReader:
+    """Makes [CLS] a [SEP], or [CLS] a [SEP] b [SEP], of at most `task.sequence_length` tokens."""
+
+    def __init__(self, task: RunConfig, tokenizer: Tokenizer) -> None:
+        self._tokenizer = own_tokenizer(tokenizer)
+        self._length, self._stride = task.sequence_length, task.doc_stride
+        self._in_windows = task.long_texts == "windows"
+        self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
+        # Tokens are taken off the end of the longer text of a pair, as Hugging Face does with `truncation=True`.
+        self._cut = own_tokenizer(tokenizer)
+        self._cut.enable_truncation(task.sequence_length, strategy="longest_first")
+
+    def read(self, texts: Sequence[Text], targets: NDArray[Any] | None = None) -> TextFeatures:
+        """`targets` has a row for each text, which all of its windows share. Counted are texts `truncated`, and with
+        windows those `in_windows`."""
+        tokens: list[NDArray[np.int64]] = []
+        types: list[NDArray[np.int64]] = []
+        examples: list[int] = []
+        counts = {"truncated": 0} | ({"in_windows": 0} if self._in_windows else {})
+        for row, sequences in enumerate(self._windows(texts, counts) if self._in_windows else self._one(texts, counts)):
+            for ids, kinds in sequences:
+                tokens.append(ids)
+                types.append(kinds)
+                examples.append(row)
+        rows = np.asarray(examples, dtype=np.int64)
+        return TextFeatures(
+            tokens=joined(tokens, np.int32),
+            token_types=joined(types, np.int8),
+            lengths=np.asarray([len(ids) for ids in tokens], dtype=np.int64),
+            targets=None if targets is None else targets[rows],
+            counts=counts,
+            examples=rows,
+        )
+
+    def _one(self, texts: Sequence[Text], counts: dict[str, int]) -> Iterator[list[tuple[Any, Any]]]:
+        for part in chunks(texts):
+            for encoding in self._cut.encode_batch_fast(part):
+                counts["truncated"] += bool(encoding.overflowing)
+                yield [(np.asarray(encoding.ids), np.asarray(encoding.type_ids))]
+
+    def _windows(self, texts: Sequence[Text], counts: dict[str, int]) -> Iterator[list[tuple[Any, Any]]]:
+        """Windows move over the only text, or over the longer one of a pair, the shorter one standing in all of them:
+        whole, or cut to half of the room."""
+        for part in chunks(texts):
+            first = self._ids([text if isinstance(text, str) else text[0] for text in part])
+            second = self._ids(["" if isinstance(text, str) else text[1] for text in part])
+            for text, a, b in zip(part, first, second, strict=True):
+                if isinstance(text, str):
+                    found = [(a[start:end], None) for start, end in self._spans(a, self._length - 2)]
+                else:
+                    found = list(self._pair(a, b, counts))
+                counts["in_windows"] += len(found) > 1
+                yield [self._sequence(*pair) for pair in found]
+
+    def _pair(self, a: Any, b: Any, counts: dict[str, int]) -> Iterator[tuple[Any, Any]]:
+        room, swapped = self._length - 3, len(a) >= len(b)
+        short, long = (b, a) if swapped else (a, b)
+        if len(short) + len(long) > room and len(short) > room // 2:
+            short = short[: room // 2]
+            counts["truncated"] += 1
+        for start, end in self._spans(long, room - len(short)):
+            yield (long[start:end], short) if swapped else (short, long[start:end])
+
+    def _spans(self, ids: Any, capacity: int) -> NDArray[np.int64]:
+        spans = windows(np.ones(len(ids), dtype=np.int64), capacity, self._stride)
+        return spans if len(spans) else np.zeros((1, 2), dtype=np.int64)  # an empty text is a sequence too
+
+    def _sequence(self, a: Any, b: Any) -> tuple[Any, Any]:
+        ids = [self._cls, *a, self._sep] if b is None else [self._cls, *a, self._sep, *b, self._sep]
+        kinds = np.zeros(len(ids), dtype=np.int64)
+        kinds[len(a) + 2 :] = 1
+        return np.asarray(ids, dtype=np.int64), kinds
+
+    def _ids(self, texts: list[str]) -> list[list[int]]:
+        return [each.ids for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+def texts_of(table: pa.Table) -> list[Text]:
+    """The columns `text_a` and, where it is not null, `text_b`."""
+    pairs = zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)
+    return [first if second is None else (first, second) for first, second in pairs]

@@ -1,0 +1,100 @@
+"""Several runs: the median one comes out, finished ones are kept, and an interruption changes no bit."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+from bertcore.errors import InputError
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import RunConfig, TaskConfig
+from bertcore.finetune.fitting import Finetuning
+from bertcore.finetune.grid import Grid, Outcome
+from bertcore.finetune.protocol import best_setting, median_run
+from bertcore.finetune.result import Trained
+from bertcore.model.config import BertConfig
+
+TASK = TaskConfig(
+    format="f", data="d", sequence_length=16, learning_rate=[1e-3, 1e-6], epochs=[1, 2], seed=[1, 2, 3], dropout=0.1
+)
+
+
+@pytest.fixture
+def prepared(tokenizer: Tokenizer, make_examples: Callable[..., ExampleSet]) -> Finetuning:
+    texts = ["red cat", "green dog", "blue bird on the table", "a cat", "the river", "what is red", "cat dog", "city"]
+    rows = [{"text_a": text, "label": "yes" if "cat" in text else "no"} for text in 4 * texts]
+    examples = make_examples("classification", ["no", "yes"], ["accuracy", "mcc"], train=rows, dev=rows, test=rows[:3])
+    return Finetuning(TASK.settings()[0][0], examples, tokenizer)
+
+
+def bits(outcome: Outcome) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in outcome.result.model.parameters()])
+
+
+def test_outcome_is_that_of_the_median_run_of_the_best_setting(
+    prepared: Finetuning, config: BertConfig, tmp_path: Path
+) -> None:
+    settings = TASK.settings()
+    outcome = Grid(prepared, settings, tmp_path, "key").run(config, "toy.random")
+    assert [run.task for run in outcome.runs] == [task for setting in settings for task in setting]
+    by_setting = [outcome.runs[start : start + 3] for start in range(0, 12, 3)]
+    assert outcome.chosen == by_setting[best_setting(by_setting, "accuracy")]
+    median = outcome.chosen[median_run(outcome.chosen, "accuracy")]
+    assert outcome.result.metrics == median.metrics
+    assert outcome.metrics["dev"]["accuracy"] == median.metrics["dev"]["accuracy"]
+    alone = prepared.run(config, median.task)
+    assert torch.equal(bits(outcome), torch.cat([each.detach().flatten() for each in alone.model.parameters()]))
+    assert alone.predictions["test"] == outcome.result.predictions["test"]
+    kept = [path for path in tmp_path.rglob("state.pt") if "model" in torch.load(path, weights_only=True)]
+    assert len(kept) == 1 and len(list(tmp_path.rglob("state.pt"))) == 12
+
+
+def test_finished_runs_are_not_repeated_and_the_rest_has_the_same_bits(
+    prepared: Finetuning, config: BertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Grid(prepared, TASK.settings(), tmp_path / "whole", "key").run(config, "toy")
+    train, trained = Finetuning.train, list[RunConfig]()
+
+    def limited(self: Finetuning, encoder: BertConfig, task: RunConfig, **others: object) -> Trained:
+        if len(trained) == 7:
+            raise KeyboardInterrupt
+        trained.append(task)
+        return train(self, encoder, task, **others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Finetuning, "train", limited)
+    cut = Grid(prepared, TASK.settings(), tmp_path / "cut", "key")
+    with pytest.raises(KeyboardInterrupt):
+        cut.run(config, "toy")
+    finished = trained.copy()
+    trained.clear()
+    resumed = cut.run(config, "toy")
+    assert len(finished) == 7 and len(trained) == 5 and not set(map(str, trained)) & set(map(str, finished))
+    assert resumed.runs == whole.runs and torch.equal(bits(resumed), bits(whole))
+    assert resumed.result.predictions == whole.result.predictions and resumed.result.curves == whole.result.curves
+    trained.clear()
+    assert torch.equal(bits(cut.run(config, "toy")), bits(whole)) and not trained
+
+
+def test_other_inputs_and_other_settings_are_other_runs(
+    prepared: Finetuning, config: BertConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = [TASK.settings()[0][:1]]
+    with caplog.at_level(logging.INFO):
+        for key, name in (("key", "toy"), ("other", "toy"), ("key", "random")):
+            Grid(prepared, settings, tmp_path, key).run(config, name)
+        assert "finished before" not in caplog.text
+        # A seed more, and the first one is kept.
+        outcome = Grid(prepared, [TASK.settings()[0][:2]], tmp_path, "key").run(config, "toy")
+    assert caplog.text.count("finished before") == 1 and len(outcome.runs) == 2
+
+
+def test_choosing_needs_labels_on_dev(
+    tokenizer: Tokenizer, make_examples: Callable[..., ExampleSet], tmp_path: Path
+) -> None:
+    rows = [{"text_a": "cat", "label": "yes"}]
+    examples = make_examples("classification", ["yes"], ["accuracy"], train=rows)
+    with pytest.raises(InputError, match="task d: found no labelled dev example, expected some to choose on"):
+        Grid(Finetuning(TASK.settings()[0][0], examples, tokenizer), TASK.settings(), tmp_path, "key")

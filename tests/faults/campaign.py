@@ -1,0 +1,191 @@
+"""`make faults`: harm real trainings many times over and write down what came of it, in docs/faults.md."""
+
+import argparse
+import os
+import platform
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.faults.stages import RunningStage
+from tests.faults.trainings import Training, assert_equal, params, prepare
+from tests.import_closure import ROOT
+
+TABLE = ROOT / "docs" / "faults.md"
+
+
+@dataclass
+class Row:
+    """One line of the table."""
+
+    injected: str
+    times: int
+    outcome: str
+    steps: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        steps = f"{len(self.steps)} times, from step {min(self.steps)} to {max(self.steps)}" if self.steps else ""
+        slowest = f"{max(self.seconds):.1f} s" if self.seconds else ""
+        return f"| {self.injected} | {self.times} | {self.outcome} | {steps} | {slowest} |"
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "static masks": {},
+    "masks drawn while training": {"duplicates": 0},
+    "static masks, three micro-batches a step": {"micro_batch": "3"},
+    "drawn masks, three micro-batches a step": {"duplicates": 0, "micro_batch": "3"},
+}
+"""Dropout is on in all of them; an epoch has some 30 steps."""
+
+
+def kills(directory: Path, name: str, world: int, count: int, each: int, dice: random.Random) -> Row:
+    """`count` times SIGKILL, `each` in one training, which then ends undisturbed and is compared."""
+    values = dict(VARIANTS[name])
+    micro_batch = values.pop("micro_batch", None)
+    environment = {"BERTCORE_MICRO_BATCH": micro_batch} if micro_batch else {}
+    whole = Training(prepare(directory / "whole", params(max_steps=24 * each, **values)), world, environment)
+    pristine = shutil.copytree(whole.root, directory / "pristine")
+    assert whole.finish() == 0, whole.log.read_text()
+    row = Row(f"SIGKILL of {'the process' if world == 1 else 'one of two processes'}; {name}", 0, "")
+    trainings = 0
+    while row.times < count:
+        trainings += 1
+        killed = Training(shutil.copytree(pristine, directory / f"killed-{trainings}"), world, environment)
+        row.times += sum(killed.kill(dice, longest=0.25) for _ in range(min(each, count - row.times)))
+        assert killed.finish() == 0, killed.log.read_text()
+        assert_equal(killed, whole)
+        row.steps += killed.resumed
+        shutil.rmtree(killed.root)
+    row.outcome = f"{trainings} trainings ended with the bits and curves of one that was not killed"
+    return row
+
+
+def stage_harm(directory: Path, world: int, what: str, victim: Callable[[RunningStage], int], number: int) -> Row:
+    """The whole stage, harmed once, and started again to see that it goes on."""
+    training = Training(directory, world)
+    stage = RunningStage(training).at_work()
+    status = stage.harm(victim(stage), signal.Signals(number))
+    left = training.steps()[-1]
+    row = Row(
+        f"{what} ({world} process{'es' if world > 1 else ''})", 1, f"exit status {status}", seconds=[stage.seconds]
+    )
+    if status == 75:
+        row.outcome += f", checkpoint {stage.checkpoint_seconds:.1f} s after the signal"
+    again = RunningStage(training).at_work()
+    assert f"going on from the checkpoint of step {left}" in again.log.read_text()
+    row.steps.append(left)
+    again.harm(again.process.pid, signal.SIGTERM)
+    return row
+
+
+def harms(directory: Path) -> Iterator[Row]:
+    """Every way to end the stage from outside."""
+    root = prepare(directory / "stage", params(max_steps=100_000, checkpoint_steps=20))
+    for world in (1, 2):
+        yield stage_harm(root, world, "SIGTERM to the stage", lambda stage: stage.process.pid, signal.SIGTERM)
+    yield stage_harm(root, 1, "SIGINT to the stage", lambda stage: stage.process.pid, signal.SIGINT)
+    yield stage_harm(root, 2, "SIGKILL of one process", lambda stage: stage.ranks[1].pid, signal.SIGKILL)
+    yield stage_harm(root, 2, "SIGKILL of the launcher", lambda stage: stage.launcher.pid, signal.SIGKILL)
+    yield stage_harm(root, 1, "SIGKILL of the stage", lambda stage: stage.process.pid, signal.SIGKILL)
+
+
+def damage(directory: Path, dice: random.Random, count: int) -> Iterator[Row]:
+    """Files of the last checkpoint, harmed between two attempts; the result is that of an undisturbed training."""
+    whole = Training(prepare(directory / "whole", params(max_steps=48)))
+    pristine = shutil.copytree(whole.root, directory / "pristine")
+    assert whole.finish() == 0
+    for what, harm in (("A bit flipped in", _flip), ("The end cut off", _cut)):
+        row = Row(f"{what} a file of the last checkpoint", 0, "the one before it was taken; same bits and curves")
+        for _ in range(count):
+            training = Training(shutil.copytree(pristine, directory / f"damaged-{what[:5]}-{row.times}"))
+            while len(training.steps()) < 2:
+                training.kill(dice, longest=0.1)
+            before, last = training.steps()
+            files = sorted(training.root.glob(f".checkpoints/pretrain/*/step-{last:08d}/*"))
+            harm(dice.choice(files), dice)
+            training.resumed.clear()
+            assert training.finish() == 0, training.log.read_text()
+            assert f"step-{last:08d} is damaged" in training.log.read_text() and training.resumed == [before]
+            assert_equal(training, whole)
+            row.times += 1
+            row.steps += training.resumed
+        yield row
+
+
+def _flip(path: Path, dice: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    content[dice.randrange(len(content))] ^= 1 << dice.randrange(8)
+    path.write_bytes(content)
+
+
+def _cut(path: Path, dice: random.Random) -> None:
+    os.truncate(path, dice.randrange(path.stat().st_size))
+
+
+@contextmanager
+def part(name: str) -> Iterator[Path]:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="bertcore-faults-") as directory:
+        yield Path(directory)
+    print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def campaign(single: int, double: int, damaged: int, seed: int) -> Iterator[Row]:
+    """`single` kills of trainings of one process, `double` of two, `damaged` checkpoints of each kind, every signal."""
+    dice = random.Random(seed)
+    for index, name in enumerate(VARIANTS):
+        with part(name) as directory:
+            yield kills(directory, name, 1, _share(single, index), 6, dice)
+    for index, name in enumerate(list(VARIANTS)[-2:]):
+        with part(f"{name}, two processes") as directory:
+            yield kills(directory, name, 2, (double + 1 - index) // 2, 5, dice)
+    with part("damage") as directory:
+        yield from damage(directory, dice, damaged)
+    with part("signals") as directory:
+        yield from harms(directory)
+
+
+def _share(total: int, index: int) -> int:
+    return (total + len(VARIANTS) - 1 - index) // len(VARIANTS)
+
+
+HEAD = """# What was done to the training, and what came of it
+
+Written by `make faults` (`python -m tests.faults.campaign`). The trainings are real: the processes of stage `pretrain`
+with their checkpoints, an MLflow store in SQLite, dropout on, checkpoints every 7 steps, points of the curves every 3,
+evaluations every 10. A kill comes at a random moment after the first checkpoint that a process has written. What is
+compared with the uninterrupted training is every byte of `models/pretrained`, of `metrics/pretrain.json` and of the
+curves, and every point of every MLflow curve: none missing, none twice. Steps are those that the logs say were gone on
+from. The slowest time is from the signal to the end of the last process.
+
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
+    parser.add_argument("--single", type=int, default=50, help="kills of trainings in one process")
+    parser.add_argument("--double", type=int, default=10, help="kills of one of two processes")
+    parser.add_argument("--damaged", type=int, default=5, help="harmed checkpoints of each kind")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} core(s), torch {torch.__version__}"
+    lines = ["| injected | times | what happened | gone on from a checkpoint | slowest end |", "|---|---|---|---|---|"]
+    for row in campaign(**vars(arguments)):
+        lines.append(str(row))
+        print(lines[-1], flush=True)
+        TABLE.write_text(HEAD + "\n".join(lines) + f"\n\nSeed {arguments.seed}; {machine}.\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""Small real trainings to do harm to: the processes of stage `pretrain` in a tree of their own, with real stores."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import socket
+import sys
+import time
+from dataclasses import dataclass, field
+from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from mlflow.tracking import MlflowClient
+from ruamel.yaml import YAML
+
+from bertcore.data.shards import Manifest, ShardEntry, checksum
+from bertcore.data.wordpiece import save_tokenizer
+from tasks import mask, pretrain_process, tracking
+from tests.import_closure import ROOT
+from tests.samples import token_shard, tokenizer
+
+PROCESSES = multiprocessing.get_context("forkserver")
+"""A process that has imported all that a training needs starts each one by forking: a tenth of the time."""
+
+PARAMS: dict[str, Any] = {
+    "mask": {"sequence_length": 48, "max_predictions_per_seq": 8},
+    "pretrain": {
+        "model": {"preset": "tiny", "hidden_size": 32, "num_hidden_layers": 2},
+        "batch_size": 8,
+        "max_steps": 100,
+        "warmup_steps": 2,
+        "learning_rate": 0.002,
+        "logging_steps": 3,
+        "eval_steps": 10,
+        "eval_sequences": 64,
+        "checkpoint_steps": 7,
+    },
+    "finetune": {"tasks": {}},
+}
+"""Dropout is on, as everywhere by default; neither logging nor evaluation falls on the steps of the checkpoints."""
+
+
+def start_server() -> None:
+    """Have the server of `PROCESSES` run; it finds the modules in the project's root, wherever this process stands."""
+    PROCESSES.set_forkserver_preload(["tests.faults.trainings"])
+    with patch.dict(os.environ, {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}):
+        forkserver.ensure_running()
+
+
+ONE_PIPELINE_RUN = patch.dict(os.environ, {"BERTCORE_PIPELINE_RUN": "faults"})
+
+
+def params(*, duplicates: int = 1, **pretrain: Any) -> dict[str, Any]:
+    """`PARAMS` with other values in section `pretrain`."""
+    values = json.loads(json.dumps(PARAMS))
+    values["mask"]["duplicates"] = duplicates
+    values["pretrain"] |= pretrain
+    return values
+
+
+def prepare(root: Path, values: dict[str, Any]) -> Path:
+    """A tree in which stage `pretrain` can run: the stages before it have run, on a small text."""
+    root.mkdir(parents=True)
+    shutil.copy(ROOT / "dvc.yaml", root)
+    with (root / "params.yaml").open("w") as file:
+        YAML().dump(values, file)
+    with contextlib.chdir(root):
+        for directory in ("data/shards", "models/tokenizer"):
+            Path(directory).mkdir(parents=True)
+        save_tokenizer(tokenizer(), Path("models/tokenizer"), lowercase=True)
+        entries = []
+        for split, seed in (("train", 0), ("heldout", 1)):
+            shard, name = token_shard(Path("data"), 60, seed), f"{split}-00000.arrow"
+            Path(f"data/seed-{seed}/train-00000.arrow").rename(f"data/shards/{name}")
+            entries.append(ShardEntry(name, split, *shard.counts, checksum(Path("data/shards") / name)))
+        tokenizer_sum = checksum(Path("models/tokenizer/tokenizer.json"))
+        Manifest(tokenizer().get_vocab_size(), tokenizer_sum, entries).write(Path("data/shards"))
+        with ONE_PIPELINE_RUN:
+            tracking.start("mask", {})  # makes the store, which takes longer than a training
+        mask.run(_Silent())  # type: ignore[arg-type]
+    return root
+
+
+class _Silent:
+    def log_metrics(self, metrics: object) -> None:
+        """Nothing of the mask stage is looked at here."""
+
+
+@dataclass
+class Training:
+    """Attempts at one training, each in `world` new processes."""
+
+    root: Path
+    world: int = 1
+    environment: dict[str, str] = field(default_factory=dict)
+    attempts: int = 0
+    resumed: list[int] = field(default_factory=list)
+    """The step that each attempt after a kill went on from, as its log says."""
+    run_id: str = ""
+
+    def start(self) -> list[BaseProcess]:
+        """One more attempt, with an MLflow run of its own as every start of the stage has."""
+        start_server()
+        self.attempts += 1
+        with contextlib.chdir(self.root), ONE_PIPELINE_RUN:
+            self.run_id = tracking.start("pretrain", {}).run_id
+        shared = {**self.environment, tracking.RUN_ID: self.run_id, "BERTCORE_PRECISION": "no", "OMP_NUM_THREADS": "1"}
+        port = str(_free_port())
+        processes = []
+        for rank in range(self.world):
+            joined = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world)}
+            own = joined | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "ACCELERATE_USE_CPU": "true"}
+            variables = shared | (own if self.world > 1 else {})
+            process = PROCESSES.Process(target=_train, args=(self.root, variables, self.log))
+            process.start()
+            processes.append(process)
+        return processes
+
+    @property
+    def log(self) -> Path:
+        """Of the last attempt."""
+        return self.root / f"attempt-{self.attempts}.log"
+
+    def steps(self) -> list[int]:
+        """Of the checkpoints that there are."""
+        found = (self.root / ".checkpoints" / "pretrain").glob("*/step-*")
+        return sorted(int(path.name.removeprefix("step-")) for path in found)
+
+    def finish(self) -> int:
+        """An attempt without harm; the status of its processes, which is the same in all."""
+        processes = self.start()
+        for process in processes:
+            process.join(120)
+        self._note()
+        (status,) = {process.exitcode for process in processes}
+        assert status is not None
+        return status
+
+    def kill(self, dice: random.Random, longest: float) -> bool:
+        """An attempt that gets SIGKILL up to `longest` seconds after its first checkpoint; whether it still ran."""
+        before = self.steps()
+        processes = self.start()
+        while self.steps() == before and all(process.is_alive() for process in processes):
+            time.sleep(0.005)
+        time.sleep(dice.uniform(0, longest))
+        alive = all(process.is_alive() for process in processes)
+        victims = processes if self.world == 1 else [dice.choice(processes)]
+        for process in victims:
+            process.kill()
+        for process in processes:
+            process.join(30)
+            assert process.exitcode is not None, "a process outlived the one that was killed by 30 s"
+        self._note()
+        return alive
+
+    def _note(self) -> None:
+        if found := re.search(r"going on from the checkpoint of step (\d+)", self.log.read_text()):
+            self.resumed.append(int(found[1]))
+
+    def result(self) -> dict[str, bytes]:
+        """What the stage leaves, without the clocks."""
+        files = sorted((self.root / "models/pretrained").rglob("*")) + [
+            self.root / "metrics" / name
+            for name in ("pretrain.json", "curves/pretrain_train.csv", "curves/pretrain_eval.csv")
+        ]
+        return {str(file.relative_to(self.root)): file.read_bytes() for file in files if file.is_file()}
+
+    def curves(self) -> dict[str, list[tuple[int, float]]]:
+        """metric -> (step, value) in MLflow's store, of the last attempt's run."""
+        client = MlflowClient(f"sqlite:///{self.root / 'mlflow.db'}")
+        names = [name for name in client.get_run(self.run_id).data.metrics if name.startswith(("train/", "eval/"))]
+        points = {name: client.get_metric_history(self.run_id, name) for name in names}
+        return {name: sorted((point.step, point.value) for point in curve) for name, curve in points.items()}
+
+
+CLOCKS = ("train/tokens_per_second", "train/mfu")
+
+
+def assert_equal(training: Training, whole: Training) -> None:
+    """The same bits, and the same points of every curve, of which those of the clocks have other values."""
+    assert training.result() == whole.result(), training.root
+    curves, expected = training.curves(), whole.curves()
+    assert curves.keys() == expected.keys() >= {"train/loss", "eval/loss", *CLOCKS}
+    for name, points in expected.items():
+        if name in CLOCKS:
+            assert [step for step, _ in curves[name]] == [step for step, _ in points], name
+        else:
+            assert curves[name] == points, name
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def _train(root: Path, variables: dict[str, str], log: Path) -> None:
+    os.chdir(root)
+    os.environ.update(variables)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    pretrain_process.gate.check = _passed  # type: ignore[assignment]
+    sys.exit(pretrain_process.main())
+
+
+def _passed(*_: object) -> None:
+    """In place of the gate, which has tests of its own and takes longer than the training."""

@@ -1,0 +1,100 @@
+"""The stage on a toy task: the grid's protocol in its metrics, the median run in its outputs, nothing left behind."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+
+from bertcore.data.wordpiece import save_tokenizer
+from bertcore.examples import schema
+from bertcore.examples.schema import TAGGING, ExampleSet
+from bertcore.finetune.crf import LinearChain
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import save_pretrained
+from tasks import finetune
+from tests.samples import sentences, tokenizer
+
+PARAMS = """
+finetune:
+  tasks:
+    toy:
+      format: conll
+      data: elsewhere
+      init_from: some/encoder
+      sequence_length: 24
+      learning_rate: [1.0e-3, 1.0e-5]
+      epochs: 1
+      seed: [1, 2, 3]
+      crf: true
+      early_choice: true
+"""
+
+
+class FakeRun:
+    def report(self, step: int, metrics: dict[str, float]) -> None:
+        pass
+
+    def log_metrics(self, metrics: dict[str, Any], step: int) -> None:
+        self.logged = metrics
+
+
+def examples() -> ExampleSet:
+    words = [text.rstrip(".").split() for text in sentences(60, seed=3)]
+    rows = [
+        {"id": str(n), "words": each, "tags": ["B-X" if word in ("file", "buffer") else "O" for word in each]}
+        for n, each in enumerate(words)
+    ]
+    splits = {"train": rows[:40], "dev": rows[40:], "test": [{**row, "tags": None} for row in rows[:5]]}
+    tables = {split: pa.Table.from_pylist(rows, TAGGING) for split, rows in splits.items()}
+    return ExampleSet(family="tagging", labels=["B-X", "I-X", "O"], metrics=["f1", "precision"], splits=tables)
+
+
+def test_stage_runs_the_protocol_and_leaves_the_median_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    Path("params.yaml").write_text(PARAMS)
+    schema.write(examples(), Path("data/examples/toy"))
+    Path("tokenizer").mkdir()
+    save_tokenizer(tokenizer(), Path("tokenizer"), lowercase=True)
+    torch.manual_seed(1)
+    config = BertConfig(
+        vocab_size=120,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=24,
+    )
+    save_pretrained(BertForPreTraining(config), Path("data/inputs/encoders/toy"), Path("tokenizer"))
+    finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
+
+    metrics = json.loads(Path("metrics/finetune/toy.json").read_text())
+    protocol = metrics["protocol"]
+    assert (protocol["started_from"], protocol["seeds"], protocol["settings"]) == ("some/encoder", 3, 2)
+    assert protocol["saved_epoch"] == 1 and protocol["scored_on"] == "dev"
+    for system in ("pretrained", "random_initialisation"):
+        rows = metrics["runs"][system]
+        assert [(row["learning_rate"], row["seed"]) for row in rows] == [
+            (r, s) for r in (1e-3, 1e-5) for s in (1, 2, 3)
+        ]
+        by_rate = [[row["scores"]["dev"]["f1"] for row in part] for part in (rows[:3], rows[3:])]
+        best = max(by_rate, key=statistics.median)
+        assert metrics[system]["f1"] == pytest.approx(statistics.median(best))
+        found = metrics["spread"][system]["dev"]["f1"]
+        assert (found["min"], found["max"]) == (min(best), max(best))
+    saved = next(
+        row
+        for row in metrics["runs"]["pretrained"]
+        if (row["learning_rate"], row["seed"]) == (protocol["learning_rate"], protocol["saved_seed"])
+    )
+    assert saved["scores"]["dev"]["f1"] == metrics["pretrained"]["f1"]
+    assert {path.name for path in Path("predictions/toy").iterdir()} == {"dev.txt", "test.txt"}
+    written = json.loads(Path("models/finetuned/toy/config.json").read_text())
+    assert written["architectures"] == ["BertForTokenClassification"]
+    assert LinearChain.from_config(written["crf"]).transitions.shape == (3, 3)
+    assert not list(Path(".checkpoints/finetune").iterdir())

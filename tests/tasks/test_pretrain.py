@@ -1,0 +1,151 @@
+"""Stage `pretrain` around the training: what it checks before, and the command that computes a recorded step again."""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertcore.data.instances import static_path
+from bertcore.data.mask_config import MaskConfig
+from bertcore.errors import ArtifactError, ConfigError
+from tasks import params as task_params
+from tasks import pretrain, replay
+from tasks.launcher import report_end
+from tasks.stage import ProcessEnded, exit_status
+from tests.faults.trainings import Training, params, prepare
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("pretrain") / "tree", params(duplicates=2))
+
+
+@pytest.fixture
+def root(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of its own, in which the test stands."""
+    monkeypatch.chdir(shutil.copytree(prepared, tmp_path / "tree"))
+    return tmp_path / "tree"
+
+
+def mask_config(**values: object) -> MaskConfig:
+    section = task_params.section("mask", MaskConfig)
+    return MaskConfig(**{**vars(section), **values})
+
+
+COPY = static_path(Path("data/instances"), MaskConfig(sequence_length=48), "train-00000.arrow", 1)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1000])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 64
+    path.write_bytes(content)
+
+
+def foreign_ids(path: Path) -> None:
+    """Ids of another vocabulary in a file that is sound otherwise."""
+    from bertcore.data.instance_arrays import Instances
+
+    found = Instances.read(path)
+    Instances(**{**vars(found), "tokens": found.tokens.astype(np.uint32) + 10_000}).write(path.with_suffix(".new"))
+    path.with_suffix(".new").replace(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "harm", "said"),
+    [
+        (
+            Path("models/tokenizer/tokenizer.json"),
+            flip,
+            r"tokenizer.json: found SHA-256 .*, expected .* run `dvc checkout`",
+        ),
+        (Path("models/tokenizer/tokenizer.json"), Path.unlink, r"tokenizer.json: found nothing there, expected"),
+        (
+            Path("data/shards/manifest.json"),
+            Path.unlink,
+            r"manifest.json: not found, .* run `dvc repro shards`",
+        ),
+        (COPY, Path.unlink, r"train-00000-epoch001.arrow: cannot be read \(.*run `dvc repro mask`"),
+        (COPY, cut, r"train-00000-epoch001.arrow: cannot be read"),
+        (
+            COPY,
+            foreign_ids,
+            r"epoch001.arrow: found \d+ sequences with ids up to 10\d\d\d, expected .* ids below 120",
+        ),
+        (COPY.with_name("sequences.json"), Path.unlink, r"sequences.json: not found"),
+    ],
+)
+def test_a_bad_input_is_named_before_anything_is_started(
+    root: Path, path: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    pretrain.check_inputs(mask_config())
+    harm(path)
+    with pytest.raises(ArtifactError, match=said):
+        pretrain.check_inputs(mask_config())
+
+
+def test_a_damaged_shard_is_named_where_the_training_reads_shards(root: Path) -> None:
+    shard = Path("data/shards/train-00000.arrow")
+    flip(shard)
+    pretrain.check_inputs(mask_config())
+    with pytest.raises(ArtifactError, match="train-00000.arrow: found SHA-256 .* the file is damaged"):
+        pretrain.check_inputs(mask_config(duplicates=0))
+
+
+def test_the_status_of_a_process_is_that_of_the_stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def end() -> None:
+        raise ProcessEnded(75)
+
+    assert exit_status(end) == 75
+    assert report_end(75) == 75, "without a stage that reads it elsewhere"
+    monkeypatch.setenv("BERTCORE_STAGE_FILE", str(tmp_path / "file"))
+    assert (report_end(75), report_end(2)) == (0, 2)
+    assert (tmp_path / "file").read_text() == "75\n2\n"
+
+
+@pytest.mark.timeout(120)
+def test_a_recorded_step_is_computed_again_with_the_same_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = params(loss_spike=1.001, learning_rate=1e-6, max_steps=60)  # so slow that the noise is a spike
+    training = Training(prepare(tmp_path / "tree", values))
+    assert training.finish() == 2
+    (line,) = [line for line in training.log.read_text().splitlines() if line.startswith("error: ")]
+    found = re.search(r"step (\d+): found loss .*`python -m tasks.replay (\S+)`", line)
+    assert found is not None, line
+    monkeypatch.chdir(training.root)
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    assert replay.main([found[2]]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith(f"step {found[1]}, from the checkpoint of step {training.steps()[-1]}\n")
+    compared = [line.split()[-2:] for line in output.splitlines()[2:] if not line.startswith("weights of")]
+    assert len(compared) >= 8 and all(recorded == computed for recorded, computed in compared), output
+    assert "weights of bert.encoder.layer.1" in output and "gradient of bert.embeddings" in output
+    before = sorted(training.root.rglob(".checkpoints/**/*"))
+
+    Path("params.yaml").write_text(Path("params.yaml").read_text().replace("max_steps: 60", "max_steps: 61"))
+    assert replay.main([found[2]]) == 2
+    assert "inputs, parameters or code are others now" in capsys.readouterr().err
+    assert sorted(training.root.rglob(".checkpoints/**/*")) == before
+    assert replay.main(["nothing.json"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"checkpoint_steps": 0}, "checkpoint_steps: found 0, expected at least 1, or null"),
+        ({"loss_spike": 1.0}, "loss_spike: found 1.0, expected a factor above 1"),
+    ],
+)
+def test_values_that_cannot_be(root: Path, values: dict[str, object], said: str) -> None:
+    from bertcore.config import parse
+    from bertcore.training.config import PretrainConfig
+
+    with pytest.raises(ConfigError, match=said):
+        parse(PretrainConfig, values, "params.yaml: pretrain")

@@ -153,7 +153,7 @@ def main() -> None:
     curves = dict(queue.get() for _ in range(2))
     facts = {
         **describe(),
-        "work": f"{arguments.preset}, {text.vocabulary.size:,} entries, batches of {arguments.batch} sequences of 128 tokens",
+        "work": f"{arguments.preset}, {text.vocabulary.size:,} entries, {arguments.batch} x 128 tokens",
         "budget": f"{arguments.minutes:g} minutes of training on {half} core(s) each, at the same time",
         "bertcore": "recipe modern",
         "Hugging Face": f"AdamW, peak {arguments.learning_rate:g}, dropout 0.1",

@@ -42,12 +42,13 @@ def run_training(command: list[str], environment: dict[str, str]) -> None:
         finally:
             _end_the_rest()
         ended = [int(line) for line in Path(file.name).read_text(encoding="ascii").split()]
-    if STOPPED in ended:
+    # A killed launcher is a failure, worth another attempt, though its processes could write a checkpoint.
+    if STOPPED in ended and status >= 0:
         raise ProcessEnded(STOPPED)
     if status and stopping.asked:
         raise StoppedError("before the training began; run the same command again")
     if status:
-        _explain(ended)
+        _explain(ended, killed=status < 0)
 
 
 def report_end(status: int) -> int:
@@ -60,10 +61,10 @@ def report_end(status: int) -> int:
     return status
 
 
-def _explain(ended: list[int]) -> None:
+def _explain(ended: list[int], killed: bool) -> None:
     if BAD_INPUT in ended:
         raise ProcessEnded(BAD_INPUT)
-    if not ended:
+    if killed or not ended:
         print(
             "error: a training process was killed, or its launcher was (out of memory?); run the same command again to "
             "go on from the last checkpoint",

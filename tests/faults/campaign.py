@@ -35,7 +35,9 @@ class Row:
     seconds: list[float] = field(default_factory=list)
 
     def __str__(self) -> str:
-        steps = f"{len(self.steps)} times, from step {min(self.steps)} to {max(self.steps)}" if self.steps else ""
+        steps = f"from step {self.steps[0]}"
+        if len(self.steps) > 1:
+            steps = f"{len(self.steps)} times, from steps {min(self.steps)} to {max(self.steps)}"
         slowest = f"{max(self.seconds):.1f} s" if self.seconds else ""
         return f"| {self.injected} | {self.times} | {self.outcome} | {steps} | {slowest} |"
 
@@ -67,7 +69,7 @@ def kills(directory: Path, name: str, world: int, count: int, each: int, dice: r
         assert_equal(killed, whole)
         row.steps += killed.resumed
         shutil.rmtree(killed.root)
-    row.outcome = f"{trainings} trainings ended with the bits and curves of one that was not killed"
+    row.outcome = f"trainings: {trainings}, all with the bits and curves of the one that was not killed"
     return row
 
 
@@ -162,12 +164,12 @@ def _share(total: int, index: int) -> int:
 
 HEAD = """# What was done to the training, and what came of it
 
-Written by `make faults` (`python -m tests.faults.campaign`). The trainings are real: the processes of stage `pretrain`
-with their checkpoints, an MLflow store in SQLite, dropout on, checkpoints every 7 steps, points of the curves every 3,
-evaluations every 10. A kill comes at a random moment after the first checkpoint that a process has written. What is
-compared with the uninterrupted training is every byte of `models/pretrained`, of `metrics/pretrain.json` and of the
-curves, and every point of every MLflow curve: none missing, none twice. Steps are those that the logs say were gone on
-from. The slowest time is from the signal to the end of the last process.
+Written by `make faults` (`python -m tests.faults.campaign`). The trainings are real: the processes of stage
+`pretrain` with their checkpoints, an MLflow store in SQLite, dropout on, checkpoints every 7 steps (20 below a whole
+stage), points of the curves every 3, evaluations every 10. A kill comes at a random moment after the first checkpoint
+that a process has written. What is compared with the uninterrupted training is every byte of `models/pretrained`, of
+`metrics/pretrain.json` and of the curves, and every point of every MLflow curve: none missing, none twice. Steps are
+those that the logs say were gone on from. The slowest time is from the signal to the end of the last process.
 
 """
 
@@ -181,10 +183,11 @@ def main() -> None:
     arguments = parser.parse_args()
     machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} core(s), torch {torch.__version__}"
     lines = ["| injected | times | what happened | gone on from a checkpoint | slowest end |", "|---|---|---|---|---|"]
+    done = f"{arguments.single + arguments.double} kills, {2 * arguments.damaged} damaged checkpoints"
     for row in campaign(**vars(arguments)):
         lines.append(str(row))
         print(lines[-1], flush=True)
-        TABLE.write_text(HEAD + "\n".join(lines) + f"\n\nSeed {arguments.seed}; {machine}.\n", encoding="utf-8")
+        TABLE.write_text(HEAD + "\n".join(lines) + f"\n\n{done}. Seed {arguments.seed}; {machine}.\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

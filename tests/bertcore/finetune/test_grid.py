@@ -16,6 +16,7 @@ from bertcore.finetune.grid import Grid, Outcome
 from bertcore.finetune.protocol import best_setting, median_run
 from bertcore.finetune.result import Trained
 from bertcore.model.config import BertConfig
+from bertcore.training.checkpoint import Checkpoints
 
 TASK = TaskConfig(
     format="f", data="d", sequence_length=16, learning_rate=[1e-3, 1e-6], epochs=[1, 2], seed=[1, 2, 3], dropout=0.1
@@ -48,8 +49,8 @@ def test_outcome_is_that_of_the_median_run_of_the_best_setting(
     alone = prepared.run(config, median.task)
     assert torch.equal(bits(outcome), torch.cat([each.detach().flatten() for each in alone.model.parameters()]))
     assert alone.predictions["test"] == outcome.result.predictions["test"]
-    kept = [path for path in tmp_path.rglob("state.pt") if "model" in torch.load(path, weights_only=True)]
-    assert len(kept) == 1 and len(list(tmp_path.rglob("state.pt"))) == 12
+    records = [Checkpoints(directory).latest() or {} for directory in tmp_path.iterdir()]
+    assert len(records) == 12 and sum("model" in record for record in records) == 1
 
 
 def test_finished_runs_are_not_repeated_and_the_rest_has_the_same_bits(

@@ -29,7 +29,7 @@ from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.training.config import PretrainConfig
 from bertcore.training.pretraining import as_batch
 
-POINTS = 10
+POINTS = 5
 """Evaluations in the budget."""
 WARMUP = 0.06
 HELDOUT = 1024
@@ -83,7 +83,7 @@ SIDES: dict[str, Callable[..., Any]] = {"bertcore": Ours, "Hugging Face": Huggin
 def train(
     name: str, setting: Setting, options: Any, seconds: float, cores: list[int], queue: Any = None
 ) -> list[Point]:
-    """Train one side on `cores` for `seconds`; a point after every tenth of them."""
+    """Train one side on `cores` for `seconds`; a point after every fifth of them."""
     os.sched_setaffinity(0, cores)
     torch.set_num_threads(len(cores))
     side = SIDES[name](setting, options)

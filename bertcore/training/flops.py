@@ -13,7 +13,7 @@ from bertcore.objectives.batch import PreTrainingBatch
 
 _FORWARD_AND_BACKWARD = 3
 _PEAK_SIZES = {"cpu": 1024, "cuda": 8192}
-_PEAK_REPETITIONS = 8
+_PEAK_SECONDS = 0.2
 
 
 def training_flops(config: BertConfig, batch: PreTrainingBatch) -> int:
@@ -38,8 +38,8 @@ def peak_flops(device: torch.device, dtype: torch.dtype) -> float:
     """FLOP/s of the fastest of a few large square matrix products on `device`: what it can do at best."""
     size = _PEAK_SIZES[device.type]
     left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    seconds = []
-    for _ in range(_PEAK_REPETITIONS):
+    seconds: list[float] = []
+    while sum(seconds) < _PEAK_SECONDS:
         _wait(device)
         began = time.perf_counter()
         left @ right

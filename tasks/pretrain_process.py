@@ -67,11 +67,12 @@ def train(stop: StopRequest) -> None:
     report = Unreported(run).report if run else lambda step, metrics: None
     training, checkpoints = build(accelerator, report, stop, run.run_id if run else "")
     final = training.run()
+    model = training.whole_model()
     if run is not None:
         if training.resumed_from:
             run.set_tags({f"resumed.{name}": str(value) for name, value in training.resumed_from.items()})
-        save_pretrained(training.model, PRETRAINED, TOKENIZER)
-        gate.check(training.model, PRETRAINED, TOKENIZER)
+        save_pretrained(model, PRETRAINED, TOKENIZER)
+        gate.check(model, PRETRAINED, TOKENIZER)
         _write_metrics(training, final, accelerator, run)
         checkpoints.remove()
     accelerator.wait_for_everyone()

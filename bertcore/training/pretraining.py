@@ -30,6 +30,7 @@ from bertcore.training.randomness import random_state, set_random_state
 from bertcore.training.schedule import SCHEDULES
 from bertcore.training.step import Computed, Gradients, WithObjective
 from bertcore.training.stopping import StopRequest
+from bertcore.training.weights import load_whole_state, whole_model, whole_state
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,10 @@ class Pretraining:
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
         """FLOP/s that a large matrix product reaches, on all devices together."""
+
+    def whole_model(self) -> BertForPreTraining:
+        """The trained model with all its weights on rank 0; every process must ask."""
+        return whole_model(self.model, self._accelerator)
 
     @property
     def curves(self) -> list[dict[str, float]]:
@@ -182,11 +187,12 @@ class Pretraining:
                 if self._control.any(self._stop.requested):
                     self._end_here()
                 own = rows[start : start + _EVAL_BATCH * world][rank::world]
-                if not len(own):
-                    continue
-                batch = as_batch(source.take(own)).to(self._accelerator.device)
+                # Divided weights are put together for a forward pass, so every process must make one.
+                batch = as_batch(source.take(own if len(own) else rows[:1])).to(self._accelerator.device)
                 with torch.no_grad(), self._accelerator.autocast():
-                    tally.add(self._objective(self.model, batch))
+                    terms = self._module(batch)
+                if len(own):
+                    tally.add(terms)
         self._module.train()
         metrics = tally.metrics(self._control, "eval")
         if not math.isfinite(metrics.get("eval/loss", 0.0)):
@@ -304,8 +310,7 @@ class Pretraining:
         tally = {term: row.cpu() for term, row in self._tally.totals.items()}
         ranks = self._control.gather({"random": random_state(), "tally": tally, "norm": self._norm})
         state = {
-            "model": self.model.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
+            **whole_state(self.model, self._optimizer.optimizer),
             "ranks": ranks,
             "step": self.step,
             "tokens": self.tokens,
@@ -326,8 +331,7 @@ class Pretraining:
         state = self._checkpoints.latest(latest)
         if state is None:
             return
-        self.model.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        load_whole_state(self.model, self._optimizer.optimizer, state)
         self.step, self.tokens, self.skipped = state["step"], state["tokens"], state["skipped"]
         self._history = state["history"]
         self._watch.restore(state["watch"])

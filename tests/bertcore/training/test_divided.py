@@ -1,0 +1,79 @@
+"""FSDP2 on two CPU processes: weights, gradients and optimizer state divided among them train what one trains."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertcore.training import distributed
+from tests.samples import token_shard
+
+# Accelerate divides weights on GPUs only; told so after it has joined the processes, it does the same on the CPU.
+WORKER = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+import torch
+from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
+from torch.distributed.tensor import DTensor
+from bertcore.training import distributed
+from tests.bertcore.training import test_pretraining as module
+directory, mode = Path(sys.argv[1]), sys.argv[2]
+plain = distributed.make_accelerator
+
+def divided():
+    accelerator = plain()
+    accelerator.state.distributed_type = DistributedType.FSDP
+    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
+        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", transformer_cls_names_to_wrap=["EncoderLayer"]
+    )
+    return accelerator
+
+if mode != "one":
+    distributed.make_accelerator = divided
+settings = replace(module._no_dropout(), max_steps=6)
+run = module.training(directory, settings)
+if mode == "stopped":
+    while run.step < 3:
+        run.train_step()
+    run._main_only(run._checkpoints.hold)
+    run._save()
+else:
+    run.run()
+    layers = run.model.bert.encoder.layer.parameters()  # what lies outside of them is still whole after a forward pass
+    assert mode == "one" or all(isinstance(value, DTensor) for value in layers)
+    model = run.whole_model()
+    if run._accelerator.is_main_process:
+        torch.save(model.state_dict(), directory / "weights.pt")
+"""
+
+
+@pytest.fixture
+def run_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "worker.py").write_text(WORKER)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def run(directory: Path, mode: str, processes: int) -> dict[str, torch.Tensor] | None:
+        directory.mkdir(exist_ok=True)
+        token_shard(directory, 80)  # written before two processes look for it
+        monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
+        command, environment = distributed.launch_command("worker")
+        environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+        subprocess.run([*command, str(directory), mode], env=environment, check=True, timeout=120)
+        return torch.load(directory / "weights.pt", weights_only=True) if mode != "stopped" else None
+
+    return run
+
+
+def test_divided_weights_train_what_whole_ones_do_and_resume_with_the_same_bits(run_worker, tmp_path: Path) -> None:
+    one, two = run_worker(tmp_path / "one", "one", 1), run_worker(tmp_path / "two", "divided", 2)
+    assert one.keys() == two.keys()
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, atol=2e-4, rtol=2e-3, msg=name)
+    run_worker(tmp_path / "resumed", "stopped", 2)
+    resumed = run_worker(tmp_path / "resumed", "divided", 2)
+    for name, tensor in two.items():
+        assert torch.equal(resumed[name], tensor), name

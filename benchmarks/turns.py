@@ -28,7 +28,7 @@ class Turns:
         return statistics.median(self.rates)
 
 
-def take_turns(variants: Mapping[str, Callable[[], Work]], turns: int, units: int, warmup: int = 5) -> dict[str, Turns]:
+def take_turns(variants: Mapping[str, Callable[[], Work]], turns: int, units: int, warmup: int = 2) -> dict[str, Turns]:
     """Build every variant in a new process, warm it up, then let them work `units` each, `turns` times in rotation.
 
     The makers must be picklable (functions of a module, partials of them).

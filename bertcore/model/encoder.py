@@ -26,13 +26,13 @@ class EncoderLayer(nn.Module):
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
-        hidden = self.attention_norm(hidden + self._dropout(self.attention(hidden, layout)))
+        hidden = self.attention_norm(self._added(hidden, self.attention(hidden, layout)))
         transformed = self.output(self.activation(self.intermediate(hidden)))
-        return self.output_norm(hidden + self._dropout(transformed))
+        return self.output_norm(self._added(hidden, transformed))
 
-    def _dropout(self, values: Tensor) -> Tensor:
-        # In the residual stream's type, float32 under autocast: sums of mixed types are slow on the CPU.
-        return dropout(values, self.dropout_prob, self.training).float()
+    def _added(self, hidden: Tensor, values: Tensor) -> Tensor:
+        # In the type of `hidden`, float32 under autocast: sums of mixed types are slow on the CPU.
+        return hidden + dropout(values, self.dropout_prob, self.training).to(hidden.dtype)
 
 
 class BertEncoder(nn.Module):

@@ -56,10 +56,14 @@ class Labelled:
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.tsv` as GLUE's server takes it."""
-        with replace_file(directory / f"{split}.tsv") as beside:
-            rows = zip(self.ids, self.predicted, strict=True)
-            text = "".join(f"{key}\t{label}\n" for key, label in rows)
-            beside.write_text("index\tprediction\n" + text, encoding="utf-8")
+        write_predictions(directory, split, self.ids, self.predicted)
+
+
+def write_predictions(directory: Path, split: str, ids: Sequence[str], predicted: Sequence[Any]) -> None:
+    """`SPLIT.tsv`: a header, and a row for each example."""
+    rows = "".join(f"{key}\t{value}\n" for key, value in zip(ids, predicted, strict=True))
+    with replace_file(directory / f"{split}.tsv") as beside:
+        beside.write_text("index\tprediction\n" + rows, encoding="utf-8")
 
 
 class Classification:

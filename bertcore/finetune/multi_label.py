@@ -14,8 +14,7 @@ from torch.nn import functional
 
 from bertcore.evaluation import multi_label
 from bertcore.examples.schema import ExampleSet
-from bertcore.files import replace_file
-from bertcore.finetune.classification import BertForSequenceClassification
+from bertcore.finetune.classification import BertForSequenceClassification, write_predictions
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Exported, Predictions
 from bertcore.finetune.features import Batch
@@ -43,10 +42,7 @@ class LabelSets:
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.tsv` as `bertcore.evaluation.multi_label` reads it."""
-        with replace_file(directory / f"{split}.tsv") as beside:
-            rows = zip(self.ids, self.predicted, strict=True)
-            text = "".join(f"{key}\t{SEPARATOR.join(labels)}\n" for key, labels in rows)
-            beside.write_text("index\tprediction\n" + text, encoding="utf-8")
+        write_predictions(directory, split, self.ids, [SEPARATOR.join(labels) for labels in self.predicted])
 
 
 class MultiLabel:

@@ -11,11 +11,10 @@ kept in benchmarks/results/ with --keep.
 import argparse
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from benchmarks import encode, results
 from benchmarks.machine import describe
-from benchmarks.text import Text
+from benchmarks.text import Text, prepared, text_arguments
 from benchmarks.turns import Turns, ratios, take_turns
 
 WARMUP = 2
@@ -24,17 +23,12 @@ WARMUP = 2
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=PARTS)
-    parser.add_argument("--text", type=Path, required=True, help="a text file (.txt, .jsonl, .parquet; .gz, .zst)")
-    parser.add_argument("--vocab", type=Path, required=True, help="vocab.txt, uncased, such as BERT's 30,522 entries")
-    parser.add_argument("--documents", type=int, help="documents of the text to use (all)")
-    parser.add_argument(
-        "--cache", type=Path, default=Path(".benchmarks/data"), help="shards are kept here (%(default)s)"
-    )
+    text_arguments(parser, ".benchmarks/data")
     parser.add_argument("--turns", type=int, default=9, help="turns of every variant (%(default)s)")
     parser.add_argument("--units", type=int, default=3, help="units of work of a turn (%(default)s)")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
-    text = Text.prepare(arguments.text, arguments.vocab, arguments.cache, arguments.documents)
+    text = prepared(arguments)
     PARTS[arguments.part](text, arguments)
 
 

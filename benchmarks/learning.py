@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ import torch
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.steps import HuggingFaceTraining, Setting, our_training
-from benchmarks.text import Text, mask_config
+from benchmarks.text import Text, mask_config, prepared, text_arguments
 from bertcore.config import parse
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.names import from_huggingface
@@ -127,9 +126,7 @@ def heldout_loss(model: BertForPreTraining, setting: Setting) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", type=Path, required=True, help="a text file (.txt, .jsonl, .parquet; .gz, .zst)")
-    parser.add_argument("--vocab", type=Path, required=True, help="vocab.txt, uncased, such as BERT's 30,522 entries")
-    parser.add_argument("--cache", type=Path, default=Path(".benchmarks/learning"), help="of shards (%(default)s)")
+    text_arguments(parser, ".benchmarks/learning")
     parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
     parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
     parser.add_argument("--minutes", type=float, default=20, help="training time of either side (%(default)s)")
@@ -137,7 +134,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
 
-    text = Text.prepare(arguments.text, arguments.vocab, arguments.cache)
+    text = prepared(arguments)
     setting = Setting(text.directory, arguments.preset, 128, arguments.batch, 0.1)
     cores = sorted(os.sched_getaffinity(0))
     half = max(len(cores) // 2, 1)

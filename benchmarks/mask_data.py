@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.plain_masking import Plain, documents_of
-from benchmarks.text import Text, mask_config
+from benchmarks.text import Text, mask_config, prepared, text_arguments
 from benchmarks.turns import Turns, Work, ratios, take_turns
 from bertcore.data.audit import Audit
 from bertcore.data.instances import DrawnInstances, InstanceSource, StaticInstances
@@ -136,18 +136,13 @@ def _parts(shards: list[TokenShard]) -> Iterator[TokenShard]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", type=Path, required=True, help="a text file (.txt, .jsonl, .parquet; .gz, .zst)")
-    parser.add_argument("--vocab", type=Path, required=True, help="vocab.txt, uncased, such as BERT's 30,522 entries")
-    parser.add_argument("--documents", type=int, default=400, help="documents of the text to use (%(default)s)")
-    parser.add_argument(
-        "--cache", type=Path, default=Path(".benchmarks/step"), help="shards are kept here (%(default)s)"
-    )
+    text_arguments(parser, ".benchmarks/step", 400)
     parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
     parser.add_argument("--turns", type=int, default=7, help="turns of every variant (%(default)s)")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
 
-    text = Text.prepare(arguments.text, arguments.vocab, arguments.cache, arguments.documents)
+    text = prepared(arguments)
     token, whole, span = (
         Setting(text.directory, replace(mask_config(arguments.length), masking=masking))
         for masking in ("token", "whole_word", "span")

@@ -8,12 +8,11 @@ is measured in the same run, before the turns. The result is printed, and kept i
 
 import argparse
 from functools import partial
-from pathlib import Path
 
 from benchmarks import results
 from benchmarks.machine import describe, gemm_peak_flops
 from benchmarks.steps import Setting, huggingface, ours
-from benchmarks.text import Text, mask_config
+from benchmarks.text import Text, mask_config, prepared, text_arguments
 from benchmarks.turns import Turns, ratios, take_turns
 from bertcore.training.flops import training_flops
 from bertcore.training.pretraining import as_batch
@@ -21,12 +20,7 @@ from bertcore.training.pretraining import as_batch
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", type=Path, required=True, help="a text file (.txt, .jsonl, .parquet; .gz, .zst)")
-    parser.add_argument("--vocab", type=Path, required=True, help="vocab.txt, uncased, such as BERT's 30,522 entries")
-    parser.add_argument("--documents", type=int, default=400, help="documents of the text to use (%(default)s)")
-    parser.add_argument(
-        "--cache", type=Path, default=Path(".benchmarks/step"), help="shards are kept here (%(default)s)"
-    )
+    text_arguments(parser, ".benchmarks/step", 400)
     parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
     parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
     parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
@@ -38,7 +32,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
 
-    text = Text.prepare(arguments.text, arguments.vocab, arguments.cache, arguments.documents)
+    text = prepared(arguments)
     setting = Setting(text.directory, arguments.preset, arguments.length, arguments.batch, arguments.dropout)
     variants = {"bertcore": partial(ours, setting), "Hugging Face": partial(huggingface, setting)}
     if not arguments.no_compile:

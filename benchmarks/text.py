@@ -1,5 +1,6 @@
 """Real pre-training instances to measure with: text -> corpus -> token shards, made once by the pipeline's own code."""
 
+import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -68,3 +69,17 @@ class Text:
 def mask_config(sequence_length: int) -> MaskConfig:
     """BERT's rule for a length: at most 20 predictions in 128 tokens, 80 in 512."""
     return MaskConfig(sequence_length=sequence_length, max_predictions_per_seq=sequence_length * 20 // 128)
+
+
+def text_arguments(parser: argparse.ArgumentParser, cache: str, documents: int | None = None) -> None:
+    """The options that say which text is measured on, and where its shards are kept."""
+    parser.add_argument("--text", type=Path, required=True, help="a text file (.txt, .jsonl, .parquet; .gz, .zst)")
+    parser.add_argument("--vocab", type=Path, required=True, help="vocab.txt, uncased, such as BERT's 30,522 entries")
+    used = "all" if documents is None else str(documents)
+    parser.add_argument("--documents", type=int, default=documents, help=f"documents of the text to use ({used})")
+    parser.add_argument("--cache", type=Path, default=Path(cache), help="shards are kept here (%(default)s)")
+
+
+def prepared(arguments: argparse.Namespace) -> Text:
+    """The text that the options of `text_arguments` name."""
+    return Text.prepare(arguments.text, arguments.vocab, arguments.cache, arguments.documents)

@@ -65,7 +65,7 @@ class _GroupedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
         context = torch.empty_like(qkv[:, 0])
-        ctx.layout, ctx.kept = layout, []
+        ctx.layout, kept = layout, list[Tensor | None]()
         for group in layout.groups:
             query, key, value = _gather(qkv, group)  # (N * A, G, D)
             scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
@@ -75,14 +75,16 @@ class _GroupedAttention(torch.autograd.Function):
             scale = keep_scale(weights.shape, dropout, weights.dtype) if dropout else None
             _scatter(context, torch.bmm(weights if scale is None else weights * scale, value)[None], group)
             if ctx.needs_input_grad[0]:
-                ctx.kept.append((query, key, value, weights, scale))
+                kept += (query, key, value, weights, scale)
+        ctx.save_for_backward(*kept)
         return context
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         result = gradient.new_empty(gradient.shape[0], 3, *gradient.shape[1:])
-        for group, (query, key, value, weights, scale) in zip(ctx.layout.groups, ctx.kept, strict=True):
+        kept = zip(*[iter(ctx.saved_tensors)] * 5, strict=True)
+        for group, (query, key, value, weights, scale) in zip(ctx.layout.groups, kept, strict=True):
             (outer,) = _gather(gradient[:, None], group)
             if group.real is not None:
                 outer.view(len(group.lengths), -1, *outer.shape[1:]).masked_fill_(~group.key_mask.mT, 0.0)

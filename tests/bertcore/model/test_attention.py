@@ -56,6 +56,15 @@ def test_several_groups_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> 
     torch.testing.assert_close(attend_groups(qkv, layout, 0.0), whole)
 
 
+def test_activation_checkpointing_frees_what_attention_keeps() -> None:
+    layout = Layout.from_lengths(torch.tensor([12, 12]))
+    qkv = torch.randn(24, 3, 2, 8, requires_grad=True)
+    shapes = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: shapes.append(tuple(tensor.shape)), lambda _: None):
+        attend_groups(qkv, layout, 0.5)
+    assert sorted(shapes) == sorted([(4, 12, 8)] * 3 + [(4, 12, 12)] * 2)  # Q, K, V; weights and their dropout
+
+
 def test_the_gradient_with_dropout_is_that_of_the_drawn_weights() -> None:
     layout = Layout.from_lengths(torch.tensor([3, 5, 5]))
     qkv = torch.randn(13, 3, 2, 4, dtype=torch.float64, requires_grad=True)

@@ -33,7 +33,7 @@ def run(stage_run: StageRun, name: str) -> None:
 
 def _read(name: str, form: str, data: str, options: dict[str, Any]) -> ExampleSet:
     if data.startswith("hf://"):
-        return read_hub(data, form, **options)
+        return read_hub(data, form, options)
     return formats.read(form, CORPUS if data == DERIVED else INPUTS / name, options)
 
 

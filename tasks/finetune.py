@@ -14,6 +14,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.export import gate
 from bertcore.files import write_json
 from bertcore.finetune.config import GRID, TaskConfig
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.fitting import Finetuning
 from bertcore.finetune.grid import Grid, Outcome
 from bertcore.model.huggingface import load_config
@@ -27,19 +28,27 @@ from tasks.tracking import StageRun
 PERCENT = "question_answering"
 """The family whose official scores are percentages; all others are shares, and so is every number written here."""
 
+TRUNCATED = ("truncated", "questions_cut", "words_cut")
+"""Among the counts of a split: texts, questions and words whose end the model does not see."""
+
 
 def run(stage_run: StageRun, name: str) -> None:
     task = params.task(name, TaskConfig)
     encoder = PRETRAINED if task.init_from is None else ENCODERS / name
+    with tokenizer_directory(encoder) as tokenizer:
+        _run(stage_run, name, task, encoder, tokenizer)
+
+
+def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokenizer: Path) -> None:
     examples, settings = schema.read(EXAMPLES / name), task.settings()
-    finetuning = Finetuning(settings[0][0], examples, load_tokenizer(encoder))
+    finetuning = Finetuning(settings[0][0], examples, load_tokenizer(tokenizer))
     checkpoints = CHECKPOINTS / "finetune" / name
     grid = Grid(finetuning, settings, checkpoints, _key(finetuning, name, encoder))
     pretrained = grid.run(encoder, f"{name}.pretrained", stage_run.report)
     random = grid.run(load_config(encoder), f"{name}.random")
 
-    pretrained.result.save_model(FINETUNED / name, encoder)
-    gate.check(pretrained.result.model, FINETUNED / name, encoder)
+    pretrained.result.save_model(FINETUNED / name, tokenizer)
+    gate.check(pretrained.result.model, FINETUNED / name, tokenizer)
     pretrained.result.save_predictions(PREDICTIONS / name)
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
     metrics = {
@@ -58,6 +67,7 @@ def run(stage_run: StageRun, name: str) -> None:
         "runs": {system: _rows(outcome, examples) for system, outcome in outcomes.items()},
         "protocol": _protocol(task, pretrained, random),
         "counts": finetuning.counts,
+        "truncated": sum(each.get(reason, 0) for each in finetuning.counts.values() for reason in TRUNCATED),
         "train_examples": finetuning.counts["train"]["examples"],
         "dev_examples": finetuning.counts["dev"]["examples"],
     }

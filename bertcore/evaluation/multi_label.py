@@ -2,11 +2,12 @@
 
     python -m bertcore.evaluation.multi_label GOLD.tsv PREDICTIONS.tsv [--label-separator ,]
 
-Both files have a header and one row for each example: its index, a tab, and its labels, none or many. Scores are
-shares.
+Both files have a header and one row for each example: its index, a tab, and its labels, none or many, between them the
+separator; or, as labels may hold it, a JSON list of them. Scores are shares.
 """
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,9 @@ from bertcore.evaluation.command import print_result
 
 LabelSets: TypeAlias = Sequence[Iterable[str]]
 """The labels of each example; their order says nothing."""
+
+SEPARATOR = ","
+"""Between the labels of one example."""
 
 METRICS = ("micro_f1", "macro_f1", "exact_match")
 
@@ -63,11 +67,32 @@ def read_label_sets(path: Path, separator: str) -> dict[str, list[str]]:
         if len(cells) != 2 or cells[0] in found:
             what = f"the index {cells[0]!r} twice" if len(cells) == 2 else f"{len(cells)} columns"
             raise InputError(f"{path}:{number}: found {what}, expected index<TAB>labels, each index once; correct it")
-        found[cells[0]] = [label.strip() for label in cells[1].split(separator) if label.strip()]
+        found[cells[0]] = _labels(cells[1], separator)
     return found
 
 
-def evaluate_files(gold_path: Path, predictions_path: Path, separator: str = ",") -> dict[str, float]:
+def cell_of(labels: Sequence[str], separator: str = SEPARATOR) -> str:
+    """The labels of one example as `read_label_sets` reads them: separated, or a JSON list where that says something
+    else."""
+    joined = separator.join(labels)
+    plain = _labels(joined, separator) == list(labels) and not any(character in "\t\r\n" for character in joined)
+    return joined if plain else json.dumps(list(labels), ensure_ascii=False)
+
+
+def _labels(cell: str, separator: str) -> list[str]:
+    if cell.startswith(_LIST):
+        try:
+            return [str(label) for label in json.loads(cell)]
+        except json.JSONDecodeError:
+            pass  # a label may begin like a list
+    return [label.strip() for label in cell.split(separator) if label.strip()]
+
+
+_LIST = '["'
+"""How a JSON list of labels begins."""
+
+
+def evaluate_files(gold_path: Path, predictions_path: Path, separator: str = SEPARATOR) -> dict[str, float]:
     """`evaluate` on two files, which must have the same indices."""
     gold, predicted = (read_label_sets(path, separator) for path in (gold_path, predictions_path))
     if other := sorted(gold.keys() ^ predicted.keys()):
@@ -84,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("gold", type=Path, help="TSV with a header: index, labels; also .gz, .zst")
     parser.add_argument("predictions", type=Path, help="the same with the predicted labels")
-    parser.add_argument("--label-separator", default=",", help="between the labels of one example (default ,)")
+    parser.add_argument("--label-separator", default=SEPARATOR, help="between the labels of one example (default ,)")
     options = parser.parse_args(arguments)
     return print_result(lambda: evaluate_files(options.gold, options.predictions, options.label_separator))
 

@@ -6,7 +6,7 @@ kept and scored by accuracy. `-DOCSTART-` lines are left out, and so are CoNLL-U
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -34,6 +34,10 @@ class ConllOptions(SplitOptions):
     """Of the words, counted from 0; negative from the last."""
     tag_column: int = -1
     """Of the tags, counted likewise."""
+    token_name: str = "tokens"
+    """Name of the column with the lists of words, of a data set on the hub."""
+    tag_name: str = "ner_tags"
+    """Of that with the lists of tags, likewise."""
     separator: Literal["auto", "tab", "whitespace"] = "auto"
     """Between columns. `auto`: tabs in a file whose first word line has one, else any white space."""
     comment: str | None = None
@@ -48,12 +52,14 @@ class ConllOptions(SplitOptions):
 
 
 @dataclass(frozen=True)
-class _Sentence:
+class Sentence:
+    """Words with their tags."""
+
     words: list[str]
     tags: list[str] | None
     """None where the file has none."""
     rows: list[int]
-    """Line numbers of the words."""
+    """Line numbers of the words, or of each the row of its sentence."""
 
 
 def read(directory: Path, options: ConllOptions) -> ExampleSet:
@@ -61,19 +67,26 @@ def read(directory: Path, options: ConllOptions) -> ExampleSet:
     bad = BadRows(on_error=options.on_error)
     paths = find_splits(directory, options)
     sentences = {split: list(_read_file(path, options, split, bad)) for split, path in paths.items()}
+    return from_sentences(sentences, {split: str(path) for split, path in paths.items()}, options, bad)
+
+
+def from_sentences(
+    sentences: Mapping[str, list[Sentence]], where: Mapping[str, str], options: ConllOptions, bad: BadRows
+) -> ExampleSet:
+    """The sentences of each split, train first, as a tagging task; errors name a split's file as `where` does."""
     scheme = _scheme(options, sentences["train"])
     names, tables = options.labels, {}
     for split, found in sentences.items():
         if scheme is not None:
-            found = list(_in_iob2(found, scheme, paths[split], bad))
+            found = list(_in_iob2(found, scheme, where[split], bad))
         if names is None:
             names = sorted(_classes((tag for sentence in found for tag in sentence.tags or []), scheme))
-        tables[split] = _table(_known(found, names, scheme, paths[split], bad))
+        tables[split] = _table(_known(found, names, scheme, where[split], bad))
         if not tables[split].num_rows:
-            raise InputError(f"{paths[split]}: found no usable sentence, expected some; check file and options")
+            raise InputError(f"{where[split]}: found no usable sentence, expected some; check file and options")
     if "dev" not in tables:
         texts = (" ".join(words) for words in tables["train"]["words"].to_pylist())
-        tables |= draw_dev(tables["train"], texts, options, paths["train"])
+        tables |= draw_dev(tables["train"], texts, options, where["train"])
     assert names is not None
     return ExampleSet(
         family="tagging",
@@ -84,7 +97,7 @@ def read(directory: Path, options: ConllOptions) -> ExampleSet:
     )
 
 
-def _scheme(options: ConllOptions, train: list[_Sentence]) -> str | None:
+def _scheme(options: ConllOptions, train: list[Sentence]) -> str | None:
     if options.scheme == "auto":
         return tag_schemes.detect([sentence.tags or [] for sentence in train])
     return None if options.scheme == "none" else options.scheme
@@ -132,7 +145,7 @@ def _cells(line: str, separator: str) -> list[str]:
     return line.split("\t") if separator == "tab" else re.split(r"[ \t]+", line.strip(" \t"))
 
 
-def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> Iterator[_Sentence]:
+def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> Iterator[Sentence]:
     layout = None
     for lines in _blocks(path, options.comment):
         words, tags, rows = [], [], []
@@ -150,7 +163,7 @@ def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> I
         else:
             if words:
                 assert layout is not None
-                yield _Sentence(words, None if layout.tag is None else tags, rows)
+                yield Sentence(words, None if layout.tag is None else tags, rows)
 
 
 def _blocks(path: Path, comment: str | None) -> Iterator[list[tuple[int, bytes]]]:
@@ -169,7 +182,7 @@ def _blocks(path: Path, comment: str | None) -> Iterator[list[tuple[int, bytes]]
         yield lines
 
 
-def _in_iob2(sentences: Iterable[_Sentence], scheme: str, path: Path, bad: BadRows) -> Iterator[_Sentence]:
+def _in_iob2(sentences: Iterable[Sentence], scheme: str, where: str, bad: BadRows) -> Iterator[Sentence]:
     """The sentences with their tags in IOB2, each tag that breaks `scheme` named or mended."""
     for sentence in sentences:
         if sentence.tags is None:
@@ -179,14 +192,14 @@ def _in_iob2(sentences: Iterable[_Sentence], scheme: str, path: Path, bad: BadRo
             tag = sentence.tags[position]
             whole = tag_schemes.is_entity_tag(tag)
             message = f"found the tag {tag!r}, expected {expected} (scheme {scheme})"
-            bad.add(f"{path}:{sentence.rows[position]}", BadRowError(REPAIRED if whole else BROKEN_TAG, message))
+            bad.add(f"{where}:{sentence.rows[position]}", BadRowError(REPAIRED if whole else BROKEN_TAG, message))
         if all(map(tag_schemes.is_entity_tag, sentence.tags)):
             yield replace(sentence, tags=tag_schemes.to_iob2(sentence.tags))
 
 
 def _known(
-    sentences: Iterable[_Sentence], names: list[str], scheme: str | None, path: Path, bad: BadRows
-) -> Iterator[_Sentence]:
+    sentences: Iterable[Sentence], names: list[str], scheme: str | None, where: str, bad: BadRows
+) -> Iterator[Sentence]:
     """The sentences whose tags all belong to `names`."""
     for sentence in sentences:
         unseen = [place for place, tag in enumerate(sentence.tags or []) if not _classes([tag], scheme) <= set(names)]
@@ -195,7 +208,7 @@ def _known(
             continue
         assert sentence.tags is not None
         message = f"found the tag {sentence.tags[unseen[0]]!r}, expected one of train: {', '.join(names)}"
-        bad.add(f"{path}:{sentence.rows[unseen[0]]}", BadRowError(UNSEEN_LABEL, message))
+        bad.add(f"{where}:{sentence.rows[unseen[0]]}", BadRowError(UNSEEN_LABEL, message))
 
 
 def _classes(tags: Iterable[str], scheme: str | None) -> set[str]:
@@ -203,7 +216,7 @@ def _classes(tags: Iterable[str], scheme: str | None) -> set[str]:
     return set(tags) if scheme is None else {tag.partition("-")[2] for tag in tags if tag != "O"}
 
 
-def _table(sentences: Iterable[_Sentence]) -> pa.Table:
+def _table(sentences: Iterable[Sentence]) -> pa.Table:
     rows = [
         {"id": str(index), "words": sentence.words, "tags": sentence.tags} for index, sentence in enumerate(sentences)
     ]

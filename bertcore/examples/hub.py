@@ -1,6 +1,7 @@
-"""GLUE and SQuAD from the Hugging Face hub, such as `hf://nyu-mll/glue/cola` and `hf://rajpurkar/squad`."""
+"""Tasks from the Hugging Face hub: GLUE and SQuAD, such as `hf://nyu-mll/glue/cola` and `hf://rajpurkar/squad`, in the
+columns that they have there, and tables of texts or of tagged words in columns that the options name."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,10 @@ import pyarrow as pa
 from bertcore import hub
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
+from bertcore.examples.formats import parse_options
 from bertcore.examples.glue import TASKS, GlueTask
-from bertcore.examples.rows import BadRows, OnError
+from bertcore.examples.hub_rows import read_table, read_tagged
+from bertcore.examples.rows import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet, schema_of
 from bertcore.examples.squad import check
 
@@ -37,7 +40,12 @@ GLUE_COLUMNS = {
 }
 
 
-READABLE = (*(f"glue/{name}" for name in TASKS), "squad")
+BY_COLUMNS: dict[str, Callable[[str, Mapping[str, Any], Any], ExampleSet]] = {
+    "table": read_table,
+    "conll": read_tagged,
+}
+
+READABLE = (*(f"glue/{name}" for name in TASKS), "squad", *BY_COLUMNS)
 """The formats that can be read from the hub."""
 
 
@@ -51,19 +59,23 @@ def check_format(uri: str, format_name: str) -> None:
         )
 
 
-def read_hub(uri: str, format_name: str, on_error: OnError = "skip") -> ExampleSet:
-    """The data set at `uri` (`hf://ORG/NAME[/CONFIG][@REVISION]`), whose columns are those of `glue/TASK` or `squad`.
+def read_hub(uri: str, format_name: str, options: Mapping[str, Any] | None = None) -> ExampleSet:
+    """The data set at `uri` (`hf://ORG/NAME[/CONFIG][@REVISION]`): of `glue/TASK` and `squad` the columns are known, of
+    `table` and `conll` they are named by `options`, which are as in params.yaml.
 
-    `on_error` is of bad questions, as in `squad`. `InputError` where the set cannot be loaded or has other columns.
+    `InputError` where the set cannot be loaded or has other columns, or for a bad row that is not to be skipped.
     """
     check_format(uri, format_name)
-    task, bad = format_name.removeprefix("glue/"), BadRows(on_error=on_error)
+    parsed = parse_options(format_name, options or {}, f"options of {format_name}")
+    if format_name in BY_COLUMNS:
+        return BY_COLUMNS[format_name](uri, hub.load(hub.parse_uri(uri)), parsed)
+    task, bad = format_name.removeprefix("glue/"), BadRows(on_error=parsed.on_error)
     loaded = dict(_splits(uri, _load(uri, task), task))
     try:
         tables = {
             split: _question_table(rows, f"{uri}: {split}", split == "train", bad)
             if format_name == "squad"
-            else _glue_table(task, rows)
+            else _glue_table(task, rows, f"{uri}: {split}", split in ("train", "dev"), bad)
             for split, rows in loaded.items()
         }
     except KeyError as error:
@@ -84,6 +96,7 @@ def read_hub(uri: str, format_name: str, on_error: OnError = "skip") -> ExampleS
         labels=TASKS[task].labels,
         metrics=TASKS[task].metrics,
         splits=tables,
+        dropped=dict(bad.counts),
         split_metrics=metrics,
     )
 
@@ -107,25 +120,36 @@ def _splits(uri: str, loaded: Mapping[str, Any], task: str) -> Iterator[tuple[st
             raise InputError(f"{uri}: no split {remote!r} among {', '.join(loaded)}; name a set that has it")
 
 
-def _glue_table(name: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    task, columns = TASKS[name], GLUE_COLUMNS[name]
-    examples = [
-        {
-            "id": str(index),
-            "text_a": row[columns[0]],
-            "text_b": row[columns[1]] if len(columns) == 2 else None,
-            "label": _label(task, row["label"]),
-        }
-        for index, row in enumerate(rows)
-    ]
-    return pa.Table.from_pylist(examples, schema_of("classification", task.labels))
+def _glue_table(name: str, rows: Iterable[Mapping[str, Any]], where: str, labelled: bool, bad: BadRows) -> pa.Table:
+    """`id` is the row's number from 0, as in GLUE's submissions."""
+    examples = []
+    for index, row in enumerate(rows):
+        try:
+            examples.append({"id": str(index), **_glue_row(name, row, labelled)})
+        except BadRowError as error:
+            bad.add(f"{where}:{index + 1}", error)
+    return pa.Table.from_pylist(examples, schema_of("classification", TASKS[name].labels))
 
 
-def _label(task: GlueTask, value: float) -> str | float | None:
+def _glue_row(name: str, row: Mapping[str, Any], labelled: bool) -> dict[str, Any]:
+    texts = [row[column] or "" for column in GLUE_COLUMNS[name]]
+    if not any(text.strip() for text in texts):
+        raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
+    label = _label(TASKS[name], row["label"])
+    if labelled and label is None:
+        raise BadRowError(NO_LABEL, f"found the label {row['label']!r}, expected one that is not hidden")
+    return {"text_a": texts[0], "text_b": texts[1] if len(texts) == 2 else None, "label": label}
+
+
+def _label(task: GlueTask, value: float | None) -> str | float | None:
     """The hub numbers the classes in the order of `task.labels`, and has -1 where there is no label."""
-    if value == -1 or value is None:
+    if value is None or value == -1:
         return None
-    return value if task.labels is None else task.labels[int(value)]
+    if task.labels is None:
+        return value
+    if not 0 <= value < len(task.labels):
+        raise BadRowError(UNKNOWN_LABEL, f"found the label {value!r}, expected 0 to {len(task.labels) - 1}")
+    return task.labels[int(value)]
 
 
 def _question_table(rows: Iterable[Mapping[str, Any]], where: str, is_train: bool, bad: BadRows) -> pa.Table:

@@ -23,7 +23,7 @@ class SplitOptions:
 
     train_file: str | None = None
     """Name of the train file, `*` and `?` standing for any; null: the file with `train` in its name, or the only
-    one."""
+    one. Of a data set on the hub: name of the split; null: `train`, and for the others `validation` and `test`."""
     dev_file: str | None = None
     """The same for dev (`dev`, `valid`, `validation`, `val`, `testa`). Where there is none, dev is drawn from train."""
     test_file: str | None = None
@@ -69,12 +69,12 @@ def _is_of(split: str, path: Path) -> bool:
     return re.search(rf"(?<![a-z])({WORDS[split]})(?![a-z])", plain_name(path).lower()) is not None
 
 
-def draw_dev(table: pa.Table, texts: Iterable[str], options: SplitOptions, path: Path) -> dict[str, pa.Table]:
+def draw_dev(table: pa.Table, texts: Iterable[str], options: SplitOptions, where: str) -> dict[str, pa.Table]:
     """`table` as train and dev. A row's side depends on the seed and on its text alone, not on the other rows."""
     is_dev = np.asarray([draws.fraction_of(options.split_seed, text) < options.dev_fraction for text in texts])
     if is_dev.all() or not is_dev.any():
         raise InputError(
-            f"{path}: {'all' if is_dev.any() else 'none'} of its {table.num_rows} examples fell to dev, expected some; "
-            f"give a dev file or another dev_fraction than {options.dev_fraction}"
+            f"{where}: {'all' if is_dev.any() else 'none'} of its {table.num_rows} examples fell to dev, expected "
+            f"some; give a dev file or another dev_fraction than {options.dev_fraction}"
         )
     return {"train": table.filter(pa.array(~is_dev)), "dev": table.filter(pa.array(is_dev))}

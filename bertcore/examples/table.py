@@ -23,7 +23,9 @@ from bertcore.examples.rows import (
 )
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
-from bertcore.examples.table_rows import READERS, Row, TextLayout, read_rows
+from bertcore.examples.table_rows import READERS, Row, Rows, TextLayout, read_rows
+
+BROKEN_LABEL = "label with a tab or a line break"
 
 METRICS = {
     "classification": ("accuracy", "macro_f1", "f1", "mcc"),
@@ -52,7 +54,8 @@ class TableOptions(TextLayout, SplitOptions):
     label_column: str = "label"
     """Of the label, the labels or the number; a test file may go without."""
     label_separator: str = ","
-    """Between the labels of a `multi_label` cell; JSONL and Parquet may have lists instead."""
+    """Between the labels of a `multi_label` cell; JSONL, Parquet and the hub may have lists instead, whose
+    labels may hold it."""
     labels: list[str] | None = None
     """The labels, in the order that their numbers in the model have; null: those of train, sorted."""
     metrics: list[str] | None = None
@@ -77,18 +80,24 @@ class TableOptions(TextLayout, SplitOptions):
 
 def read(directory: Path, options: TableOptions) -> ExampleSet:
     """The files of `directory` as one task; see `split_files` for which file is which split."""
-    bad = BadRows(on_error=options.on_error)
     paths = find_splits(directory, options, tuple(READERS))
-    rows = {split: _read_file(path, options, split, bad) for split, path in paths.items()}
-    labels = None if options.kind == "regression" else options.labels or _labels(rows["train"], options, paths["train"])
+    return from_rows({split: Rows(str(path), read_rows(path, options)) for split, path in paths.items()}, options)
+
+
+def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
+    """The rows of each split, train first, as one task."""
+    bad = BadRows(on_error=options.on_error)
+    where = {split: rows.where for split, rows in splits.items()}
+    rows = {split: _read(of_split, options, split, bad) for split, of_split in splits.items()}
+    labels = None if options.kind == "regression" else options.labels or _labels(rows["train"], options, where["train"])
     family = "multi_label" if options.kind == "multi_label" else "classification"
     tables = {}
     for split, of_split in rows.items():
-        kept = of_split if labels is None else _known(of_split, labels, options, paths[split], bad)
+        kept = of_split if labels is None else _known(of_split, labels, options, where[split], bad)
         tables[split] = pa.Table.from_pylist([row for _, row in kept], schema_of(family, labels))
     if "dev" not in tables:
         texts = ("\t".join(filter(None, pair)) for pair in _texts(tables["train"]))
-        tables |= draw_dev(tables["train"], texts, options, paths["train"])
+        tables |= draw_dev(tables["train"], texts, options, where["train"])
     return ExampleSet(
         family=family,
         labels=labels,
@@ -98,20 +107,22 @@ def read(directory: Path, options: TableOptions) -> ExampleSet:
     )
 
 
-def _read_file(path: Path, options: TableOptions, split: str, bad: BadRows) -> list[tuple[int, dict[str, Any]]]:
-    """Numbered rows of the family's schema; `id` counts the file's rows from 0, those left out included."""
+def _read(rows: Rows, options: TableOptions, split: str, bad: BadRows) -> list[tuple[int, dict[str, Any]]]:
+    """Numbered rows of the family's schema; `id` counts the split's rows from 0, those left out included."""
     found: list[tuple[int, dict[str, Any]]] = []
     columns: _Columns | None = None
-    for index, (number, row) in enumerate(read_rows(path, options)):
+    for index, (number, row) in enumerate(rows.numbered):
         try:
             if isinstance(row, BadRowError):
                 raise row
-            columns = columns or _Columns.of(row, options, split, path)
+            columns = columns or _Columns.of(row, options, split, rows.where)
             found.append((number, {"id": str(index), **columns.example(row)}))
         except BadRowError as error:
-            bad.add(f"{path}:{number}", error)
+            bad.add(f"{rows.where}:{number}", error)
     if not found:
-        raise InputError(f"{path}: found no usable row, expected some; check the file and the options of its columns")
+        raise InputError(
+            f"{rows.where}: found no usable row, expected some; check the file and the options of its columns"
+        )
     return found
 
 
@@ -123,7 +134,7 @@ class _Columns:
     labelled: bool
 
     @classmethod
-    def of(cls, first: Row, options: TableOptions, split: str, path: Path) -> "_Columns":
+    def of(cls, first: Row, options: TableOptions, split: str, where: str) -> "_Columns":
         label = first.get(options.label_column)
         has_label = label is not None and (label != "" or options.kind == "multi_label")
         names = {"text_column": options.text_column, "text_pair_column": options.text_pair_column}
@@ -131,7 +142,7 @@ class _Columns:
         for option, name in names.items():
             if name is not None and name not in first:
                 raise InputError(
-                    f"{path}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
+                    f"{where}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
                     f"correct the option {option}{'' if options.header else ' (there is no header: give its number)'}"
                 )
         return cls(options, split != "test" or has_label)
@@ -165,7 +176,11 @@ def _label(cell: Any, options: TableOptions) -> str:
         cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
     if cell is None or not str(cell).strip():
         raise BadRowError(NO_LABEL, "found no label, expected one")
-    return str(cell).strip()
+    label = str(cell).strip()
+    if found := [character for character in label if character in "\t\r\n"]:
+        message = f"found {found[0]!r} in the label {label!r}, expected none, as predictions are a row each"
+        raise BadRowError(BROKEN_LABEL, message)
+    return label
 
 
 def _label_set(cell: Any, options: TableOptions) -> list[str]:
@@ -195,19 +210,19 @@ def _of(example: Mapping[str, Any]) -> list[str]:
     return (example["labels"] if "labels" in example else [example["label"]] if example["label"] else None) or []
 
 
-def _labels(train: Iterable[tuple[int, dict[str, Any]]], options: TableOptions, path: Path) -> list[str]:
+def _labels(train: Iterable[tuple[int, dict[str, Any]]], options: TableOptions, where: str) -> list[str]:
     """The labels of train; whole numbers in their order, then names in theirs."""
     found = {label for _, example in train for label in _of(example)}
     if len(found) < (2 if options.kind == "classification" else 1):
         raise InputError(
-            f"{path}: found {', '.join(map(repr, found)) or 'no label'} as the only label of train, expected more; "
+            f"{where}: found {', '.join(map(repr, found)) or 'no label'} as the only label of train, expected more; "
             "correct the option label_column"
         )
     return sorted(found, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label))
 
 
 def _known(
-    rows: Iterable[tuple[int, dict[str, Any]]], labels: list[str], options: TableOptions, path: Path, bad: BadRows
+    rows: Iterable[tuple[int, dict[str, Any]]], labels: list[str], options: TableOptions, where: str, bad: BadRows
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows whose labels all belong to the task."""
     for number, example in rows:
@@ -216,8 +231,9 @@ def _known(
             yield number, example
             continue
         reason, whose = (UNSEEN_LABEL, "those of train") if options.labels is None else (UNKNOWN_LABEL, "one of")
-        message = f"found the label {unknown[0]!r}, expected {whose}: {', '.join(labels)}"
-        bad.add(f"{path}:{number}", BadRowError(reason, message))
+        separated = f" (label_separator: {options.label_separator!r})" if options.kind == "multi_label" else ""
+        message = f"found the label {unknown[0]!r}{separated}, expected {whose}: {', '.join(labels)}"
+        bad.add(f"{where}:{number}", BadRowError(reason, message))
 
 
 def _texts(table: pa.Table) -> Iterator[tuple[str, str | None]]:

@@ -3,7 +3,7 @@
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +18,16 @@ from bertcore.examples.rows import NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
 Row: TypeAlias = Mapping[str, Any]
 NumberedRow: TypeAlias = tuple[int, Row | BadRowError]
 """The number of a row (of its first line, in text) and the row, or what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one split."""
+
+    where: str
+    """The file or data set that errors name."""
+    numbered: Iterable[NumberedRow]
+
 
 NOT_JSON = "not a JSON object"
 

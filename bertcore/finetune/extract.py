@@ -25,6 +25,7 @@ from bertcore.compressed import plain_name, read_lines
 from bertcore.data.wordpiece import load_tokenizer
 from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.files import replace_file
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.pooling import POOLINGS, extract, load_encoder
 
 BAD_INPUT = 2
@@ -118,7 +119,8 @@ def _run(options: argparse.Namespace) -> tuple[int, tuple[int, ...]]:
     if options.output.suffix not in (".npy", ".parquet"):
         raise ConfigError(f"{options.output}: found the ending {options.output.suffix!r}, expected .npy or .parquet")
     texts = read_texts(options.input, options.column)
-    model, tokenizer = load_encoder(options.model), load_tokenizer(options.model)
+    with tokenizer_directory(options.model) as directory:
+        model, tokenizer = load_encoder(options.model), load_tokenizer(directory)
     chosen = {"pooling": options.pooling, "layer": options.layer, "max_length": options.max_length}
     vectors, cut = extract(model, tokenizer, texts, **chosen)
     write_vectors(options.output, texts, vectors)

@@ -14,7 +14,7 @@ from bertcore.model.bert import BertModule
 logger = logging.getLogger(__name__)
 
 TOKENS_AT_ONCE = {"cpu": 8192, "cuda": 2**17}
-"""Of a batch, at most. A CPU gains nothing from more than its caches hold."""
+"""Of a batch, at most. On a CPU any number from 2,048 to 16,384 is equally fast (mini, one core, SQuAD)."""
 
 
 @torch.inference_mode()

@@ -23,9 +23,6 @@ from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
 from bertcore.model.bert import BertModule
 from bertcore.model.config import BertConfig
 
-SEPARATOR = ","
-"""Between the labels of one example in a predictions file."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSets:
@@ -42,7 +39,7 @@ class LabelSets:
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.tsv` as `bertcore.evaluation.multi_label` reads it."""
-        write_predictions(directory, split, self.ids, [SEPARATOR.join(labels) for labels in self.predicted])
+        write_predictions(directory, split, self.ids, [multi_label.cell_of(labels) for labels in self.predicted])
 
 
 class MultiLabel:

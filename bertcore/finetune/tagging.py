@@ -1,9 +1,11 @@
 """A tag for each word, from the hidden state of its first piece (Devlin et al. 2018, section 5.3).
 
 Long sentences are read in overlapping windows of whole words. Each word is learned and tagged exactly once, in the
-window that has most context around it.
+window that has most context around it. A chain over the tags (`crf`) is learned over the words that each window has,
+and predicts over all words of the sentence, whatever windows they come from.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +33,8 @@ from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
+
+logger = logging.getLogger(__name__)
 
 
 class BertForTokenClassification(BertModule):
@@ -92,13 +96,13 @@ class Tagged:
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.txt`: word, gold tag (where there is one) and predicted tag, a blank line after each sentence.
 
-        White space in a word, which would be read as a border between columns, becomes `_`.
+        White space in a word or a tag, which would be read as a border between columns, becomes `_`.
         """
         with replace_file(directory / f"{split}.txt") as beside, beside.open("w", encoding="utf-8") as file:
             for words, predicted, gold in zip(self.words, self.predicted, self.gold, strict=True):
-                visible = ["_".join(word.split()) or "_" for word in words]
-                columns = (visible, predicted) if gold is None else (visible, gold, predicted)
-                file.writelines(" ".join(cells) + "\n" for cells in zip(*columns, strict=True))
+                columns = (words, predicted) if gold is None else (words, gold, predicted)
+                visible = [["_".join(cell.split()) or "_" for cell in column] for column in columns]
+                file.writelines(" ".join(cells) + "\n" for cells in zip(*visible, strict=True))
                 file.write("\n")
 
 
@@ -130,7 +134,7 @@ class Tagging:
         pieces_of_words: list[NDArray[np.int64]] = []
         counts = {"words_cut": 0, "words_without_pieces": 0, "sentences_in_windows": 0}
         total = 0
-        for sentences in chunks(table["words"].to_pylist()):
+        for sentences in chunks(list(zip(table["id"].to_pylist(), table["words"].to_pylist(), strict=True))):
             for pieces, sizes in self._pieces(sentences, counts):
                 parts, owned = self._windows(pieces, sizes)
                 sequences += parts
@@ -180,14 +184,18 @@ class Tagging:
         return {}
 
     def _pieces(
-        self, sentences: Sequence[list[str]], counts: dict[str, int]
+        self, sentences: Sequence[tuple[str, list[str]]], counts: dict[str, int]
     ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The pieces of each sentence and the number of pieces of each of its words: at least one, and what fits."""
+        """The pieces of each sentence, given with its id, and the number of pieces of each of its words: at least one,
+        and what fits."""
         result = []
-        for words, encoding in zip(sentences, self._encode(sentences), strict=True):
+        for (key, words), encoding in zip(sentences, self._encode([words for _, words in sentences]), strict=True):
             word_of = np.asarray(encoding.word_ids, dtype=np.int64)
             sizes = np.bincount(word_of, minlength=len(words))
             if len(sizes) and not sizes.min():  # a word of control characters, say: it is unknown, but it is there
+                if not counts["words_without_pieces"]:
+                    message = "example %s: found the word %r, which has no pieces: read as %s, as all such are"
+                    logger.warning(message, key, words[int(sizes.argmin())], UNK)
                 counts["words_without_pieces"] += int((sizes == 0).sum())
                 named = [word if size else UNK for word, size in zip(words, sizes, strict=True)]
                 (encoding,) = self._encode([named])

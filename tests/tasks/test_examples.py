@@ -53,7 +53,7 @@ def run() -> Metrics:
 def test_bad_rows_are_named_by_file_and_row(entry: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="data/inputs/reviews/train.csv:4: found 1 columns, expected 2"):
         run()
-    assert not Path("data/examples").exists() and not Path("metrics").exists()
+    assert not Path("data/examples/reviews").exists() and not Path("metrics/examples/reviews.json").exists()
 
 
 def test_skipped_rows_are_counted_by_reason_in_the_metrics(entry: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from bertcore.data.wordpiece import save_tokenizer
+from bertcore.data.wordpiece import load_tokenizer, save_tokenizer
 from bertcore.examples import schema
 from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune.crf import LinearChain
@@ -45,6 +45,7 @@ class FakeRun:
 
 def examples() -> ExampleSet:
     words = [text.rstrip(".").split() for text in sentences(60, seed=3)]
+    words[45].append("x" * 60)  # more pieces than fit into a sequence
     rows = [
         {"id": str(n), "words": each, "tags": ["B-X" if word in ("file", "buffer") else "O" for word in each]}
         for n, each in enumerate(words)
@@ -71,9 +72,11 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(tmp_path: Path, monke
         max_position_embeddings=24,
     )
     save_pretrained(BertForPreTraining(config), Path("data/inputs/encoders/toy"), Path("tokenizer"))
+    Path("data/inputs/encoders/toy/tokenizer.json").unlink()  # as in older checkpoints
     finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
 
     metrics = json.loads(Path("metrics/finetune/toy.json").read_text())
+    assert metrics["truncated"] == metrics["counts"]["dev"]["words_cut"] == 1
     protocol = metrics["protocol"]
     assert (protocol["started_from"], protocol["seeds"], protocol["settings"]) == ("some/encoder", 3, 2)
     assert protocol["saved_epoch"] == 1 and protocol["scored_on"] == "dev"
@@ -96,5 +99,6 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(tmp_path: Path, monke
     assert {path.name for path in Path("predictions/toy").iterdir()} == {"dev.txt", "test.txt"}
     written = json.loads(Path("models/finetuned/toy/config.json").read_text())
     assert written["architectures"] == ["BertForTokenClassification"]
+    assert load_tokenizer(Path("models/finetuned/toy")).to_str() == tokenizer().to_str()
     assert LinearChain.from_config(written["crf"]).transitions.shape == (3, 3)
     assert not list(Path(".checkpoints/finetune").iterdir())

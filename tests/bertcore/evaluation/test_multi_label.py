@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from bertcore.errors import InputError
-from bertcore.evaluation.multi_label import METRICS, evaluate, main
+from bertcore.evaluation.multi_label import METRICS, cell_of, evaluate, main, read_label_sets
 
 LABELS = [f"label {index}" for index in range(12)]
 SETS = st.sets(st.sampled_from(LABELS), max_size=4)
@@ -24,6 +24,22 @@ def test_scores_equal_scikit_learn_to_the_last_digit(pairs: list[tuple[set[str],
         "exact_match": accuracy_score(y_true, y_pred),
     }
     assert evaluate(gold, predicted, LABELS) == expected and tuple(expected) == METRICS
+
+
+@given(st.lists(st.lists(st.text(alphabet='ab,;[]" \t\n\r\u2028\\', min_size=1), max_size=3), min_size=1, max_size=4))
+def test_labels_of_any_characters_come_back_from_their_file(
+    tmp_path_factory: pytest.TempPathFactory, sets: list[list[str]]
+) -> None:
+    path = tmp_path_factory.mktemp("sets") / "predictions.tsv"
+    rows = "".join(f"{index}\t{cell_of(labels)}\n" for index, labels in enumerate(sets))
+    path.write_bytes(f"index\tprediction\n{rows}".encode())
+    assert read_label_sets(path, ",") == {str(index): labels for index, labels in enumerate(sets)}
+
+
+def test_what_a_cell_looks_like() -> None:
+    cells = [cell_of(labels) for labels in ([], ["a b", "c"], ["a, b", "c"], ["é\t"])]
+    assert cells == ["", "a b,c", '["a, b", "c"]', '["é\\t"]']
+    assert cell_of(["a, b", "c"], ";") == "a, b;c"
 
 
 def test_by_hand() -> None:

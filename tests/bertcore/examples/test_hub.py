@@ -5,9 +5,11 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from datasets import ClassLabel, Dataset, Features, List, Value
 
 from bertcore.examples import schema
 from bertcore.examples.squad import REPAIRED
@@ -20,27 +22,31 @@ from bertcore.errors import BertcoreError
 from bertcore.examples import schema
 from bertcore.examples.hub import read_hub
 errors = []
-for number, (uri, format_name) in enumerate(json.loads(sys.argv[1])):
+for number, (uri, format_name, *options) in enumerate(json.loads(sys.argv[1])):
     try:
-        schema.write(read_hub(uri, format_name), Path(sys.argv[2]) / str(number))
+        schema.write(read_hub(uri, format_name, *options), Path(sys.argv[2]) / str(number))
     except BertcoreError as error:
         errors.append([type(error).__name__, str(error)])
 print(json.dumps(errors))
 """
 
 
-def parquet(rows: list[dict]) -> bytes:
+def parquet(rows: list[dict], features: Features | None = None) -> bytes:
+    """With `features`, as `datasets` itself writes it."""
     file = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), file)
+    if features is None:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    else:
+        Dataset.from_list(rows, features=features).to_parquet(file)
     return file.getvalue()
 
 
-def repository(config: str, splits: dict[str, list[dict]]) -> dict[str, bytes]:
+def repository(config: str, splits: dict[str, list[dict]], features: Features | None = None) -> dict[str, bytes]:
     files = "".join(f"  - split: {split}\n    path: {config}/{split}.parquet\n" for split in splits)
     readme = f"---\nconfigs:\n- config_name: {config}\n  data_files:\n{files}---\n"
     return {
         "README.md": readme.encode(),
-        **{f"{config}/{split}.parquet": parquet(rows) for split, rows in splits.items()},
+        **{f"{config}/{split}.parquet": parquet(rows, features) for split, rows in splits.items()},
     }
 
 
@@ -50,7 +56,7 @@ def two_configurations(name: str, splits: dict, other: str, other_splits: dict) 
     return {**first, **second, "README.md": first["README.md"].removesuffix(b"---\n") + header}
 
 
-def run(asked: list[list[str]], repositories: dict[str, dict[str, bytes]], directory: Path) -> list[list[str]]:
+def run(asked: list[list[Any]], repositories: dict[str, dict[str, bytes]], directory: Path) -> list[list[str]]:
     """Read each of `asked` in a process of its own into `directory/out/INDEX`; the errors, by class and message."""
     with HubServer(repositories) as hub:
         command = [sys.executable, "-c", PROGRAM, json.dumps(asked), str(directory / "out")]
@@ -63,6 +69,7 @@ def run(asked: list[list[str]], repositories: dict[str, dict[str, bytes]], direc
 def test_glue_and_squad(tmp_path: Path) -> None:
     cola = [{"sentence": "He goes.", "label": 1, "idx": 0}, {"sentence": "Him goes.", "label": 0, "idx": 1}]
     hidden = [{"sentence": "Who?", "label": -1, "idx": 0}]
+    sevens = [*cola, {"sentence": "Who?", "label": 7, "idx": 0}]
     hidden_pair = [{"premise": "a", "hypothesis": "b", "label": -1, "idx": 0}]
     mnli = [{"premise": "a", "hypothesis": "b", "label": 2, "idx": 0}]
     stsb = [{"sentence1": "a", "sentence2": "b", "label": 2.5, "idx": 0}]
@@ -79,6 +86,7 @@ def test_glue_and_squad(tmp_path: Path) -> None:
         "o/stsb": repository("stsb", {"train": stsb, "validation": stsb}),
         "o/squad": repository("plain_text", {"train": [question], "validation": [question]}),
         "o/half": repository("cola", {"train": cola}),
+        "o/bad": repository("cola", {"train": [*cola, {"sentence": " ", "label": 1}, *hidden], "validation": sevens}),
     }
     asked = [
         ["hf://o/cola/cola", "glue/cola"],
@@ -88,11 +96,17 @@ def test_glue_and_squad(tmp_path: Path) -> None:
         ["hf://o/half/cola", "glue/cola"],
         ["hf://o/cola/cola", "glue/mrpc"],
         ["hf://o/cola/cola", "glue/colla"],
+        ["hf://o/bad", "glue/cola"],
+        ["hf://o/bad", "glue/cola", {"on_error": "skip"}],
     ]
-    half, columns, unknown = run(asked, repositories, tmp_path)
+    half, columns, unknown, bad = run(asked, repositories, tmp_path)
     assert half[0] == "InputError" and "no split 'validation' among train" in half[1]
     assert columns[0] == "InputError" and "no column 'sentence1', expected the columns of glue/mrpc" in columns[1]
     assert unknown[0] == "ConfigError" and "did you mean 'glue/cola'" in unknown[1]
+    assert bad[0] == "InputError" and "hf://o/bad: train:3: found an empty text, expected words" in bad[1]
+    skipped = schema.read(tmp_path / "out/8")
+    assert skipped.dropped == {"empty text": 1, "no label": 1, "unknown label": 1}
+    assert [skipped.splits[split]["id"].to_pylist() for split in ("train", "dev")] == [["0", "1"], ["0", "1"]]
     read = [schema.read(tmp_path / "out" / str(number)) for number in range(4)]
     assert read[0].splits["dev"].to_pylist() == [
         {"id": "0", "text_a": "He goes.", "text_b": None, "label": "1"},
@@ -105,3 +119,58 @@ def test_glue_and_squad(tmp_path: Path) -> None:
     assert read[2].labels is None and read[2].splits["train"]["label"].to_pylist() == [2.5]
     assert read[3].splits["dev"]["answers"].to_pylist() == [[{"text": "fox", "answer_start": 4}] * 2]
     assert read[3].dropped == {REPAIRED: 2}  # one in train, one in dev
+
+
+def test_tables_and_tagged_words(tmp_path: Path) -> None:
+    news = Features({"title": Value("string"), "topic": ClassLabel(names=["World", "Sports"])})
+    of_news = [{"title": "a war", "topic": 0}, {"title": "a goal", "topic": 1}]
+    emotions = Features({"text": Value("string"), "labels": List(ClassLabel(names=["joy, mirth", "fear"]))})
+    of_emotions = [{"text": "ha", "labels": [0, 1]}, {"text": "hm", "labels": []}]
+    names = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-PER", "I-PER"]))})
+    ada, other = (
+        {"tokens": ["Ada", "Byron", "ran"], "ner_tags": [1, 2, 0]},
+        {"tokens": ["I", "ran"], "ner_tags": [0, 0]},
+    )
+    broken = {"tokens": ["Ada"], "ner_tags": [1, 2]}
+    hidden = {"title": "?", "topic": -1}
+    repositories = {
+        "o/news": repository("x", {"train": of_news, "test": of_news, "hidden": [hidden]}, news),
+        "o/emotions": repository("x", {"train": of_emotions, "validation": of_emotions}, emotions),
+        "o/names": repository("x", {"train": [ada, other], "validation": [ada], "test": [other]}, names),
+        "o/broken": repository("x", {"train": [ada, other], "validation": [ada, other, broken]}, names),
+        "o/numbers": repository("x", {"train": [ada, other], "validation": [ada]}),
+    }
+    columns = {"text_column": "title", "label_column": "topic", "dev_file": "test"}
+    asked = [
+        ["hf://o/news", "table", {**columns, "test_file": "hidden"}],
+        ["hf://o/emotions", "table", {"kind": "multi_label", "label_column": "labels"}],
+        ["hf://o/names", "conll"],
+        ["hf://o/broken", "conll", {"on_error": "skip"}],
+        ["hf://o/news", "table", {"dev_file": "tset"}],
+        ["hf://o/news", "table"],
+        ["hf://o/news", "table", {**columns, "dev_file": "hidden"}],
+        ["hf://o/names", "conll", {"tag_name": "pos_tags"}],
+        ["hf://o/broken", "conll"],
+        ["hf://o/numbers", "conll"],
+        ["hf://o/names", "table", {"text_colum": "tokens"}],
+    ]
+    errors = [message for _, message in run(asked, repositories, tmp_path)]
+    expected = [
+        "hf://o/news: no split 'tset' among train, test, hidden; name one with the option dev_file",
+        "hf://o/news: train: no column 'text' among 'title', 'topic'; correct the option text_column",
+        "hf://o/news: dev:1: found no label, expected one",
+        "hf://o/names: train: no column 'pos_tags' among tokens, ner_tags; correct the option tag_name",
+        "hf://o/broken: dev:3: found the tags ['B-PER', 'I-PER'], expected 1, one for each word",
+        "hf://o/numbers: train:1: found the tag 1, expected a name, or a class that has one",
+        "options of table: unknown key 'text_colum'; did you mean 'text_column'?",
+    ]
+    assert [message[: len(part)] for message, part in zip(errors, expected, strict=True)] == expected
+    read = [schema.read(tmp_path / "out" / str(number)) for number in range(4)]
+    assert read[0].labels == ["Sports", "World"] and set(read[0].splits) == {"dev", "test", "train"}
+    assert read[0].splits["dev"]["label"].to_pylist() == ["World", "Sports"]
+    assert read[0].splits["test"].to_pylist() == [{"id": "0", "text_a": "?", "text_b": None, "label": None}]
+    assert read[1].splits["dev"]["labels"].to_pylist() == [["fear", "joy, mirth"], []]
+    assert read[2].labels == ["O", "B-PER", "I-PER"] and read[2].metrics == ["f1", "precision", "recall"]
+    dev = [{"id": "0", "words": ["Ada", "Byron", "ran"], "tags": ["B-PER", "I-PER", "O"]}]
+    assert read[2].splits["dev"].to_pylist() == dev and read[2].splits["test"]["tags"].to_pylist() == [["O", "O"]]
+    assert read[3].dropped == {"wrong number of columns": 1} and read[3].splits["dev"].num_rows == 2

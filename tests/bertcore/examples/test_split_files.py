@@ -53,7 +53,7 @@ def test_only_files_of_some_endings_are_looked_at(tmp_path: Path) -> None:
 
 def drawn(texts: list[str], **options: float) -> dict[str, list[str]]:
     table = pa.table({"text": texts})
-    splits = draw_dev(table, texts, SplitOptions(**options), Path("file"))  # type: ignore[arg-type]
+    splits = draw_dev(table, texts, SplitOptions(**options), "file")  # type: ignore[arg-type]
     return {split: table["text"].to_pylist() for split, table in splits.items()}
 
 

@@ -72,6 +72,27 @@ def test_pairs_without_a_header(tmp_path: Path) -> None:
     assert examples.splits["dev"].to_pylist()[1] == {"id": "1", "text_a": "c", "text_b": "", "label": "9"}
 
 
+def test_labels_that_hold_the_separator(tmp_path: Path) -> None:
+    both(tmp_path, ".jsonl", b'{"text": "a", "label": ["x, y", "z"]}\n{"text": "b", "label": "z"}\n')
+    assert read(tmp_path, kind="multi_label").labels == ["x, y", "z"]
+    assert read(both(tmp_path / "one", ".csv", b'text,label\na,"x, y"\nb,z\n')).labels == ["x, y", "z"]
+    both(tmp_path / "text", ".csv", b'text,label\na,"x, y"\n')
+    message = r"train.csv:2: found the label 'x' \(label_separator: ','\), expected one of: x, y, z"
+    with pytest.raises(InputError, match=message):
+        read(tmp_path / "text", kind="multi_label", labels=["x, y", "z"])
+    assert read(tmp_path / "text", kind="multi_label", label_separator=";").labels == ["x, y"]
+
+
+def test_label_that_no_file_of_predictions_can_hold(tmp_path: Path) -> None:
+    lines = (json.dumps({"text": "a", "label": label}).encode() for label in ("x", "y\tz", "y"))
+    both(tmp_path, ".jsonl", b"\n".join(lines))
+    with pytest.raises(InputError, match=r"train.jsonl:2: found '\\t' in the label 'y\\tz', expected none"):
+        read(tmp_path)
+    assert read(tmp_path, on_error="skip").dropped == {table.BROKEN_LABEL: 2}
+    several = read(tmp_path, kind="multi_label", label_separator=";")
+    assert several.labels == ["x", "y", "y\tz"]  # their predictions are JSON
+
+
 def test_several_labels(tmp_path: Path) -> None:
     both(tmp_path, ".csv", b'text,label\na,"x, y,x"\nb,\n')
     pack(tmp_path / "test.jsonl", b'{"text": "c", "label": ["y"]}\n{"text": "d", "label": []}\n')

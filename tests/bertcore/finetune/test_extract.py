@@ -1,6 +1,7 @@
 """Pooled vectors against the hidden states and attentions of `transformers`."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,22 @@ def test_command_reads_each_kind_of_file(
             assert table["text"].to_pylist() == ["red cat", "dog"]
             found = np.asarray(table["vector"].to_pylist(), dtype=np.float32)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
+    saved: Path, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_text("Red CAT\n")
+    older = tmp_path / "older"
+    older.mkdir()
+    for name in ("config.json", "model.safetensors", "vocab.txt"):
+        shutil.copyfile(saved / name, older / name)
+    assert main([str(older), str(tmp_path / "in.txt"), str(tmp_path / "out.npy")]) == 0
+    expected, _ = extract(load_encoder(saved), tokenizer, ["Red CAT"])
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
+    (older / "vocab.txt").unlink()
+    assert main([str(older), str(tmp_path / "in.txt"), str(tmp_path / "out.npy")]) == BAD_INPUT
+    assert "older: found neither tokenizer.json nor vocab.txt" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """Several runs: the median one comes out, finished ones are kept, and an interruption changes no bit."""
 
 import logging
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +13,9 @@ from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
 from bertcore.examples.schema import ExampleSet
+from bertcore.finetune import question_answering, tagging, texts
 from bertcore.finetune.config import RunConfig, TaskConfig
+from bertcore.finetune.features import own_tokenizer
 from bertcore.finetune.fitting import Finetuning
 from bertcore.finetune.grid import Grid, Outcome
 from bertcore.finetune.protocol import best_setting, median_run
@@ -51,6 +56,58 @@ def test_outcome_is_that_of_the_median_run_of_the_best_setting(
     assert alone.predictions["test"] == outcome.result.predictions["test"]
     records = [Checkpoints(directory).latest() or {} for directory in tmp_path.iterdir()]
     assert len(records) == 12 and sum("model" in record for record in records) == 1
+
+
+class CountingTokenizer:
+    """A tokenizer that counts how often it is given each text."""
+
+    def __init__(self, tokenizer: Tokenizer, seen: Counter[str]) -> None:
+        self._tokenizer, self._seen = tokenizer, seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tokenizer, name)
+
+    def encode_batch(self, texts: Sequence[Any], **options: Any) -> Any:
+        self._seen.update(map(str, texts))
+        return self._tokenizer.encode_batch(texts, **options)
+
+    def encode_batch_fast(self, texts: Sequence[Any], **options: Any) -> Any:
+        self._seen.update(map(str, texts))
+        return self._tokenizer.encode_batch_fast(texts, **options)
+
+
+@pytest.mark.parametrize("family", ["classification", "multi_label", "tagging", "question_answering"])
+def test_each_text_is_tokenised_once_for_all_runs_and_all_evaluations(
+    family: str,
+    tokenizer: Tokenizer,
+    make_examples: Callable[..., ExampleSet],
+    config: BertConfig,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: Counter[str] = Counter()
+    for module in (texts, tagging, question_answering):
+        monkeypatch.setattr(module, "own_tokenizer", lambda each: CountingTokenizer(own_tokenizer(each), seen))
+    rows: dict[str, Callable[[str], dict[str, Any]]] = {
+        "classification": lambda text: {"text_a": text, "label": "no" if text[-1] in "02468" else "yes"},
+        "multi_label": lambda text: {"text_a": text, "labels": ["no"]},
+        "tagging": lambda text: {"words": text.split(), "tags": ["no", "yes"]},
+        "question_answering": lambda text: {
+            "context": text,
+            "question": f"what {text}",
+            "answers": [{"text": text[:3], "answer_start": 0}],
+        },
+    }
+    metric = {"classification": "accuracy", "multi_label": "micro_f1", "tagging": "accuracy"}.get(family, "f1")
+    labels = None if family == "question_answering" else ["no", "yes"]
+    train, dev = ([rows[family](f"{split} {number}") for number in range(12)] for split in ("cat", "dog"))
+    examples = make_examples(family, labels, [metric], train=train, dev=dev)
+    task = replace(TASK, early_choice=True, max_query_length=8)
+    finetuning = Finetuning(task.settings()[0][0], examples, tokenizer)
+    for encoder in ("pretrained", "random"):
+        outcome = Grid(finetuning, task.settings(), tmp_path, "key").run(config, encoder)
+        assert len(outcome.runs) == 12
+    assert set(seen.values()) == {1} and len(seen) == (48 if family == "question_answering" else 24)
 
 
 def test_finished_runs_are_not_repeated_and_the_rest_has_the_same_bits(

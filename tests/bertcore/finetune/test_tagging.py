@@ -58,6 +58,18 @@ def test_every_word_has_one_place_and_it_holds_its_first_piece(
     assert predicted.predicted == [row["tags"] for row in rows]
 
 
+def test_first_word_without_pieces_is_named(
+    tokenizer: Tokenizer,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = [{"words": words, "tags": ["O"] * len(words)} for words in (["cat"], ["red", "\x01"], ["\x02"])]
+    examples = make_examples("tagging", TAGS, ["f1"], train=rows)
+    Tagging(make_task(), examples, tokenizer).featurize(examples.splits["train"])
+    assert caplog.messages == [r"example 1: found the word '\x01', which has no pieces: read as [UNK], as all such are"]
+
+
 def test_short_sentence_is_one_sequence_as_in_transformers(
     tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
@@ -153,12 +165,43 @@ def test_chain_is_saved_in_the_config_and_predicts_with_it(
     assert not info["missing_keys"] and not info["unexpected_keys"]
 
 
+def test_chain_of_a_long_sentence_goes_on_over_the_borders_of_its_windows(
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+) -> None:
+    words = ["red", "cat", "berlin", "x"] * 10
+    examples = make_examples("tagging", TAGS, ["f1"], train=[{"words": words, "tags": ["O"] * 40}])
+    family = Tagging(make_task(crf=True, sequence_length=12, doc_stride=5), examples, tokenizer)
+    model = family.build(config).eval()
+    assert isinstance(model, BertCrfForTokenClassification)
+    features = family.featurize(examples.splits["train"])
+    window = np.searchsorted(features.offsets[1:], features.word_places, side="right")
+    assert (np.diff(window) >= 0).all() and len(features) > 3  # each window has consecutive words
+    batch = features.batch(np.arange(len(features)))
+    with torch.no_grad():
+        model.crf.start[0] = 1000.0  # the sentence begins with B-X, and after it comes
+        model.crf.transitions[0, 1] = model.crf.transitions[1, 1] = 100.0  # I-X to its end, in whatever window
+        logits = model(batch.input_ids, batch.token_type_ids, batch.layout)
+        loss = family.loss(model, logits, batch)
+        emissions = logits[features.word_places]
+        parts = [emissions[window == number] for number in np.unique(window)]
+        chains = [model.crf.loss(part, torch.full((len(part),), 2), torch.tensor([len(part)])) for part in parts]
+    assert family.predict(examples.splits["train"], features, logits.numpy(), model).predicted == [
+        ["B-X", *["I-X"] * 39]
+    ]
+    torch.testing.assert_close(loss, torch.stack(chains).sum())
+
+
 @pytest.mark.parametrize("metrics", [["f1", "precision", "accuracy"], ["accuracy"]])
 def test_predictions_file_is_what_the_scorer_reads(metrics: list[str], tmp_path: Path) -> None:
-    predictions = Tagged(words=[["a b", "c"], ["d"]], predicted=[["B-X", "O"], ["O"]], gold=[["B-X", "I-X"], ["O"]])
+    predictions = Tagged(
+        words=[["a b", "c"], ["d"]], predicted=[["B-X Y", "O"], ["O"]], gold=[["B-X Y", "I-X Y"], ["O"]]
+    )
     predictions.write(tmp_path, "dev")
-    assert (tmp_path / "dev.txt").read_text() == "a_b B-X B-X\nc I-X O\n\nd O O\n\n"
-    assert read_columns(tmp_path / "dev.txt") == (predictions.gold, predictions.predicted)
+    assert (tmp_path / "dev.txt").read_text() == "a_b B-X_Y B-X_Y\nc I-X_Y O\n\nd O O\n\n"
+    assert read_columns(tmp_path / "dev.txt") == ([["B-X_Y", "I-X_Y"], ["O"]], [["B-X_Y", "O"], ["O"]])
     assert predictions.score(metrics) == {
         name: {"f1": 0.0, "precision": 0.0, "accuracy": 2 / 3}[name] for name in metrics
     }

@@ -1,0 +1,66 @@
+"""Directories of older checkpoints: a vocabulary is enough, and means what it means to `transformers`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+
+from bertcore.data.wordpiece import SPECIAL_TOKENS, load_tokenizer
+from bertcore.errors import ArtifactError, InputError
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+
+ENTRIES = [*SPECIAL_TOKENS, "the", "The", "cafe", "café", "##s", "中", "!", "x"]
+TEXTS = ["The cafés!", "the CAFE x中 unknown", ""]
+
+
+def older(directory: Path, **settings: Any) -> Path:
+    directory.mkdir()
+    (directory / "vocab.txt").write_text("\n".join(ENTRIES) + "\n")
+    (directory / "config.json").write_text('{"model_type": "bert", "vocab_size": 13}')
+    if settings:
+        (directory / "tokenizer_config.json").write_text(json.dumps(settings))
+    return directory
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"do_lower_case": False, "model_max_length": 512}, {"do_lower_case": True}, {"model_max_length": int(1e30)}],
+)
+def test_ids_are_those_of_transformers(settings: dict[str, Any], tmp_path: Path) -> None:
+    encoder = older(tmp_path / "encoder", **settings)
+    theirs = transformers.AutoTokenizer.from_pretrained(encoder)
+    with tokenizer_directory(encoder) as directory:
+        own, again = load_tokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
+    assert not directory.exists() and not (encoder / "tokenizer.json").exists()
+    for text in TEXTS:
+        assert own.encode(text).ids == theirs(text)["input_ids"] == again(text)["input_ids"]
+    assert own.encode(*TEXTS[:2]).ids == theirs(*TEXTS[:2])["input_ids"]
+    assert again.model_max_length == theirs.model_max_length
+
+
+def test_a_directory_with_a_whole_tokenizer_is_used_itself(tmp_path: Path) -> None:
+    with tokenizer_directory(older(tmp_path / "encoder")) as directory, tokenizer_directory(directory) as found:
+        assert found == directory
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"strip_accents": False}, ArtifactError, "tokenizer_config.json: strip_accents: found False, expected None"),
+        ({"do_lower_case": "yes"}, ArtifactError, "tokenizer_config.json: found .*expected an object with do_lower"),
+        (None, ArtifactError, "encoder: found neither tokenizer.json nor vocab.txt, expected the encoder's tokenizer"),
+        ({}, InputError, r"vocab.txt: \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\] not found"),
+    ],
+)
+def test_what_cannot_be_used_is_named(
+    settings: dict[str, Any] | None, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    encoder = older(tmp_path / "encoder", **(settings or {}))
+    if settings is None:
+        (encoder / "vocab.txt").unlink()
+    elif not settings:
+        (encoder / "vocab.txt").write_text("a\nb\n")
+    with pytest.raises(error, match=message), tokenizer_directory(encoder):
+        pass

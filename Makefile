@@ -6,10 +6,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain ui onnx test faults lint check clean
+.PHONY: help pretrain doctor ui onnx test faults lint check clean
 
 help:
 	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
+	@echo "make doctor     look whether it can run here: versions, devices, memory, disk, what is there, servers, time"
 	@echo "make ui         open the pages of Prefect (runs, logs, artifacts) and MLflow (parameters, curves, comparisons)"
 	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx]"
 	@echo "make test       run the tests"
@@ -22,6 +23,9 @@ help:
 
 pretrain: $(VENV)/.installed
 	@python -m flows.launch
+
+doctor: $(VENV)/.installed
+	@python -m flows.doctor
 
 ui: $(VENV)/.installed
 	@python -m flows.ui

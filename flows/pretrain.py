@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from prefect import flow
+from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
+from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import TerminationSignal
 from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
@@ -16,7 +17,8 @@ from prefect.states import Completed, Failed, State
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.devices import cuda_devices, stages_at_once
-from flows.environment import ROOT
+from flows.doctor import DoctorError, examine, raise_for
+from flows.environment import ROOT, project_environment
 from flows.graph import GraphError, Stage, read_graph, select, unchanged
 from flows.locks import PIPELINE, HeldError, hold
 from flows.report import tables
@@ -33,13 +35,16 @@ def pretrain_flow(stages: list[str] | None = None) -> State[None]:
     """Bring the stages of dvc.yaml up to date, each as one task run, independent ones at the same time.
 
     `stages`: names as `dvc repro` takes them, `finetune` for every `finetune@…` and what they need. None: all.
+    Before the first of them `doctor` looks whether the machine and the tree can do it; what they cannot ends the run.
     A stage below a failed one does not run, an independent one does; the flow run then ends as Failed with the stages'
     own error lines, and without a traceback that would tell nothing more.
     """
     _end_with_worker()
     try:
         with hold(PIPELINE, f"{flow_run.name}, process {os.getpid()}"):
-            states = _run(select(read_graph(ROOT), stages))
+            selected = select(read_graph(ROOT), stages)
+            doctor()
+            states = _run(selected)
             _publish(ROOT / "reports" / "report.md")
     except TerminationSignal:
         # Cancellation. Prefect kills this process 30 s after the signal, so the stages get 25.
@@ -47,10 +52,22 @@ def pretrain_flow(stages: list[str] | None = None) -> State[None]:
         raise
     except HeldError as holder:
         return Failed(message=f"another flow run works in this tree ({holder}); wait for it or cancel it")
-    except (GraphError, ValueError) as error:
+    except (GraphError, DoctorError, ValueError) as error:
         return Failed(message=str(error))
     failed = [_error(name, state) for name, state in states.items() if state.is_failed() or state.is_crashed()]
     return Failed(message="\n".join(failed)) if failed else Completed()
+
+
+@task(name="doctor", task_run_name="doctor", cache_policy=NO_CACHE, persist_result=False, retries=0)
+def doctor() -> None:
+    """Log every finding of `flows.doctor`. Raises DoctorError, with the remedies, where anything fails."""
+    findings = examine(project_environment())
+    log = get_run_logger()
+    for finding in findings:
+        say = log.info if finding.level == "ok" else log.warning
+        for line in finding.lines():
+            say(line)
+    raise_for(findings)
 
 
 def _run(stages: list[Stage]) -> dict[str, State[Any]]:

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ["flows", "prefect.yaml", ".dvcignore", ".gitignore", ".dvc/config"]
+OURS += ["tasks/__init__.py", "tasks/doctor/__init__.py", "tasks/doctor/findings.py"]
 
 DVC_YAML = """
 stages:
@@ -80,6 +81,23 @@ Path(out).parent.mkdir(exist_ok=True)
 Path(out).write_text(text)
 """.replace("\\\\", "\\")
 
+# What the flow asks before its stages: the file `sick` makes it fail, `mad` end without an answer.
+DOCTOR = """
+import sys
+from pathlib import Path
+from tasks.doctor.findings import Finding, dump
+
+if Path("mad").exists():
+    sys.exit("ModuleNotFoundError: No module named 'torch'")
+found = [Finding(level="ok", name="versions", text="as in the lock")]
+found.append(Finding(level="warn", name="disk", text="1 MiB is free", remedy="free some space"))
+if Path("sick").exists():
+    found.append(Finding(level="FAIL", name="memory", text="1 GiB needed", remedy="choose a smaller preset"))
+print(dump(found))
+"""
+
+TOYS = {"dvc.yaml": DVC_YAML, "params.yaml": PARAMS, "stage.py": STAGE, "tasks/doctor/__main__.py": DOCTOR}
+
 
 class Tree:
     """A working tree of its own with the project's flows and the toy pipeline."""
@@ -92,7 +110,7 @@ class Tree:
         self.environment["BERTCORE_STAGES_AT_ONCE"] = "2"
 
     def launch(self, *stages: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(self.command(*stages), capture_output=True, timeout=200, check=False, **self.options())
+        return subprocess.run(self.command(*stages), capture_output=True, timeout=900, check=False, **self.options())
 
     def start(self, module: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", module]
@@ -143,7 +161,7 @@ def make_tree(root: Path) -> Tree:
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, target)
-    for name, text in {"dvc.yaml": DVC_YAML, "params.yaml": PARAMS, "stage.py": STAGE}.items():
+    for name, text in TOYS.items():
         (root / name).write_text(text)
     (root / "home").mkdir()
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)

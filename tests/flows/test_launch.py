@@ -18,6 +18,7 @@ import pytest
 from tests.flows.conftest import Tree, make_tree
 
 STAGES = ["corpus", "pretrain", "finetune@topic", "finetune@qa", "report"]
+TABLE = ["doctor", *STAGES]
 PATIENCE = 60.0
 
 
@@ -64,9 +65,11 @@ def rows(tree: Tree, query: str) -> list[tuple]:
 
 
 def last_run(tree: Tree) -> tuple[str, dict[str, str]]:
-    """State of the newest flow run, and of its task runs by name."""
+    """State of the newest flow run, and of the task runs of its stages by name."""
     [(run, state)] = rows(tree, "select id, state_name from flow_run order by created desc limit 1")
-    return state, dict(rows(tree, f"select name, state_name from task_run where flow_run_id = '{run}'"))
+    tasks = dict(rows(tree, f"select name, state_name from task_run where flow_run_id = '{run}'"))
+    assert tasks.pop("doctor") in {"Completed", "Failed"}
+    return state, tasks
 
 
 def test_the_first_run_starts_everything_and_leaves_nothing(first: First) -> None:
@@ -83,9 +86,19 @@ def test_a_stage_that_fails_once_is_tried_again_as_its_meta_says(first: First) -
 
 def test_the_end_of_the_run_shows_the_stages_and_the_results(first: First) -> None:
     table = first.done.stdout.partition("seconds")[2]
-    assert [line.split()[:2] for line in table.splitlines()[1:6]] == [[name, "ran"] for name in STAGES]
+    shown = [line.split()[:2] for line in table.splitlines()[1:7]]
+    # The two tasks of `finetune` start at the same moment, in either order.
+    assert sorted(shown) == sorted([name, "ran"] for name in TABLE)
+    assert [name for name, _ in shown if not name.startswith("finetune@")] == ["doctor", "corpus", "pretrain", "report"]
     assert "topic" in table and "0.75" in table and "make ui" in table
     assert "`" not in table.partition("topic   ")[2]
+
+
+def test_the_doctor_comes_first_and_its_warnings_do_not_end_the_run(first: First) -> None:
+    lines = [line for line in first.done.stdout.splitlines() if "│" in line]
+    assert lines[0].split() == ["doctor", "│", "ok", "versions", "as", "in", "the", "lock"]
+    text = "\n".join(lines)
+    assert "warn  disk        1 MiB is free" in text and "-> free some space" in text
 
 
 def test_dvc_has_nothing_to_do_after_the_flow(first: First) -> None:
@@ -132,6 +145,19 @@ def test_a_changed_param_reruns_what_is_below_and_a_failure_stops_what_is_below_
     assert last == "Failed: stage finetune@qa: error: params.yaml: finetune@qa: found 1, expected 2; write 2"
     assert "Traceback" not in done.stdout
     assert sorted(tree.runs()) == ["finetune@qa", "finetune@topic", "pretrain"]
+
+
+def test_what_the_doctor_finds_fatal_ends_the_run_at_once_with_the_remedy(first: First, ui: list[str]) -> None:
+    tree = first.tree
+    (tree.root / "sick").touch()
+    done = tree.launch()
+    (tree.root / "sick").unlink()
+    assert done.returncode == 1
+    last = done.stdout.strip().splitlines()[-1]
+    assert last == "Failed: doctor: memory: 1 GiB needed; remedy: choose a smaller preset"
+    assert last_run(tree) == ("Failed", {})
+    [(attempts,)] = rows(tree, "select run_count from task_run where name = 'doctor' and state_name = 'Failed'")
+    assert attempts == 1 and tree.runs() == [] and "Traceback" not in done.stdout
 
 
 def test_ctrl_c_cancels_the_run_and_a_second_run_meanwhile_is_refused(first: First, ui: list[str]) -> None:

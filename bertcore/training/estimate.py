@@ -1,0 +1,139 @@
+"""What a training will need, from the shapes alone: memory of a process, and floating-point operations of a sequence.
+
+The memory of activations is counted value by value, as `bertcore.model` keeps them for the backward pass. On the CPU
+the tests hold it against real trainings.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import BertConfig
+from bertcore.model.encoder import EncoderLayer
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.training.flops import training_flops
+
+_FLOAT = 4
+_CPU_HEAP = 1.05
+"""What the heap grows by for each byte of activations in it: 0.9 to 1.15 measured with tiny and mini."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one process computes at once. All sequences count as full: shorter ones need less."""
+
+    sequences: int
+    """In the micro-batch."""
+    length: int
+    """Tokens of a sequence."""
+    masked: int
+    """Predicted tokens of a sequence."""
+    device: str = "cpu"
+    """`cpu` or `cuda`."""
+    precision: str = "no"
+    """`bf16` or `no` (float32), as `training.distributed.precision` says."""
+    checkpointing: bool = False
+    """Whether activations are computed again in the backward pass."""
+
+    @property
+    def tokens(self) -> int:
+        """In the micro-batch."""
+        return self.sequences * self.length
+
+    @property
+    def value_bytes(self) -> int:
+        """Of a value that a matrix product makes."""
+        return 2 if self.precision == "bf16" else _FLOAT
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """How many a model has."""
+
+    total: int
+    hidden_matrices: int
+    """In the matrices of the encoder layers, for which muon keeps one value each instead of two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes that one training process holds at its peak, beside the interpreter and its libraries."""
+
+    weights: int
+    """Parameters, gradients and the optimizer's state, in float32."""
+    passing: int
+    """The most that is there for a while: activations, or what the optimizer computes a step with."""
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.passing
+
+
+def parameters(config: BertConfig) -> Parameters:
+    """Those of the model for pre-training, which is built without memory."""
+    with torch.device("meta"):
+        model = BertForPreTraining(config)
+    layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
+    matrices = sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim == 2)
+    return Parameters(total=sum(each.numel() for each in model.parameters()), hidden_matrices=matrices)
+
+
+def state_bytes(count: Parameters, optimizer: str) -> int:
+    """What a checkpoint holds: the parameters, and the optimizer's means of gradients and of their squares."""
+    single = count.hidden_matrices if optimizer == "muon" else 0
+    return _FLOAT * (3 * count.total - single)
+
+
+def training_memory(config: BertConfig, work: Work, optimizer: str) -> Memory:
+    """Of one process that holds the whole model (divided among processes, weights need less)."""
+    count = parameters(config)
+    gradients = _FLOAT * count.total
+    steps = {"muon": 2 * count.hidden_matrices, "lamb": count.total}.get(optimizer, 0)
+    passing = max(_activations(config, work, count), _FLOAT * steps)
+    return Memory(weights=state_bytes(count, optimizer) + gradients, passing=passing)
+
+
+def _activations(config: BertConfig, work: Work, count: Parameters) -> int:
+    """At the start of the backward pass, when all are there and the gradients of one layer's are made."""
+    layer = work.tokens * _layer_bytes(config, work)
+    residual = work.tokens * config.hidden_size * _FLOAT
+    if work.checkpointing:
+        layers = config.num_hidden_layers * residual + 2 * layer
+    else:
+        layers = (config.num_hidden_layers + 1) * layer
+    rounded = count.total * work.value_bytes if work.precision == "bf16" else 0  # autocast's copies of the weights
+    kept = layers + 2 * residual + rounded + _head_bytes(config, work)
+    return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
+
+
+def _layer_bytes(config: BertConfig, work: Work) -> int:
+    """Kept of one token in one layer."""
+    width, inner, size = config.hidden_size, config.intermediate_size, work.value_bytes
+    normed = 2 * width * _FLOAT  # the inputs of both layer norms, sums in float32
+    products = (1 + 3 + 1 + 1) * width * size + 2 * inner * size  # inputs of all products, and of the activation
+    dropped = 2 * width if config.hidden_dropout_prob else 0
+    if work.device == "cuda":
+        return normed + products + width * size + dropped
+    weights = config.num_attention_heads * work.length * size
+    return normed + products + dropped + weights * (2 if config.attention_probs_dropout_prob else 1)
+
+
+def _head_bytes(config: BertConfig, work: Work) -> int:
+    """Of the masked-token head: its logits, and on a GPU their float32 copy with its gradient."""
+    masked = work.sequences * work.masked
+    copies = 2 * _FLOAT if work.device == "cuda" else 0
+    return masked * (config.vocab_size * (work.value_bytes + copies) + 6 * config.hidden_size * _FLOAT)
+
+
+def sequence_flops(config: BertConfig, length: int, masked: int) -> int:
+    """Of one forward and backward pass over one sequence of `length` tokens, `masked` of them predicted."""
+    batch = PreTrainingBatch.from_numpy(
+        input_ids=np.zeros(length, np.int64),
+        token_type_ids=np.zeros(length, np.int64),
+        lengths=np.array([length]),
+        masked_positions=np.arange(masked),
+        masked_labels=np.zeros(masked, np.int64),
+    )
+    return training_flops(config, batch)

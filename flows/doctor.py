@@ -1,0 +1,98 @@
+"""`make doctor`: whether the pipeline can run here, a line for each thing looked at and a remedy where it is not ok.
+
+The checks are those of `tasks.doctor`, in a process of their own because they need torch; DVC and Prefect are added
+here. Changes nothing. Exit status: 1 if anything fails, else 0.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from flows import server
+from flows.environment import ROOT, project_environment
+from tasks.doctor.findings import Finding, failed, load
+
+CHECKS = [sys.executable, "-m", "tasks.doctor"]
+TIMEOUT = 120.0
+"""Seconds after which the checks are given up; they take about five."""
+
+
+class DoctorError(Exception):
+    """The pipeline cannot run here; what fails, each with its remedy."""
+
+
+def main() -> int:
+    findings = examine(project_environment())
+    colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for finding in findings:
+        print("\n".join(finding.lines(colour)))
+    return 1 if failed(findings) else 0
+
+
+def examine(environment: dict[str, str]) -> list[Finding]:
+    """All findings, in this tree and with these variables."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(CHECKS, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            others = [check_dvc(environment), check_prefect(environment)]
+            output, errors = process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return [_unfinished(f"no end after {TIMEOUT:.0f} s"), *others]
+        except BaseException:
+            process.kill()
+            raise
+    try:
+        return [*load(output), *others]
+    except (ValueError, TypeError):
+        last = [line for line in errors.splitlines() if line.strip()][-1:]
+        return [_unfinished(last[0] if last else f"exit status {process.returncode}"), *others]
+
+
+def _unfinished(reason: str) -> Finding:
+    remedy = f"run `{' '.join(CHECKS)}` to see all of it; is everything of requirements.lock installed?"
+    return Finding(level="FAIL", name="checks", text=f"cannot be made: {reason}", remedy=remedy)
+
+
+def raise_for(findings: list[Finding]) -> None:
+    """`DoctorError` with the remedies where anything fails."""
+    if problems := failed(findings):
+        lines = [f"doctor: {each.name}: {each.text}; remedy: {each.remedy}" for each in problems]
+        raise DoctorError("\n".join(lines))
+
+
+def check_dvc(environment: Mapping[str, str]) -> Finding:
+    """Whether this is a DVC repository whose cache can be written to."""
+    remedy = "git init, then dvc init; or take the tree from its repository again"
+    if not (ROOT / ".dvc").is_dir():
+        return Finding(level="FAIL", name="dvc", text=f"{ROOT} is no DVC repository: it has no .dvc", remedy=remedy)
+    command = [sys.executable, "-m", "dvc", "cache", "dir"]
+    asked = subprocess.run(command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, check=False)
+    if asked.returncode:
+        said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
+        return Finding(level="FAIL", name="dvc", text=said.removeprefix("ERROR: "), remedy=remedy)
+    cache = Path(asked.stdout.strip())
+    place = next(each for each in (cache, *cache.parents) if each.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        text = f"the cache {cache} cannot be written to ({place})"
+        remedy = "make it writable, or name another one: dvc cache dir --local DIRECTORY"
+        return Finding(level="FAIL", name="dvc", text=text, remedy=remedy)
+    return Finding(level="ok", name="dvc", text=f"cache {cache}" + ("" if cache.is_dir() else ", which will be made"))
+
+
+def check_prefect(environment: Mapping[str, str]) -> Finding:
+    """The server that PREFECT_API_URL names; without it `make pretrain` finds one or starts its own."""
+    url = environment.get("PREFECT_API_URL")
+    if not url:
+        text = "PREFECT_API_URL is not set; `make pretrain` uses the server that runs, or starts one"
+        return Finding(level="ok", name="prefect", text=text)
+    if not server.healthy(url):
+        remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"
+        return Finding(level="FAIL", name="prefect", text=f"nothing answers at {url}", remedy=remedy)
+    return Finding(level="ok", name="prefect", text=f"server at {url}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""`python -m tasks.doctor`: whether this machine and this tree can do what params.yaml asks for. Changes nothing.
+
+Prints the findings as JSON, for `flows.doctor`, which adds what it knows of DVC and Prefect.
+"""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from bertcore.data.sources.pydoc import LOCK
+from bertcore.errors import BertcoreError
+from tasks import params
+from tasks.doctor import artifacts, machine, places
+from tasks.doctor.findings import Finding, dump
+from tasks.doctor.plan import Plan
+
+
+def examine() -> list[Finding]:
+    """All findings, in the order in which a person would look."""
+    findings = [_safely("versions", partial(machine.check_versions, LOCK)), _safely("devices", machine.check_devices)]
+    sources: list[str] = []
+    try:
+        plan = Plan.read(params.read())
+    except BertcoreError as error:
+        findings.append(of_error("params", error))
+    else:
+        sources = [*plan.configs["corpus"].sources, *(task.data for task in plan.tasks.values())]
+        findings.append(_params(plan))
+        for name, check in PLANNED.items():
+            findings.append(_safely(name, partial(check, plan)))
+    findings.append(_safely("shards", artifacts.check_shards))
+    findings.append(places.check_places(sources))
+    findings.append(places.check_tracking())
+    return findings
+
+
+PLANNED: dict[str, Callable[[Plan], Finding]] = {
+    "memory": machine.check_memory,
+    "disk": places.check_disk,
+    "time": machine.check_time,
+    "vocabulary": artifacts.check_vocabularies,
+}
+"""Checks of the training that params.yaml asks for."""
+
+
+def of_error(name: str, error: BertcoreError) -> Finding:
+    """An error made for the user, whose last part is the remedy."""
+    text, _, remedy = str(error).rpartition("; ")
+    return Finding(level="FAIL", name=name, text=text or remedy, remedy=remedy if text else "correct it")
+
+
+def _safely(name: str, check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except BertcoreError as error:
+        return of_error(name, error)
+
+
+def _params(plan: Plan) -> Finding:
+    config = plan.configs["pretrain"]
+    shape = f"{plan.encoder.num_hidden_layers} layers of {plan.encoder.hidden_size}"
+    text = f"params.yaml is sound: {shape}, {config.max_steps:,} steps of {config.batch_size}, {len(plan.tasks)} tasks"
+    return Finding(level="ok", name="params", text=text)
+
+
+if __name__ == "__main__":
+    print(dump(examine()))
+    sys.exit(0)

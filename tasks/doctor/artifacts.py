@@ -1,0 +1,104 @@
+"""What stands there already: the vocabulary against the models, the shards against their manifest."""
+
+from pathlib import Path
+
+from bertcore.data.shards import MANIFEST, Manifest, checksum, read_batch, verify
+from bertcore.data.wordpiece import TOKENIZER_FILE
+from bertcore.errors import ArtifactError
+from bertcore.model.huggingface import load_config
+from bertcore.training.initial import VOCABULARY, check_vocabulary
+from tasks.doctor.findings import Finding
+from tasks.doctor.plan import Plan, vocabulary_size
+from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
+
+CHECKSUM_BYTES = 1_000_000_000
+"""Shards of so many bytes in all have their checksums compared, a matter of a second; larger ones their counts."""
+
+_AGAIN = "`dvc repro shards` (or this run) makes them anew; `dvc checkout` brings back what belongs together"
+
+
+def check_vocabularies(plan: Plan) -> Finding:
+    """The vocabulary that params.yaml asks for, the one that is there, and those of the models."""
+    pretrain, tokenizer = plan.configs["pretrain"], plan.configs["tokenizer"]
+    if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer.vocab_file)):
+        return finding
+    asked = vocabulary_size(tokenizer.vocab_file) or tokenizer.vocab_size
+    there = vocabulary_size(TOKENIZER / VOCABULARY)
+    if not there:
+        return Finding(level="ok", name="vocabulary", text=f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
+    # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
+    if there > asked:
+        text = f"{TOKENIZER} has {there:,} entries, params.yaml asks for {asked:,}"
+        remedy = "`dvc repro` (or this run) makes it anew, and all that was made with it"
+        return Finding(level="warn", name="vocabulary", text=text, remedy=remedy)
+    if not (PRETRAINED / "config.json").is_file():
+        return Finding(level="ok", name="vocabulary", text=f"{there:,} entries; {PRETRAINED} is not made yet")
+    model, same = load_config(PRETRAINED).vocab_size, _same_entries()
+    if pretrain.init_from is None and (model != there or not same):
+        text = f"{TOKENIZER} has {there:,} entries, {PRETRAINED} was trained with " + (
+            "others" if model == there else f"{model:,}"
+        )
+        remedy = "`dvc repro pretrain` (or this run) trains it anew; `dvc checkout` brings back what belongs together"
+        return Finding(level="warn", name="vocabulary", text=text, remedy=remedy)
+    return Finding(level="ok", name="vocabulary", text=f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}")
+
+
+def check_shards() -> Finding:
+    """Every shard against the manifest, and the manifest against the tokenizer."""
+    if not SHARDS.is_dir():
+        return Finding(level="ok", name="shards", text=f"{SHARDS} is not made yet")
+    try:
+        manifest = Manifest.read(SHARDS)
+        how = _check_shards(manifest)
+    except ArtifactError as error:
+        text, _, _ = str(error).rpartition("; ")
+        return Finding(level="warn", name="shards", text=text, remedy=_AGAIN)
+    except (ValueError, TypeError, KeyError) as error:
+        text = f"{SHARDS / MANIFEST}: no manifest ({' '.join(str(error).split())})"
+        return Finding(level="warn", name="shards", text=text, remedy=_AGAIN)
+    tokenizer = TOKENIZER / TOKENIZER_FILE
+    if tokenizer.is_file() and checksum(tokenizer) != manifest.tokenizer_sha256:
+        return Finding(
+            level="warn",
+            name="shards",
+            text=f"{SHARDS} holds ids of another tokenizer than {tokenizer}",
+            remedy=_AGAIN,
+        )
+    tokens = sum(shard.tokens for shard in manifest.shards)
+    return Finding(level="ok", name="shards", text=f"{len(manifest.shards)}, {tokens:,} tokens, {how} as in {MANIFEST}")
+
+
+def _check_shards(manifest: Manifest) -> str:
+    """What was compared; `ArtifactError` for the first shard that differs."""
+    paths = [SHARDS / shard.name for shard in manifest.shards]
+    if sum(path.stat().st_size for path in paths if path.is_file()) <= CHECKSUM_BYTES:
+        verify(SHARDS, manifest)
+        return "checksums"
+    for path, shard in zip(paths, manifest.shards, strict=True):
+        if (found := read_batch(path, "shards").num_rows) != shard.documents:
+            raise ArtifactError(
+                f"{path}: found {found} documents, expected {shard.documents} as {MANIFEST} says; run `dvc checkout` "
+                "or `dvc repro --force shards`"
+            )
+    return "counts"
+
+
+def _against_published(published: Path, vocab_file: str | None) -> Finding | None:
+    """A model to begin with whose ids do not mean what the pipeline's will; None where nothing speaks against it."""
+    remedy = f"set tokenizer.vocab_file to {published}/{VOCABULARY}"
+    size = load_config(published).vocab_size
+    entries = vocabulary_size(vocab_file)
+    if vocab_file is None:
+        text = f"pretrain.init_from: {published} has a vocabulary of its own, and tokenizer.vocab_file is null"
+    elif entries > size:
+        text = f"{vocab_file} has {entries:,} entries, pretrain.init_from: {published} has {size:,}"
+    else:
+        if (TOKENIZER / VOCABULARY).is_file():
+            check_vocabulary(published, TOKENIZER, str(published))
+        return None
+    return Finding(level="FAIL", name="vocabulary", text=text, remedy=remedy)
+
+
+def _same_entries() -> bool:
+    files = [directory / VOCABULARY for directory in (TOKENIZER, PRETRAINED)]
+    return not files[1].is_file() or files[0].read_bytes() == files[1].read_bytes()

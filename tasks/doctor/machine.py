@@ -1,0 +1,175 @@
+"""Versions, devices, memory and time: the machine against what the pipeline needs."""
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+import torch
+
+from bertcore.data.sources.installation import Pin, read_lock
+from bertcore.data.workers import available_cores
+from bertcore.training import distributed
+from bertcore.training.flops import peak_flops
+from tasks.doctor.findings import Finding
+from tasks.doctor.plan import Plan, device
+
+OLDEST_PYTHON = (3, 11)
+PROCESS_BYTES = 500 * 2**20
+"""Of a training process before it holds anything: the interpreter, torch, MLflow."""
+UNCERTAINTY = 1.3
+"""How far the estimate of the memory may be off, to either side."""
+PEAK_SHARE = 0.48
+"""Of the matrix-multiply peak that a training reaches: measured with mini, see README."""
+_SHOWN = 5
+
+
+def check_versions(lock: Path) -> Finding:
+    """Python, and the packages against `lock`; nothing is imported."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    pins = read_lock(lock)
+    missing, differing = [], []
+    for pin in pins:
+        found = _installed(pin)
+        if found is None:
+            missing.append(f"{pin.name} {pin.version} is not installed")
+        elif pin.version not in (found, found.partition("+")[0]):  # a build label is the same release
+            differing.append(f"{pin.name} {found} instead of {pin.version}")
+    if problems := missing + differing:
+        more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+        return Finding(
+            level="FAIL" if missing else "warn",
+            name="versions",
+            text=f"Python {python}; {lock}: {', '.join(problems[:_SHOWN])}{more}",
+            remedy=f"{sys.executable} -m pip install -r {lock}",
+        )
+    if sys.version_info < OLDEST_PYTHON:
+        remedy = "remove .venv, then: make PYTHON=python3.11 pretrain"
+        return Finding(level="FAIL", name="versions", text=f"Python {python}, expected 3.11 or later", remedy=remedy)
+    return Finding(level="ok", name="versions", text=f"Python {python}, {len(pins)} packages as in {lock}")
+
+
+def check_devices() -> Finding:
+    """What computes, in how many processes, how precisely; `ConfigError` for a variable that cannot be used."""
+    processes, precision = distributed.process_count(), distributed.precision()
+    count, threads = torch.cuda.device_count(), distributed.threads(processes)
+    where = f"{count} x {torch.cuda.get_device_name(0)}" if count else f"no GPU, {_counted(available_cores(), 'core')}"
+    text = f"{where}; {_counted(processes, 'training process')} of {_counted(threads, 'thread')}, precision {precision}"
+    if count and processes > count:
+        remedy = f"set BERTCORE_PROCESSES to at most {count}, or unset it"
+        return Finding(level="FAIL", name="devices", text=f"{text}: more processes than GPUs", remedy=remedy)
+    if precision == "bf16" and not distributed.has_fast_bf16():
+        text += ", which this processor only emulates"
+        return Finding(level="warn", name="devices", text=text, remedy="unset BERTCORE_PRECISION, or set it to no")
+    return Finding(level="ok", name="devices", text=text)
+
+
+def check_memory(plan: Plan, free: int | None = None) -> Finding:
+    """What all processes of this machine's training need, against what is free (`free` bytes in place of a look)."""
+    need, processes = plan.memory().total, distributed.process_count()
+    remedy = (
+        "set BERTCORE_MICRO_BATCH (the batch in parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1, choose a smaller preset "
+        "or free memory"
+    )
+    if device().type == "cuda":
+        available, place = _free_cuda() if free is None else free, "on the GPU"
+    else:
+        need = processes * (need + PROCESS_BYTES)
+        available, place = free_memory() if free is None else free, "of memory"
+    text = f"pre-training needs about {size(need)}, {size(available)} {place} are free"
+    if need * UNCERTAINTY <= available:
+        return Finding(level="ok", name="memory", text=text)
+    # Weights that are divided among processes need less than what was computed.
+    certain = need > available * UNCERTAINTY and not os.environ.get("BERTCORE_ACCELERATE_CONFIG")
+    return Finding(level="FAIL" if certain else "warn", name="memory", text=text, remedy=remedy)
+
+
+def check_time(plan: Plan) -> Finding:
+    """How long and how large the run will be, from the speed of a matrix product here and now."""
+    processes = distributed.process_count()
+    dtype = torch.bfloat16 if distributed.precision() == "bf16" else torch.float32
+    before = torch.get_num_threads()
+    torch.set_num_threads(distributed.threads(processes))
+    try:
+        peak = processes * peak_flops(device(), dtype)
+    finally:
+        torch.set_num_threads(before)
+    minutes = plan.flops() / (PEAK_SHARE * peak) / 60
+    text = (
+        f"pre-training about {_duration(minutes)}: {plan.flops():.2g} FLOPs at {PEAK_SHARE} of a peak of "
+        f"{peak / 1e9:,.0f} GFLOP/s; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
+    )
+    return Finding(level="ok", name="time", text=text)
+
+
+def free_memory(root: Path = Path("/")) -> int:
+    """Bytes that this process may still take: the machine's, or its control group's where that has less.
+
+    `root`: of the file system with /proc and /sys.
+    """
+    return min([psutil.virtual_memory().available, *_of_control_groups(root)])
+
+
+def _of_control_groups(root: Path) -> Iterator[int]:
+    """What the limits of this process's groups leave, in both versions of Linux's control groups."""
+    try:
+        groups = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in groups:
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            mounted, limit, used, cached = root / "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
+        elif "memory" in controllers.split(","):
+            mounted, cached = root / "sys/fs/cgroup/memory", "total_inactive_file"
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        group = mounted / path.lstrip("/")
+        for place in (group, *group.parents):
+            if place.is_relative_to(mounted):
+                yield from _left(place / limit, place / used, place / "memory.stat", cached)
+
+
+def _left(limit: Path, used: Path, statistics: Path, cached: str) -> Iterator[int]:
+    """The limit less what is used; files that the kernel only keeps in mind count as free."""
+    try:
+        most = limit.read_text().strip()
+        if most == "max":
+            return
+        entries = dict(line.split() for line in statistics.read_text().splitlines())
+        yield int(most) - int(used.read_text()) + int(entries.get(cached, 0))
+    except OSError:
+        return
+
+
+def _free_cuda() -> int:
+    return min(torch.cuda.mem_get_info(index)[0] for index in range(torch.cuda.device_count()))
+
+
+def _installed(pin: Pin) -> str | None:
+    """The version that is there; None where there is none, though there should be."""
+    try:
+        return version(pin.name)
+    except PackageNotFoundError:
+        return pin.version if pin.conditional else None
+
+
+def size(number: float) -> str:
+    """Bytes, as a person reads them."""
+    for unit, factor in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20)):
+        if number >= factor:
+            return f"{number / factor:.3g} {unit}" if number < 1000 * factor else f"{number / factor:,.0f} {unit}"
+    return f"{number / 1024:.3g} KiB"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "es" if what.endswith("s") else "s")
+
+
+def _duration(minutes: float) -> str:
+    if minutes < 90:
+        return f"{minutes:.2g} minutes"
+    return f"{minutes / 60:.3g} hours" if minutes < 60 * 48 else f"{minutes / 60 / 24:.3g} days"

@@ -1,0 +1,145 @@
+"""The disk, the directories that are written to, and the tracking store."""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from bertcore.data.sources.http import cache_directory
+from tasks import tracking
+from tasks.doctor.findings import Finding
+from tasks.doctor.machine import size
+from tasks.doctor.plan import Plan
+
+SECONDS = 2.0
+"""That a tracking server may take to answer."""
+_ROOM = 1.25
+"""How much more than the estimate should be free."""
+
+
+def check_disk(plan: Plan, free: int | None = None) -> Finding:
+    """What the run leaves in this tree at most, against the free disk (`free` bytes in place of a look)."""
+    text_bytes, unknown = plan.text_bytes()
+    need = plan.data_bytes(text_bytes) + plan.models_bytes + plan.checkpoint_bytes
+    available = shutil.disk_usage(Path.cwd()).free if free is None else free
+    text = (
+        f"at most about {size(need)} for {size(text_bytes)} of text, the models and their checkpoints; "
+        f"{size(available)} are free"
+    )
+    if unknown:
+        text += f"; not counted, because its size is not known here: {', '.join(unknown)}"
+    if need * _ROOM <= available:
+        return Finding(level="ok", name="disk", text=text)
+    remedy = "free some space, or set corpus.max_documents or a smaller preset in params.yaml"
+    return Finding(level="FAIL" if need > available else "warn", name="disk", text=text, remedy=remedy)
+
+
+def check_places(sources: list[str], environment: Mapping[str, str] = os.environ) -> Finding:
+    """The working tree, TMPDIR and the caches that the `sources` (and data sets) use: can they be written to?"""
+    places = _places(sources, environment)
+    problems = [found for label, (path, named) in places.items() if (found := _problem(label, path, named))]
+    if problems:
+        return Finding(
+            level="FAIL" if any(found.level == "FAIL" for found in problems) else "warn",
+            name="places",
+            text="; ".join(found.text for found in problems),
+            remedy="; ".join(found.remedy for found in problems),
+        )
+    new = [label for label, (path, _) in places.items() if not path.is_dir()]
+    more = f" ({', '.join(new)} will be made)" if new else ""
+    return Finding(level="ok", name="places", text=f"can be written to: {', '.join(places)}{more}")
+
+
+def _problem(label: str, path: Path, named: bool) -> Finding | None:
+    """What is wrong with one directory; one that is missing is, where the user has `named` it."""
+    existing = _existing(path)
+    reason = unwritable(existing)
+    if reason and path.is_dir():
+        text, remedy = f"{label} {path}: {reason}", f"make {path} writable or name another one"
+        return Finding(level="FAIL", name="places", text=text, remedy=remedy)
+    if reason:
+        text = f"{label} {path}: not there, and cannot be made ({existing}: {reason})"
+        remedy = f"make {path} a directory that can be written to, or name another one"
+        return Finding(level="FAIL", name="places", text=text, remedy=remedy)
+    if named and not path.is_dir():
+        remedy = f"mkdir -p {path}, or is a disk not mounted?"
+        return Finding(level="warn", name="places", text=f"{label} {path}: not there", remedy=remedy)
+    return None
+
+
+def _existing(path: Path) -> Path:
+    """The path itself or the nearest one above it that is there."""
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+
+
+def unwritable(directory: Path) -> str | None:
+    """Why no file can be made in `directory`; None where one can. Nothing is left there, not even for a moment."""
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(b"0")
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    return None
+
+
+def check_tracking(uri: str | None = None) -> Finding:
+    """The MLflow store: a database file that can be written to, or a server that answers."""
+    uri = uri or tracking.tracking_uri()
+    if uri.startswith(("http://", "https://")):
+        problem, remedy = _server_problem(uri), "start the MLflow server, or correct or unset MLFLOW_TRACKING_URI"
+    elif uri.startswith("sqlite:///"):
+        path = Path(uri.removeprefix("sqlite:///"))
+        problem, remedy = _database_problem(path), f"make {path} writable, or move it away to begin a new one"
+    else:
+        return Finding(level="ok", name="tracking", text=f"{uri}: this kind of store is not looked at before the run")
+    if problem:
+        return Finding(level="FAIL", name="tracking", text=f"MLflow at {uri}: {problem}", remedy=remedy)
+    return Finding(level="ok", name="tracking", text=f"MLflow at {uri}")
+
+
+def _places(sources: list[str], environment: Mapping[str, str]) -> dict[str, tuple[Path, bool]]:
+    """Directories by what they are called, and whether the user has named them."""
+    temporary = environment.get("TMPDIR")
+    places = {
+        "working tree": (Path.cwd(), False),
+        "TMPDIR": (Path(temporary or "/tmp"), bool(temporary)),
+    }
+    if any(uri.startswith("hf://") for uri in sources):
+        home = Path(environment.get("HF_HOME") or Path(environment.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface")
+        for name, below in (("HF_HUB_CACHE", "hub"), ("HF_DATASETS_CACHE", "datasets")):
+            path = Path(environment.get(name) or home / below).expanduser()
+            places[name] = (path, name in environment or "HF_HOME" in environment)
+    if any(uri.startswith(("http://", "https://")) for uri in sources):
+        places["BERTCORE_CACHE"] = (cache_directory(), "BERTCORE_CACHE" in environment)
+    return places
+
+
+def _server_problem(uri: str) -> str | None:
+    try:
+        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=SECONDS):
+            return None
+    except urllib.error.HTTPError as error:
+        # It answers; servers that ask for a password, or hosted ones, have no open page of this name.
+        return None if error.code in (401, 403, 404) else f"answers with status {error.code}"
+    except urllib.error.URLError as error:
+        return f"nothing answers ({error.reason})"
+    except (OSError, ValueError) as error:
+        return f"nothing answers ({error})"
+
+
+def _database_problem(path: Path) -> str | None:
+    if not path.exists():
+        parent = path.absolute().parent
+        return (unwritable(parent) and f"cannot be made in {parent}") if parent.is_dir() else f"no directory {parent}"
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=1.0)) as base:
+            base.execute("BEGIN IMMEDIATE")  # the lock of a writer, which is given back at once
+            base.rollback()
+    except sqlite3.Error as error:
+        return None if "locked" in str(error) else str(error)
+    return None

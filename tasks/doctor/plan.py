@@ -1,0 +1,150 @@
+"""The training that params.yaml and the environment ask for, in numbers: what the checks hold against the machine."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertcore.compressed import read_text
+from bertcore.data.mask_config import MaskConfig
+from bertcore.data.sources import parse_uri
+from bertcore.finetune.config import TaskConfig
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import load_config
+from bertcore.training import distributed
+from bertcore.training.config import PretrainConfig
+from bertcore.training.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
+from tasks.inputs import check
+
+PYDOC_BYTES = 40_000_000
+"""Text of the source pydoc: 33 MB with the packages of the lock."""
+UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
+"""Text in a byte of a packed file."""
+_CHECKPOINTS = 3
+"""Two are kept while the next one is written."""
+_TEXT_BYTES_PER_TOKEN = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Checked parameters, and what follows from them."""
+
+    configs: dict[str, Any]
+    """Sections of params.yaml by name."""
+    tasks: dict[str, TaskConfig]
+    """The fine-tuning tasks by name."""
+    encoder: BertConfig
+    """The model that will be trained."""
+
+    @classmethod
+    def read(cls, values: dict[str, Any]) -> "Plan":
+        """From the content of params.yaml; a `BertcoreError` names what cannot be used."""
+        configs, tasks = check(values)
+        return cls(configs=configs, tasks=tasks, encoder=_encoder(configs))
+
+    @property
+    def _pretrain(self) -> PretrainConfig:
+        config: PretrainConfig = self.configs["pretrain"]
+        return config
+
+    def _phases(self) -> list[tuple[MaskConfig, int, int]]:
+        """Mask section, batch size and steps of each phase."""
+        config, masks = self._pretrain, self.configs["mask"].phases
+        phases = [(masks[0], config.batch_size, config.first_phase_steps)]
+        if config.second_phase:
+            size = config.second_phase.batch_size or config.batch_size
+            phases.append((masks[1], size, config.max_steps - config.first_phase_steps))
+        return phases
+
+    def memory(self) -> Memory:
+        """Of one training process, in the phase that needs the most; `ConfigError` for a bad variable."""
+        needs = [training_memory(self.encoder, _work(*phase[:2]), self._pretrain.optimizer) for phase in self._phases()]
+        return max(needs, key=lambda need: need.total)
+
+    def flops(self) -> int:
+        """Of pre-training with its evaluations, all sequences counted as full."""
+        config = self._pretrain
+        phases = self._phases()
+        steps = sum(
+            number * size * sequence_flops(self.encoder, mask.sequence_length, _masked(mask))
+            for mask, size, number in phases
+        )
+        mask = phases[0][0]
+        evaluated = (config.max_steps // config.eval_steps + 1) * config.eval_sequences
+        # A forward pass is a third of a training step.
+        return steps + evaluated * sequence_flops(self.encoder, mask.sequence_length, _masked(mask)) // 3
+
+    @property
+    def model_bytes(self) -> int:
+        """Of one saved model."""
+        return 4 * parameters(self.encoder).total
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        return _CHECKPOINTS * state_bytes(parameters(self.encoder), self._pretrain.optimizer)
+
+    @property
+    def models_bytes(self) -> int:
+        """Of the pre-trained model and one for each task."""
+        return self.model_bytes * (1 + len(self.tasks))
+
+    def text_bytes(self) -> tuple[float, list[str]]:
+        """Of the sources, as far as that can be known from here, and the URIs of those whose size is unknown."""
+        corpus = self.configs["corpus"]
+        known, unknown = 0.0, []
+        for index, uri in enumerate(corpus.sources):
+            location = parse_uri(uri)
+            weight = max(corpus.weights[index], 1.0) if corpus.weights else 1.0
+            if location.kind == "pydoc":
+                known += PYDOC_BYTES * weight
+            elif location.kind == "local":
+                sizes = (file.stat().st_size * UNPACKED.get(file.suffix, 1.0) for file in location.files)
+                known += weight * sum(sizes)
+            else:
+                unknown.append(uri)
+        return known, unknown
+
+    def data_bytes(self, text: float) -> float:
+        """Corpus, shards and instances of so much text, at most."""
+        mask, tokens = self.configs["mask"], text / _TEXT_BYTES_PER_TOKEN
+        id_bytes = 2 if self.encoder.vocab_size <= 2**16 else 4
+        # A static copy holds every token, and id and place of every predicted one.
+        copy = tokens * (id_bytes + mask.masked_lm_prob * (id_bytes + 2)) * 1.1
+        return text + tokens * id_bytes * 1.1 + copy * max(mask.duplicates, 0.1) * len(mask.phases)
+
+
+def device() -> torch.device:
+    """Where the training computes."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _work(mask: MaskConfig, batch_size: int) -> Work:
+    share = -(-batch_size // distributed.process_count())
+    return Work(
+        sequences=distributed.micro_batch_size(share),
+        length=mask.sequence_length,
+        masked=_masked(mask),
+        device=device().type,
+        precision=distributed.precision(),
+        checkpointing=distributed.activation_checkpointing(),
+    )
+
+
+def _masked(mask: MaskConfig) -> int:
+    wanted = max(1, round(mask.masked_lm_prob * mask.sequence_length))
+    return min(wanted, mask.max_predictions_per_seq or wanted)
+
+
+def _encoder(configs: dict[str, Any]) -> BertConfig:
+    pretrain, tokenizer = configs["pretrain"], configs["tokenizer"]
+    if pretrain.init_from is not None:
+        return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
+    return pretrain.model.build(vocabulary_size(tokenizer.vocab_file) or tokenizer.vocab_size)
+
+
+def vocabulary_size(file: str | Path | None) -> int:
+    """Entries of a vocab.txt, plain or packed; 0 where there is none."""
+    if file is None or not Path(file).is_file():
+        return 0
+    return len(read_text(Path(file)).rstrip("\n").split("\n"))

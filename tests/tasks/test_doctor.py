@@ -1,0 +1,370 @@
+"""What `make doctor` looks at: real files, stores and servers, and each thing that can be wrong with them."""
+
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertcore.data.shards import Manifest, ShardEntry, checksum
+from bertcore.data.wordpiece import save_tokenizer
+from bertcore.errors import ArtifactError, ConfigError
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.huggingface import save_pretrained
+from tasks import params
+from tasks.doctor import artifacts, machine, places
+from tasks.doctor.__main__ import examine
+from tasks.doctor.findings import Finding, dump, load
+from tasks.doctor.plan import Plan
+from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
+from tests.import_closure import ROOT
+from tests.samples import token_shard, tokenizer
+
+SHARD = SHARDS / "train-00000.arrow"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh tree, in which the test stands; on a machine of which the environment says nothing."""
+    for name in [name for name in os.environ if name.startswith(("BERTCORE_", "MLFLOW_", "HF_", "TMPDIR"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    for name in ("params.yaml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def plan(**sections: Any) -> Plan:
+    """The committed params with other values in some sections."""
+    values = params.read()
+    for name, changes in sections.items():
+        values[name] = {**values[name], **changes}
+    return Plan.read(values)
+
+
+def make_shards() -> None:
+    TOKENIZER.mkdir(parents=True)
+    save_tokenizer(tokenizer(), TOKENIZER, lowercase=True)
+    SHARDS.mkdir(parents=True)
+    shard = token_shard(Path("data"), 20)
+    Path("data/seed-0/train-00000.arrow").rename(SHARD)
+    entry = ShardEntry(SHARD.name, "train", *shard.counts, checksum(SHARD))
+    Manifest(tokenizer().get_vocab_size(), checksum(TOKENIZER / "tokenizer.json"), [entry]).write(SHARDS)
+
+
+def lock_of(text: str) -> Path:
+    Path("copy.lock").write_text(text)
+    return Path("copy.lock")
+
+
+# Versions and devices
+
+
+def test_the_versions_of_the_lock_are_ok(tree: Path) -> None:
+    finding = machine.check_versions(
+        lock_of(f"torch=={version('torch').partition('+')[0]}\nnumpy=={version('numpy')}\n")
+    )
+    assert finding.level == "ok" and "2 packages as in copy.lock" in finding.text
+
+
+def test_another_version_is_a_warning_and_a_missing_package_a_failure(tree: Path) -> None:
+    lines = "numpy==0.0.1\nno-such-package==1.0\n"
+    other = machine.check_versions(lock_of("numpy==0.0.1\n"))
+    missing = machine.check_versions(lock_of(lines + "no-other-package==1.0 ; sys_platform == 'win32'\n"))
+    assert other.level == "warn" and f"numpy {version('numpy')} instead of 0.0.1" in other.text
+    assert missing.level == "FAIL" and "no-such-package 1.0 is not installed" in missing.text
+    assert "numpy" in missing.text and "no-other-package" not in missing.text
+    assert missing.remedy == f"{sys.executable} -m pip install -r copy.lock"
+
+
+def test_a_variable_that_cannot_be_used_is_an_error(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "training process of" in machine.check_devices().text
+    monkeypatch.setenv("BERTCORE_PRECISION", "fp8")
+    with pytest.raises(ConfigError, match="BERTCORE_PRECISION: found 'fp8'"):
+        machine.check_devices()
+
+
+def test_emulated_bf16_is_a_warning(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTCORE_PRECISION", "bf16")
+    monkeypatch.setattr("bertcore.training.distributed.has_fast_bf16", lambda: False)
+    finding = machine.check_devices()
+    assert finding.level == "warn" and "unset BERTCORE_PRECISION" in finding.remedy
+
+
+# Memory, disk, time
+
+
+def test_memory_that_is_free_decides(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTCORE_PROCESSES", "2")
+    need = 2 * (plan().memory().total + machine.PROCESS_BYTES)
+    if machine.device().type == "cuda":
+        need = plan().memory().total
+    levels = [machine.check_memory(plan(), free=int(need * share)).level for share in (2.0, 1.0, 0.5)]
+    assert levels == ["ok", "warn", "FAIL"]
+    finding = machine.check_memory(plan(), free=1 << 20)
+    assert "pre-training needs about" in finding.text and "1 MiB" in finding.text
+    assert "BERTCORE_MICRO_BATCH" in finding.remedy
+
+
+def test_a_smaller_micro_batch_needs_less_and_a_larger_model_more(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, large = plan().memory().total, plan(pretrain={"model": {"preset": "base"}}).memory().total
+    monkeypatch.setenv("BERTCORE_MICRO_BATCH", "2")
+    assert plan().memory().total < whole < large
+
+
+def test_the_second_phase_counts(tree: Path) -> None:
+    phase = {"sequence_length": 512, "max_predictions_per_seq": 80}
+    both = plan(mask={"second_phase": phase}, pretrain={"second_phase": {"share": 0.5}})
+    assert both.memory().total > 2 * plan().memory().total
+    assert both.flops() > 1.5 * plan().flops()
+
+
+GIB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("group", "files"),
+    [
+        (
+            "0::/job/inner\n",
+            {
+                "job/memory.max": f"{GIB}",
+                "job/memory.current": f"{GIB // 2}",
+                "job/memory.stat": f"anon 1\ninactive_file {GIB // 4}\n",
+                "job/inner/memory.max": "max",
+                "job/inner/memory.current": "1",
+                "job/inner/memory.stat": "inactive_file 0\n",
+            },
+        ),
+        (
+            "5:cpu:/x\n4:memory:/job\n",
+            {
+                "memory/job/memory.limit_in_bytes": f"{GIB}",
+                "memory/job/memory.usage_in_bytes": f"{GIB // 2}",
+                "memory/job/memory.stat": f"total_inactive_file {GIB // 4}\n",
+            },
+        ),
+    ],
+    ids=["version 2, limit above", "version 1"],
+)
+def test_a_control_group_limits_what_is_free(tmp_path: Path, group: str, files: dict[str, str]) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(group)
+    assert machine.free_memory(tmp_path) > 0.75 * GIB, "no limit to be seen"
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert machine.free_memory(tmp_path) == 3 * GIB // 4
+
+
+def test_disk_that_is_free_decides_and_unknown_sizes_are_said(tree: Path) -> None:
+    Path("text.txt").write_bytes(b"words of text\n" * 100_000)
+    local = plan(corpus={"sources": ["text.txt", "hf://some/corpus", "pydoc"]})
+    assert places.check_disk(local).level == "ok"
+    assert "its size is not known here: hf://some/corpus" in places.check_disk(local).text
+    small = places.check_disk(local, free=1 << 20)
+    assert small.level == "FAIL" and "1 MiB are free" in small.text and "free some space" in small.remedy
+    known, unknown = plan(corpus={"sources": [{"uri": "text.txt", "weight": 2.0}, "pydoc"]}).text_bytes()
+    assert (round(known), unknown) == (2_800_000 + 40_000_000, [])
+
+
+def test_the_time_follows_from_the_steps(tree: Path) -> None:
+    text = machine.check_time(plan()).text
+    assert "pre-training about" in text and "0.48 of a peak of" in text and "models" in text
+    short = plan(pretrain={"max_steps": 170, "warmup_steps": 0, "eval_steps": 10**6})
+    long = plan(pretrain={"max_steps": 1700, "warmup_steps": 0, "eval_steps": 10**6})
+    assert 5 < long.flops() / short.flops() < 10
+
+
+# Params, vocabulary and shards
+
+
+def test_params_that_cannot_be_used_are_a_failure_and_the_rest_is_looked_at(tree: Path) -> None:
+    text = Path("params.yaml").read_text()
+    Path("params.yaml").write_text(text.replace("optimizer: muon", "optimizer: mun"))
+    found = {finding.name: finding for finding in examine()}
+    assert found["params"].level == "FAIL"
+    assert "params.yaml: pretrain.optimizer: found 'mun'" in found["params"].text
+    assert "did you mean 'muon'" in found["params"].remedy
+    assert {"versions", "devices", "shards", "places", "tracking"} <= set(found) and "memory" not in found
+
+
+def test_nothing_made_yet_is_ok(tree: Path) -> None:
+    findings = [artifacts.check_vocabularies(plan()), artifacts.check_shards()]
+    assert [finding.level for finding in findings] == ["ok", "ok"]
+    assert all("is not made yet" in finding.text for finding in findings)
+
+
+def test_vocabulary_against_params_and_model(tree: Path) -> None:
+    make_shards()
+    size = tokenizer().get_vocab_size()
+    assert artifacts.check_vocabularies(plan()).text == f"{size} entries; {PRETRAINED} is not made yet"
+    fewer = artifacts.check_vocabularies(plan(tokenizer={"vocab_size": size - 1}))
+    assert fewer.level == "warn" and f"has {size} entries, params.yaml asks for {size - 1}" in fewer.text
+    save_pretrained(BertForPreTraining(plan().configs["pretrain"].model.build(size)), PRETRAINED, TOKENIZER)
+    assert artifacts.check_vocabularies(plan()).level == "ok"
+    save_pretrained(BertForPreTraining(plan().configs["pretrain"].model.build(size + 3)), PRETRAINED)
+    other = artifacts.check_vocabularies(plan())
+    assert other.level == "warn" and f"was trained with {size + 3}" in other.text and "dvc repro" in other.remedy
+
+
+def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
+    make_shards()
+    size = tokenizer().get_vocab_size()
+    save_pretrained(BertForPreTraining(plan().encoder), Path("published"), TOKENIZER)
+    begun = {"init_from": "published", "model": {}}
+    without = artifacts.check_vocabularies(plan(pretrain=begun))
+    assert without.level == "FAIL" and without.remedy == "set tokenizer.vocab_file to published/vocab.txt"
+    own = {"vocab_file": "published/vocab.txt"}
+    assert artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own)).level == "ok"
+    Path("published/vocab.txt").write_text("".join(f"{index}\n" for index in range(size)))
+    with pytest.raises(ArtifactError, match=r"published/vocab.txt: found '0' as entry 0"):
+        artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own))
+    Path("long.txt").write_text("".join(f"{index}\n" for index in range(9000)))
+    longer = artifacts.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"}))
+    assert longer.level == "FAIL" and "long.txt has 9,000 entries" in longer.text
+
+
+def test_sound_shards_are_ok_by_checksum_and_by_count(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shards()
+    assert "checksums as in manifest.json" in artifacts.check_shards().text
+    monkeypatch.setattr(artifacts, "CHECKSUM_BYTES", 0)
+    assert "counts as in manifest.json" in artifacts.check_shards().text
+
+
+def flip() -> None:
+    content = bytearray(SHARD.read_bytes())
+    content[len(content) // 2] ^= 64
+    SHARD.write_bytes(content)
+
+
+@pytest.mark.parametrize("harm", [flip, SHARD.unlink], ids=["flipped", "missing"])
+def test_a_damaged_shard_is_named(tree: Path, harm: Any) -> None:
+    make_shards()
+    harm()
+    finding = next(finding for finding in examine() if finding.name == "shards")
+    assert finding.level == "warn" and str(SHARD) in finding.text and "dvc" in finding.remedy
+
+
+def test_large_shards_are_still_counted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shards()
+    monkeypatch.setattr(artifacts, "CHECKSUM_BYTES", 0)
+    manifest = json.loads((SHARDS / "manifest.json").read_text())
+    manifest["shards"][0]["documents"] += 1
+    (SHARDS / "manifest.json").write_text(json.dumps(manifest))
+    assert "found 20 documents, expected 21 as manifest.json says" in artifacts.check_shards().text
+    SHARD.write_bytes(SHARD.read_bytes()[:-200])
+    assert f"{SHARD}: cannot be read" in artifacts.check_shards().text
+
+
+def test_a_manifest_that_is_none_and_one_of_another_tokenizer(tree: Path) -> None:
+    make_shards()
+    with (TOKENIZER / "tokenizer.json").open("a") as file:
+        file.write(" ")
+    other = artifacts.check_shards()
+    assert other.level == "warn" and "ids of another tokenizer" in other.text
+    (SHARDS / "manifest.json").write_text("{")
+    broken = artifacts.check_shards()
+    assert broken.level == "warn" and "manifest.json: no manifest" in broken.text
+
+
+# Directories and the tracking store
+
+
+def test_places_that_can_be_written_to_are_ok_and_are_left_alone(tree: Path) -> None:
+    before = sorted(tree.iterdir()), tree.stat().st_mtime_ns
+    finding = places.check_places(["hf://some/corpus", "https://host/a.txt"], {"HF_HUB_CACHE": str(tree)})
+    assert finding.level == "ok" and "HF_HUB_CACHE" in finding.text and "BERTCORE_CACHE" in finding.text
+    assert (sorted(tree.iterdir()), tree.stat().st_mtime_ns) == before
+
+
+def test_a_cache_that_cannot_be_made_is_a_failure_and_only_where_it_is_used(tree: Path) -> None:
+    (tree / "file").touch()
+    environment = {"HF_HOME": str(tree / "file")}
+    finding = places.check_places(["hf://some/corpus"], environment)
+    assert finding.level == "FAIL"
+    assert f"HF_HUB_CACHE {tree}/file/hub: not there, and cannot be made ({tree}/file: Not a directory)" in finding.text
+    assert "name another one" in finding.remedy
+    itself = places.check_places(["https://host/a.txt"], {"TMPDIR": str(tree / "file")})
+    assert itself.level == "FAIL" and f"TMPDIR {tree}/file: not there, and cannot be made" in itself.text
+    assert places.check_places(["pydoc"], environment).level == "ok"
+
+
+def test_a_directory_that_refuses_files_is_a_failure(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody but root is kept out by permissions; nobody at all can make files here.
+    finding = places.check_places([], {"TMPDIR": "/proc/self"})
+    assert finding.level == "FAIL" and "TMPDIR /proc/self: " in finding.text
+
+
+def test_a_named_directory_that_is_missing_is_a_warning(tree: Path) -> None:
+    finding = places.check_places([], {"TMPDIR": str(tree / "gone")})
+    assert finding.level == "warn" and finding.text == f"TMPDIR {tree / 'gone'}: not there"
+    assert finding.remedy.startswith(f"mkdir -p {tree / 'gone'}")
+
+
+def test_a_server_that_does_not_answer_is_a_failure() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        uri = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        finding = places.check_tracking(uri)
+    assert finding.level == "FAIL" and f"MLflow at {uri}: nothing answers" in finding.text
+    assert "unset MLFLOW_TRACKING_URI" in finding.remedy
+
+
+def test_a_server_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "SECONDS", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        finding = places.check_tracking(f"http://127.0.0.1:{silent.getsockname()[1]}")
+    assert finding.level == "FAIL" and "timed out" in finding.text
+
+
+def test_databases(tree: Path) -> None:
+    assert places.check_tracking().level == "ok" and not Path("mlflow.db").exists()
+    with sqlite3.connect("good.db") as base:
+        base.execute("CREATE TABLE t (x)")
+    base.close()
+    assert places.check_tracking(f"sqlite:///{tree}/good.db").level == "ok"
+    Path("bad.db").write_text("no database" * 100)
+    bad = places.check_tracking(f"sqlite:///{tree}/bad.db")
+    assert bad.level == "FAIL" and "file is not a database" in bad.text and "move it away" in bad.remedy
+    gone = places.check_tracking(f"sqlite:///{tree}/gone/mlflow.db")
+    assert gone.level == "FAIL" and f"no directory {tree}/gone" in gone.text
+
+
+def test_other_stores_are_not_looked_at() -> None:
+    finding = places.check_tracking("postgresql://host/base")
+    assert finding.level == "ok" and "not looked at" in finding.text
+
+
+# The command
+
+
+def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path) -> None:
+    before = sorted(tree.rglob("*"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "tasks.doctor"]
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
+    findings = load(done.stdout)
+    assert [finding.name for finding in findings] == [
+        *("versions", "devices", "params", "memory", "disk", "time", "vocabulary", "shards", "places", "tracking")
+    ]
+    assert all(finding.remedy for finding in findings if finding.level != "ok")
+    assert sorted(tree.rglob("*")) == before
+
+
+def test_findings_survive_json() -> None:
+    findings = [Finding(level="warn", name="disk", text="ä", remedy="x"), Finding(level="ok", name="dvc", text="y")]
+    assert load(dump(findings)) == findings
+    with pytest.raises((TypeError, ValueError)):
+        load('[{"level": "ok"}]')

@@ -23,11 +23,24 @@ def replace_directory(directory: Path) -> Iterator[Path]:
                 path.chmod(0o644)  # some writers make private files, which other users could not read
                 _sync(path)
         beside.chmod(0o755)  # mkdtemp's 0700 would hide the output from other users
-        if directory.exists():
-            shutil.rmtree(directory)
-        beside.rename(directory)
+        _exchange(beside, directory)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _exchange(beside: Path, directory: Path) -> None:
+    """`beside` becomes `directory`; what was there before is whole until then, wherever this fails."""
+    before = beside.with_name(f"{beside.name}.before")
+    if existed := directory.exists():
+        directory.rename(before)
+    try:
+        beside.rename(directory)
+    except OSError:
+        if existed:
+            before.rename(directory)
+        raise
+    if existed:
+        shutil.rmtree(before)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Stage `contamination`: corpus and examples -> the share of evaluation examples whose long n-grams stand in the
 corpus."""
 
+import logging
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -20,10 +21,14 @@ from tasks.paths import CORPUS, EXAMPLES, METRICS
 from tasks.stage import main
 from tasks.tracking import StageRun
 
+logger = logging.getLogger(__name__)
+
 
 def run(stage_run: StageRun) -> None:
     sets = {path.name: schema.read(path) for path in sorted(EXAMPLES.iterdir())}
-    metrics = measure(sets, CORPUS)
+    if not sets:
+        logger.info("params.yaml names no fine-tuning tasks: there are no examples to look for in the corpus")
+    metrics = measure(sets, CORPUS) if sets else {}
     write_json(METRICS / "contamination.json", metrics)
     stage_run.log_metrics(metrics)
 

@@ -2,6 +2,8 @@
 
 import sys
 
+import pyarrow as pa
+
 from bertcore.data.corpus import CorpusConfig, build_corpus
 from bertcore.data.disk import disk_errors
 from bertcore.files import replace_directory, write_json
@@ -12,6 +14,7 @@ from tasks.tracking import StageRun
 
 
 def run(stage_run: StageRun) -> None:
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own allocator keeps what is freed, by chance up to 30 MiB
     config = params.section("corpus", CorpusConfig)
     with disk_errors(CORPUS), replace_directory(CORPUS) as beside:
         statistics = build_corpus(config, INPUTS / "corpus", beside).as_metrics()

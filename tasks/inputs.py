@@ -28,7 +28,7 @@ from bertcore.model.huggingface import load_config
 from bertcore.objectives.packing import check_packing
 from bertcore.training.config import PretrainConfig
 from tasks import params
-from tasks.paths import DERIVED, INPUTS
+from tasks.paths import DERIVED, EXAMPLES, INPUTS, METRICS
 from tasks.stage import main
 from tasks.tracking import StageRun
 
@@ -59,6 +59,8 @@ def run(_: StageRun) -> None:
             _link(None if task.data == DERIVED else task.data, beside / name)
             _link(task.init_from, beside / "encoders" / name)
             _write_options(_entries(values)[name], beside / "options" / f"{name}.json")
+    for directory in (EXAMPLES, METRICS / "examples", METRICS / "finetune"):
+        directory.mkdir(parents=True, exist_ok=True)  # without any task, stages that depend on them find none
 
 
 def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:

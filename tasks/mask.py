@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from bertcore.data.audit import Audit, unigram_baseline
-from bertcore.data.instances import DrawnInstances, static_path, write_counts
+from bertcore.data.disk import disk_errors
+from bertcore.data.instances import DrawnInstances, static_path, write_counts, write_manifest
 from bertcore.data.mask_config import MaskConfig
 from bertcore.data.shards import Manifest, TokenShard, Vocabulary, verify
 from bertcore.data.wordpiece import load_tokenizer
@@ -24,8 +25,9 @@ def run(stage_run: StageRun) -> None:
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     manifest = Manifest.read(SHARDS)
     verify(SHARDS, manifest)
-    with replace_directory(INSTANCES) as beside:
+    with disk_errors(INSTANCES), replace_directory(INSTANCES) as beside:
         first, *second = [_write(phase, manifest, vocabulary, beside) for phase in config.phases]
+        write_manifest(beside, SHARDS)
     metrics = {**first, "second_phase": second[0]} if second else first
     write_json(METRICS / "mask.json", metrics)
     stage_run.log_metrics(metrics)

@@ -144,7 +144,8 @@ class Audit:
 
     def report(self) -> dict[str, Any]:
         """The metrics of the mask stage."""
-        counts, shares = self.counts, self.replaced[0] / max(self.replaced[0].sum(), 1)
+        counts = self.counts
+        shares, expected = self.replaced / max(self.replaced[0].sum(), 1)
         lengths = self.labels_by_length.sum(axis=0)
         histogram = {
             f"{low}-{min(low + 15, len(lengths) - 1)}": int(lengths[low : low + 16].sum())
@@ -159,6 +160,9 @@ class Audit:
             "mask_share": shares[0],
             "random_share": shares[1],
             "kept_share": shares[2],
+            "mask_share_expected": expected[0],
+            "random_share_expected": expected[1],
+            "kept_share_expected": expected[2],
             "replacement_p_value": _p_value(self.replaced),
             "position_p_value": _p_value(self.places),
             "random_id_p_value": _p_value(self.random_ids),

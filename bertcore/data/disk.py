@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from bertcore.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -16,8 +18,8 @@ def disk_errors(output: Path) -> Iterator[None]:
     """Within it, a disk that is full (or a quota that is used up) while `output` is made raises `InputError`."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in FULL:
+    except (OSError, SafetensorError) as error:
+        if getattr(error, "errno", None) not in FULL and not any(f"os error {number}" in str(error) for number in FULL):
             raise
         existing = next(parent for parent in (output, *output.absolute().parents) if parent.exists())
         free = shutil.disk_usage(existing).free
@@ -27,5 +29,6 @@ def disk_errors(output: Path) -> Iterator[None]:
         ) from None
 
 
-def _named(error: OSError) -> str:
-    return f", while writing {error.filename}" if error.filename else ""
+def _named(error: Exception) -> str:
+    name = getattr(error, "filename", None)
+    return f", while writing {name}" if name else ""

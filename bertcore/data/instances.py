@@ -25,7 +25,15 @@ from bertcore.data.masking import mask
 from bertcore.data.packed import Packed, lay_out
 from bertcore.data.packing import PACKINGS
 from bertcore.data.ragged import offsets_of
-from bertcore.data.shards import Manifest, TokenShard, Vocabulary
+from bertcore.data.shards import (
+    MANIFEST,
+    Manifest,
+    TokenShard,
+    Vocabulary,
+    checksum,
+    damaged_remedy,
+    verify_files,
+)
 from bertcore.errors import ArtifactError
 
 _BLOCK = 1024
@@ -101,15 +109,19 @@ class DrawnInstances:
         return len(self.packed) if self.count is None else self.count
 
     @cached_property
-    def _mask_key(self) -> int:
+    def mask_key(self) -> int:
+        """Decides, with its row, the masks of each instance."""
         return draws.key("mask", *self._key)
 
     def rows_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which of the sequences in `packed` the instances `rows` show."""
+        return (rows + self.first_row) % len(self.packed)
+
+    @cached_property
+    def first_row(self) -> int:
+        """Which of the sequences in `packed` the first instance shows."""
         drawn = len(self.packed)
-        if len(self) == drawn:
-            return rows
-        return (rows + int(draws.fraction_of(draws.key(*self._key), "first row") * drawn)) % drawn
+        return 0 if len(self) == drawn else int(draws.fraction_of(draws.key(*self._key), "first row") * drawn)
 
     @property
     def free(self) -> NDArray[np.bool_] | None:
@@ -117,11 +129,7 @@ class DrawnInstances:
         return None if self.packed.free is None else self.packed.free[self.rows_of(np.arange(len(self)))]
 
     def take(self, rows: NDArray[np.int64]) -> Instances:
-        return _draw([(self, rows)])
-
-    def keys(self, rows: NDArray[np.int64]) -> draws.U64:
-        """(N,) what decides the masks of each row."""
-        return draws.bits(self._mask_key, rows.astype(np.uint64))
+        return _Drawing([self]).take(np.zeros_like(rows), rows)
 
     def blocks(self, size: int = _BLOCK) -> Iterator[Instances]:
         """Every row, `size` at a time."""
@@ -133,36 +141,55 @@ class DrawnInstances:
         return Instances.concatenate(list(self.blocks()))
 
 
-def gather(sources: Sequence[InstanceSource], which: NDArray[np.int64], rows: NDArray[np.int64]) -> Instances:
-    """Row `rows[i]` of `sources[which[i]]` for every i, in that order."""
+def joined(sources: Sequence[InstanceSource]) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
+    """A function of (which, rows): row `rows[i]` of `sources[which[i]]` for every i, in that order."""
+    drawn = [source for source in sources if isinstance(source, DrawnInstances)]
+    return _Drawing(drawn).take if len(drawn) == len(sources) else partial(_gather, sources)
+
+
+def _gather(sources: Sequence[InstanceSource], which: NDArray[np.int64], rows: NDArray[np.int64]) -> Instances:
     grouped = np.argsort(which, kind="stable")
     touched, starts = np.unique(which[grouped], return_index=True)
-    parts = list(zip([sources[source] for source in touched], np.split(rows[grouped], starts[1:]), strict=True))
-    drawn = [(source, own) for source, own in parts if isinstance(source, DrawnInstances)]
-    if len(drawn) < len(parts):
-        instances = Instances.concatenate([source.take(own) for source, own in parts])
-    else:
-        instances = _draw(drawn)
+    parts = zip(touched.tolist(), np.split(rows[grouped], starts[1:]), strict=True)
+    instances = Instances.concatenate([sources[source].take(own) for source, own in parts])
     return instances.take(np.argsort(grouped))
 
 
-def _draw(parts: Sequence[tuple[DrawnInstances, NDArray[np.int64]]]) -> Instances:
-    """The rows of several sources, one after the other; drawn at once, which is five times as fast as each alone."""
-    packed = [source.packed.take(source.rows_of(rows)) for source, rows in parts]
-    config, vocabulary = parts[0][0].config, parts[0][0].vocabulary
-    laid_out = lay_out([source.shard.tokens for source, _ in parts], packed, vocabulary)
-    keys = np.concatenate([source.keys(rows) for source, rows in parts])
-    masked = mask(laid_out.tokens, laid_out.offsets, keys, config.rule, vocabulary)
-    labels = [part.labels for part in packed if part.labels is not None]
-    return Instances(
-        tokens=masked.tokens,
-        offsets=laid_out.offsets,
-        segment_a_lengths=laid_out.segment_a_lengths,
-        next_sentence_labels=np.concatenate(labels) if labels else None,
-        masked_positions=masked.positions,
-        masked_labels=masked.labels,
-        masked_offsets=offsets_of(masked.counts),
-    )
+class _Drawing:
+    """Sources whose instances are drawn at once: a source at a time, a batch of many would take five times as long."""
+
+    def __init__(self, sources: Sequence[DrawnInstances]):
+        self._sources = sources
+        self._packed = Packed.concatenate([source.packed for source in sources])
+        self._drawn = np.array([len(source.packed) for source in sources])
+        self._offsets = offsets_of(self._drawn)
+        self._first_rows = np.array([source.first_row for source in sources])
+        self._mask_keys = np.array([source.mask_key for source in sources], np.uint64)
+
+    def take(self, which: NDArray[np.int64], rows: NDArray[np.int64]) -> Instances:
+        """Row `rows[i]` of source `which[i]` for every i, in that order."""
+        grouped = np.argsort(which, kind="stable")
+        instances = self._take_grouped(which[grouped], rows[grouped])
+        return instances if len(self._sources) == 1 else instances.take(np.argsort(grouped))
+
+    def _take_grouped(self, which: NDArray[np.int64], rows: NDArray[np.int64]) -> Instances:
+        """`which` is ascending, so that each text is read for neighbouring rows."""
+        config, vocabulary = self._sources[0].config, self._sources[0].vocabulary
+        shown = (rows + self._first_rows[which]) % self._drawn[which]
+        packed = self._packed.take(self._offsets[which] + shown)
+        bounds = np.searchsorted(which, np.arange(len(self._sources) + 1))
+        laid_out = lay_out([source.shard.tokens for source in self._sources], bounds, packed, vocabulary)
+        keys = draws.bits(self._mask_keys[which], rows.astype(np.uint64))
+        masked = mask(laid_out.tokens, laid_out.offsets, keys, config.rule, vocabulary)
+        return Instances(
+            tokens=masked.tokens,
+            offsets=laid_out.offsets,
+            segment_a_lengths=laid_out.segment_a_lengths,
+            next_sentence_labels=packed.labels,
+            masked_positions=masked.positions,
+            masked_labels=masked.labels,
+            masked_offsets=offsets_of(masked.counts),
+        )
 
 
 def open_sources(
@@ -203,6 +230,38 @@ def read_counts(instances: Path, config: MaskConfig) -> dict[str, int]:
             "run `dvc repro mask`"
         )
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_manifest(instances: Path, shards: Path) -> None:
+    """Keep the SHA-256 of every file below `instances`, and of the shards' manifest, from which they were made."""
+    files = sorted(path for path in instances.rglob("*") if path.is_file())
+    sums = {path.relative_to(instances).as_posix(): checksum(path) for path in files}
+    manifest = {"shards_sha256": checksum(shards / MANIFEST), "files": sums}
+    (instances / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+def verify_instances(instances: Path, shards: Path) -> None:
+    """Raise `ArtifactError` naming the first file that is missing or altered since `write_manifest`, or the manifest
+    itself where it is missing, damaged or of other shards."""
+    path, expected = instances / MANIFEST, checksum(shards / MANIFEST)
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        found, sums = str(manifest["shards_sha256"]), dict(manifest["files"])
+    except FileNotFoundError:
+        raise ArtifactError(
+            f"{path}: not found, expected the checksums of the instances; run `dvc repro mask`"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(
+            f"{path}: found no manifest ({type(error).__name__}: {error}), expected the instances' checksums; "
+            f"{damaged_remedy(path, 'mask')}"
+        ) from None
+    if found != expected:
+        raise ArtifactError(
+            f"{path}: found instances of the shards {found[:12]}…, expected those of {shards / MANIFEST}, "
+            f"{expected[:12]}…; run `dvc repro mask`"
+        )
+    verify_files(instances, sums, "mask")
 
 
 def _counts_path(instances: Path, config: MaskConfig) -> Path:

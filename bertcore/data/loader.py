@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcore.data import draws
-from bertcore.data.instances import Instances, InstanceSource, gather
+from bertcore.data.instances import Instances, InstanceSource, joined
 from bertcore.data.ragged import offsets_of
 from bertcore.errors import InputError
 
@@ -80,11 +81,15 @@ class _Pool:
     order: NDArray[np.int64]
     """Those numbers in the order of training."""
 
-    def locate(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The source and its row for each place in the order."""
+    @cached_property
+    def _joined(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
+        return joined(self.sources)
+
+    def take(self, places: NDArray[np.int64]) -> Instances:
+        """The sequences at `places` in the order."""
         numbers = self.order[places]
         which = np.searchsorted(self.offsets, numbers, side="right") - 1
-        return which, numbers - self.offsets[which]
+        return self._joined(which, numbers - self.offsets[which])
 
 
 @dataclass
@@ -121,18 +126,13 @@ class Loader:
         """The sequences of `rank` in the global batch of `step` (counted from 0). Threads may call it at once."""
         numbers = np.arange(step * self.batch_size + rank, (step + 1) * self.batch_size, world_size)
         epochs, places = np.divmod(numbers, self.sequences_per_epoch)
-        sources: list[InstanceSource] = []
-        which, rows = np.empty_like(places), np.empty_like(places)
+        parts: list[Instances] = []  # pools follow each other, so their parts do too
         for epoch in np.unique(epochs).tolist():
-            bounds = self._epoch(epoch).bounds
-            pools = np.searchsorted(bounds, places, side="right") - 1
-            for index in np.unique(pools[epochs == epoch]).tolist():
-                here = (epochs == epoch) & (pools == index)
-                pool = self._pool(epoch, index)
-                which[here], rows[here] = pool.locate(places[here] - bounds[index])
-                which[here] += len(sources)
-                sources += pool.sources
-        return gather(sources, which, rows)
+            bounds, own = self._epoch(epoch).bounds, places[epochs == epoch]
+            pools = np.searchsorted(bounds, own, side="right") - 1
+            for index in np.unique(pools).tolist():
+                parts.append(self._pool(epoch, index).take(own[pools == index] - bounds[index]))
+        return parts[0] if len(parts) == 1 else Instances.concatenate(parts)
 
     def batches(
         self, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4

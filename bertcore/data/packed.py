@@ -33,6 +33,23 @@ class Packed:
     def __len__(self) -> int:
         return len(self.row_offsets) - 1
 
+    @classmethod
+    def concatenate(cls, parts: "Sequence[Packed]") -> "Packed":
+        """The sequences of all `parts`, each still in ranges of its own text."""
+        if len(parts) == 1:
+            return parts[0]
+        labels = [part.labels for part in parts if part.labels is not None]
+        free = [part.free for part in parts if part.free is not None]
+        return cls(
+            starts=np.concatenate([part.starts for part in parts]),
+            ends=np.concatenate([part.ends for part in parts]),
+            row_offsets=offsets_of(np.concatenate([np.diff(part.row_offsets) for part in parts])),
+            labels=np.concatenate(labels) if labels else None,
+            free=np.concatenate(free) if free else None,
+            truncated_tokens=sum(part.truncated_tokens for part in parts),
+            left_out_tokens=sum(part.left_out_tokens for part in parts),
+        )
+
     def take(self, rows: NDArray[np.int64]) -> "Packed":
         """The sequences `rows`, in that order, without what the packing of all has lost."""
         first = self.row_offsets[rows]
@@ -62,23 +79,24 @@ class LaidOut:
     """(N,) tokens of type 0."""
 
 
-def lay_out(texts: Sequence[NDArray[Any]], packed: Sequence[Packed], vocabulary: Vocabulary) -> LaidOut:
-    """All sequences, with their special tokens, end to end; those of `packed[i]` are ranges of `texts[i]`."""
-    counts = np.concatenate([np.diff(part.row_offsets) for part in packed])
-    starts = np.concatenate([part.starts for part in packed])
-    lengths = np.concatenate([part.ends for part in packed]) - starts
-    first = offsets_of(counts)
+def lay_out(
+    texts: Sequence[NDArray[Any]], bounds: NDArray[np.int64], packed: Packed, vocabulary: Vocabulary
+) -> LaidOut:
+    """All sequences, with their special tokens, end to end.
+
+    Those from `bounds[i]` (len(texts) + 1,) up to `bounds[i + 1]` are ranges of `texts[i]`.
+    """
+    first, lengths = packed.row_offsets, packed.ends - packed.starts
     blocks = lengths + 1  # a segment and its [SEP]
     blocks[first[:-1]] += 1  # and the [CLS] before the first of a row
     ends = offsets_of(blocks)
     offsets, seps = ends[first], ends[1:] - 1
     # One copy fetches a neighbour of the segment where a special token belongs, which then takes its place.
-    source = np.repeat(starts + lengths - seps, blocks)
+    source = np.repeat(packed.ends - seps, blocks)
     source += np.arange(len(source))
     tokens = np.empty(len(source), texts[0].dtype)
-    bounds = offsets[offsets_of(np.array([len(part) for part in packed]))]
-    for text, start, end in zip(texts, bounds[:-1], bounds[1:], strict=True):
+    for text, start, end in zip(texts, offsets[bounds[:-1]], offsets[bounds[1:]], strict=True):
         text.take(source[start:end], mode="clip", out=tokens[start:end])
     tokens[offsets[:-1]], tokens[seps] = vocabulary.cls, vocabulary.sep
-    paired = packed[0].labels is not None
-    return LaidOut(tokens, offsets, (blocks[first[:-1]] if paired else np.diff(offsets)).astype(np.int32))
+    of_type_0 = np.diff(offsets) if packed.labels is None else blocks[first[:-1]]
+    return LaidOut(tokens, offsets, of_type_0.astype(np.int32))

@@ -22,8 +22,9 @@ SPECIAL_PER_PAIR = 3
 IS_NEXT, IS_RANDOM = 0, 1
 IN_ORDER, IS_SWAPPED = 0, 1
 
-Rows = list[tuple[int, int, int, int, int, bool]]
-"""Start and end of A, of B, the label, and whether it was drawn with probability 0.5 (or had to be)."""
+Rows = list[int]
+"""For each pair six numbers: start and end of A, of B, the label, and whether it was drawn with probability 0.5 (or had
+to be). One flat list: as many tuples would take twice as long to become an array."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _walk_pairs(shard: TokenShard, budget: int, short_seq_prob: float, draw: Cal
         start, stop = documents[document], documents[document + 1]
         target = 2 + int(draw() * (budget - 1)) if draw() < short_seq_prob else budget
         while start < stop:
-            end = min(bisect_left(offsets, offsets[start] + target, start + 1, stop), stop)
+            end = bisect_left(offsets, offsets[start] + target, start + 1, stop)
             middle = start + 1 + int(draw() * (end - start - 1)) if end - start > 1 else end
             free = count > 1 and middle < end
             if count > 1 and (middle == end or draw() < 0.5):
@@ -127,12 +128,12 @@ def _walk_pairs(shard: TokenShard, budget: int, short_seq_prob: float, draw: Cal
                 first, last = documents[other], documents[other + 1]
                 b_first = first + int(draw() * (last - first))
                 wanted = offsets[b_first] + target - (offsets[middle] - offsets[start])
-                b_stop = min(bisect_left(offsets, wanted, b_first + 1, last), last)
-                rows.append((offsets[start], offsets[middle], offsets[b_first], offsets[b_stop], IS_RANDOM, free))
+                b_stop = bisect_left(offsets, wanted, b_first + 1, last)
+                rows += offsets[start], offsets[middle], offsets[b_first], offsets[b_stop], IS_RANDOM, free
                 start = middle
                 continue
             if middle < end:
-                rows.append((offsets[start], offsets[middle], offsets[middle], offsets[end], IS_NEXT, free))
+                rows += offsets[start], offsets[middle], offsets[middle], offsets[end], IS_NEXT, free
             else:
                 left_out += offsets[end] - offsets[start]
             start = end
@@ -148,10 +149,10 @@ def _walk_order(shard: TokenShard, budget: int, short_seq_prob: float, draw: Cal
     for start, stop in zip(documents[:-1], documents[1:], strict=True):
         target = 2 + int(draw() * (budget - 1)) if draw() < short_seq_prob else budget
         while start < stop - 1:
-            end = min(bisect_left(offsets, offsets[start] + target, start + 2, stop), stop)
+            end = bisect_left(offsets, offsets[start] + target, start + 2, stop)
             middle = start + 1 + int(draw() * (end - start - 1))
             first, second = (offsets[start], offsets[middle]), (offsets[middle], offsets[end])
-            rows.append((*second, *first, IS_SWAPPED, True) if draw() < 0.5 else (*first, *second, IN_ORDER, True))
+            rows += (*second, *first, IS_SWAPPED, True) if draw() < 0.5 else (*first, *second, IN_ORDER, True)
             start = end
         left_out += offsets[stop] - offsets[start]
     return rows, left_out

@@ -7,6 +7,7 @@ which ids do.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -153,18 +154,28 @@ class Manifest:
 
 def verify(directory: Path, manifest: Manifest) -> None:
     """Raise `ArtifactError` naming the first shard that is missing, truncated or altered."""
-    for shard in manifest.shards:
-        path = directory / shard.name
+    verify_files(directory, {shard.name: shard.sha256 for shard in manifest.shards}, "shards")
+
+
+def verify_files(directory: Path, sums: Mapping[str, str], stage: str) -> None:
+    """Raise `ArtifactError` naming the first file of `stage` that is missing or has another SHA-256 than in `sums`."""
+    for name, expected in sums.items():
+        path = directory / name
         if not path.is_file():
             raise ArtifactError(
-                f"{path}: not found, but {MANIFEST} lists it; run `dvc checkout` or `dvc repro --force shards`"
+                f"{path}: not found, but {MANIFEST} lists it; run `dvc checkout` or `dvc repro {stage}`"
             )
-        if (found := checksum(path)) != shard.sha256:
+        if (found := checksum(path)) != expected:
             raise ArtifactError(
-                f"{path}: found SHA-256 {found[:12]}…, expected {shard.sha256[:12]}… as {MANIFEST} says; the "
-                "file is damaged: "
-                "delete it and run `dvc checkout` or `dvc repro --force shards`"
+                f"{path}: found SHA-256 {found[:12]}…, expected {expected[:12]}… as {MANIFEST} says; "
+                f"{damaged_remedy(path, stage)}"
             )
+
+
+def damaged_remedy(path: Path, stage: str) -> str:
+    """How to get a sound file again. It may be one with DVC's copy, which DVC looks at anew only if it is no longer
+    write-protected and has another time."""
+    return f"the file is damaged: run `chmod u+w {path} && touch {path} && rm {path} && dvc repro {stage}`"
 
 
 def checksum(path: Path) -> str:

@@ -8,16 +8,20 @@ same files under the same paths and have this project on their path; without it,
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bertcore.errors import BertcoreError, ConfigError
 
 SCHEDULER = "BERTCORE_DASK"
 ATTEMPTS = 2
 """Times that Dask tries a piece again whose worker was lost with its result."""
+
+PATIENCE = 60.0
+"""Seconds that a cluster may be without a worker, or its scheduler silent, while pieces wait."""
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -85,5 +89,51 @@ def _on_cluster(work: Callable[[Piece], Result], pieces: Sequence[Piece], addres
         ) from None
     with client:
         futures = client.map(work, pieces, pure=False, retries=ATTEMPTS)
-        for _, result in distributed.as_completed(futures, loop=client.loop, with_results=True):
-            yield result
+        done = distributed.as_completed(futures, loop=client.loop, with_results=True)
+        try:
+            while not done.is_empty():
+                _wait_for_one(done, client)
+                future, result = next(done)
+                if future.cancelled():
+                    raise _Lost("the scheduler has forgotten a piece")
+                yield result
+        except (_Lost, distributed.KilledWorker) as error:
+            raise BertcoreError(
+                f"{SCHEDULER}={address}: the Dask cluster has lost the work: {error}; see the logs of its workers "
+                "(memory that ran out is the usual reason), start them again, and run the stage again (what is "
+                "finished is kept), or unset the variable to use this machine's cores"
+            ) from None
+        except RuntimeError as error:
+            if not isinstance(error.__cause__, ImportError):
+                raise
+            raise ConfigError(
+                f"{SCHEDULER}={address}: the Dask cluster cannot import this project ({error.__cause__}); start "
+                "scheduler and workers in its directory with the packages of requirements.lock"
+            ) from None
+
+
+class _Lost(Exception):  # noqa: N818  (becomes a BertcoreError, with the address)
+    """Nobody works on the pieces any more."""
+
+
+def _wait_for_one(done: Any, client: Any) -> None:
+    """Until one of `done`, an `as_completed` of Dask, is ready; without workers Dask itself would wait for ever."""
+    alive = asked = time.monotonic()
+    while not done.has_ready():
+        time.sleep(0.02)
+        now = time.monotonic()
+        if now - asked < 1:
+            continue
+        trouble, asked = _trouble(client), now
+        alive = alive if trouble else now
+        if now - alive > PATIENCE:
+            raise _Lost(f"{trouble} for {PATIENCE:.0f} seconds")
+
+
+def _trouble(client: Any) -> str | None:
+    try:
+        if client.status == "running":
+            return None if client.scheduler_info()["workers"] else "no worker is there"
+    except OSError:  # the connection broke while it was asked
+        pass
+    return "the scheduler does not answer"

@@ -26,7 +26,14 @@ LENGTH_NOTE = (
     "Guessing by length alone knows how many of the held-out pairs of each length are random ones; what the model "
     "scores above that it has read in the text."
 )
-AUDIT_NOTE = "Counted in the written instances, not in the code that drew them."
+AUDIT_NOTE = (
+    "Counted in the written instances, not in the code that drew them. What is expected allows for random tokens that "
+    "are the old ones by chance, and for pairs that had to be random ones."
+)
+CONTAMINATION_NOTE = (
+    "Evaluation examples of which a text shares 13 words in a row with the pre-training text; shorter texts are not "
+    "checked. Their scores may owe something to having been read before."
+)
 
 Part = Paragraph | Table | Picture
 
@@ -51,7 +58,7 @@ def describe(measurements: Measurements, summary: Summary, comparisons: Sequence
     sections = [_results(measurements, summary, comparisons), _pretraining(measurements, summary)]
     if comparisons:
         sections.append(_tasks(measurements, comparisons))
-    sections += [_text(measurements), _sequences(measurements, "nsp_accuracy" in summary["pretrain"])]
+    sections += [_text(measurements), _sequences(measurements)]
     introduction = _introduction(measurements, summary)
     return Document("BERT pre-training report", introduction, sections, _cards(summary, comparisons))
 
@@ -119,7 +126,9 @@ def _pretraining(measurements: Measurements, summary: Summary) -> Section:
 def _tasks(measurements: Measurements, comparisons: Sequence[Comparison]) -> Section:
     parts: list[Part] = [tables.scores(measurements, comparisons), tables.protocol(measurements)]
     described = (tables.examples(measurements), tables.dropped_examples(measurements))
-    return Section("Tasks", [*parts, *(table for table in described if table.rows)])
+    parts += [table for table in described if table.rows]
+    contaminated = tables.contamination(measurements)
+    return Section("Tasks", [*parts, contaminated, Paragraph(CONTAMINATION_NOTE)] if contaminated.rows else parts)
 
 
 def _text(measurements: Measurements) -> Section:
@@ -130,6 +139,6 @@ def _text(measurements: Measurements) -> Section:
     return Section("Text and vocabulary", [*parts, tables.vocabulary(measurements)])
 
 
-def _sequences(measurements: Measurements, next_sentence: bool) -> Section:
+def _sequences(measurements: Measurements) -> Section:
     lengths = Picture("lengths", "Share of the pre-training sequences by their number of tokens")
-    return Section("Masking audit", [Paragraph(AUDIT_NOTE), tables.masking(measurements, next_sentence), lengths])
+    return Section("Masking audit", [Paragraph(AUDIT_NOTE), tables.masking(measurements), lengths])

@@ -1,6 +1,7 @@
 """The report's tables, every number already as it is shown."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tasks.reporting.comparison import BAD, GOOD, PRETRAINED, RANDOM, Comparison, Verdict, margin, readable, systems
 from tasks.reporting.document import Table
@@ -134,8 +135,13 @@ def vocabulary(measurements: Measurements) -> Table:
     return Table(("Vocabulary", "Value"), rows)
 
 
-def masking(measurements: Measurements, next_sentence: bool) -> Table:
-    """The audit of the masked instances: what was counted in them, beside the rule."""
+_AUDIT_LABELS = {"random_next": "pairs with a random second part", "swapped": "pairs in swapped order"}
+_BY_LENGTH = {"random_next": "next_sentence", "swapped": "sentence_order"}
+_CHANCE = "> 0.000001"
+
+
+def masking(measurements: Measurements) -> Table:
+    """The audit of the masked instances: what was counted in them, beside what the rule leads to expect of them."""
     share = lambda value: f"{100 * value:.2f} %"  # noqa: E731
     p_value = lambda value: f"{value:.2g}"  # noqa: E731
     lines: list[tuple[str, str, str, Callable[[float], str]]] = [
@@ -143,28 +149,48 @@ def masking(measurements: Measurements, next_sentence: bool) -> Table:
         ("tokens", "", "tokens", count),
         ("predicted tokens", "", "predicted_tokens", count),
         ("share of all tokens", "", "predicted_share", share),
-        ("predicted: became [MASK]", "80 %", "mask_share", share),
-        ("predicted: became a random token", "10 %", "random_share", share),
-        ("predicted: stayed as they were", "10 %", "kept_share", share),
-        ("p-value of these three shares", "> 0.000001", "replacement_p_value", p_value),
-        ("p-value of even positions", "> 0.000001", "position_p_value", p_value),
+        ("predicted: became [MASK]", "expected", "mask_share", share),
+        ("predicted: became a random token", "expected", "random_share", share),
+        ("predicted: stayed as they were", "expected", "kept_share", share),
+        ("p-value of these three shares", _CHANCE, "replacement_p_value", p_value),
+        ("p-value of even positions", _CHANCE, "position_p_value", p_value),
+        ("p-value of even random tokens", _CHANCE, "random_id_p_value", p_value),
         ("special tokens predicted", "0", "special_tokens_predicted", count),
+        ("words predicted in part", "0", "words_predicted_in_part", count),
+        ("random tokens that the rule excludes", "0", "random_ids_outside_the_rule", count),
         ("sequences with a wrong number of predictions", "0", "sequences_with_wrong_count", count),
     ]
-    if next_sentence:
-        lines += [
-            ("pairs with a random second part", "about 50 %", "random_next_share", share),
-            ("accuracy of guessing them by length alone", "", "next_sentence_by_length_alone_accuracy", share),
-        ]
+    for label, words in _AUDIT_LABELS.items():
+        if measurements.has("mask", "train", f"{label}_share"):
+            by_length = f"{_BY_LENGTH[label]}_by_length_alone_accuracy"
+            lines += [
+                (words, "expected", f"{label}_share", share),
+                ("p-value of this share", _CHANCE, f"{label}_p_value", p_value),
+                ("accuracy of guessing them by length alone", "", by_length, share),
+            ]
     lines += [
         ("tokens cut off to fit", "", "truncated_tokens", count),
         ("padding, if the sequences were padded", "", "padding_share_if_padded", share),
     ]
-    rows = [
-        [label, rule, *(form(measurements.number("mask", split, name)) for split in ("train", "heldout"))]
-        for label, rule, name, form in lines
-    ]
-    return Table(("Audit", "Rule", "Train", "Held out"), rows)
+    rows = []
+    for label, rule, name, form in lines:
+        if rule == "expected":
+            rule = share(measurements.number("mask", "train", f"{name}_expected"))
+        values = (form(measurements.number("mask", split, name)) for split in ("train", "heldout"))
+        rows.append([label, rule, *values])
+    return Table(("Audit", "Expected", "Train", "Held out"), rows)
+
+
+def contamination(measurements: Measurements) -> Table:
+    """The evaluation examples of each task of which a long n-gram stands in the corpus."""
+    rows = []
+    for group in measurements.groups("contamination"):
+        task, _, split = group.partition("/")
+        if task in measurements.tasks:
+            number = partial(measurements.number, "contamination", group)
+            counts = [count(number(name)) for name in ("examples", "checked", "contaminated")]
+            rows.append([task, split, *counts, f"{percent(number('contaminated_share'))} %"])
+    return Table(("Task", "Split", "Examples", "Checked", "In the corpus", "Share"), rows, left=("Split",))
 
 
 def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Table:

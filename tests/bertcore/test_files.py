@@ -38,3 +38,21 @@ def test_json_has_the_same_bytes_for_the_same_values(tmp_path: Path) -> None:
         write_json(tmp_path / name, {"z": np.float64(0.1), "a": [np.int64(3), "é"]})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert (tmp_path / "a").read_text(encoding="utf-8") == '{\n  "z": 0.1,\n  "a": [\n    3,\n    "é"\n  ]\n}\n'
+
+
+def test_what_cannot_be_put_in_place_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    (directory / "kept").touch()
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if (path / "new").exists():
+            raise PermissionError(13, "Permission denied", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(PermissionError), replace_directory(directory) as beside:
+        (beside / "new").touch()
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    assert [path.name for path in directory.iterdir()] == ["kept"]

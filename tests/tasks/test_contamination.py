@@ -1,11 +1,16 @@
 """The contamination stage: which examples of which splits stand in the corpus, counted by task."""
 
+import json
+import logging
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from bertcore.data.documents import CorpusWriter, Document
 from bertcore.examples.schema import CLASSIFICATION, QUESTION_ANSWERING, TAGGING, ExampleSet
+from tasks import contamination
 from tasks.contamination import measure
 
 KNOWN = "one two three four five six seven eight nine ten eleven twelve thirteen"
@@ -65,3 +70,20 @@ def test_a_task_without_long_texts_has_a_share_of_nothing(tmp_path: Path) -> Non
     write_corpus(tmp_path, "train", [KNOWN])
     found = measure({"short": classification({"dev": [("too short", None)]})}, tmp_path)
     assert found == {"short": {"dev": {"examples": 1, "checked": 0, "contaminated": 0, "contaminated_share": 0.0}}}
+
+
+def test_without_tasks_there_is_nothing_to_look_for_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data/examples").mkdir(parents=True)
+    logged: list[dict[str, Any]] = []
+
+    class Run:
+        def log_metrics(self, metrics: dict[str, Any]) -> None:
+            logged.append(metrics)
+
+    with caplog.at_level(logging.INFO):
+        contamination.run(Run())  # type: ignore[arg-type]
+    assert logged == [{}] and json.loads(Path("metrics/contamination.json").read_text()) == {}
+    assert "params.yaml names no fine-tuning tasks" in caplog.text

@@ -90,8 +90,8 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         ),
         (
             "finetune.tasks.new",
-            {"format": "table", "data": "hf://o/n"},
-            "hf://o/n: the format 'table' cannot be read from the hub",
+            {"format": "table", "data": "hf://o"},
+            "hf://o: not the name of a data set on the hub, expected hf://ORG/NAME",
         ),
         (
             "finetune.tasks.options",
@@ -209,6 +209,14 @@ def test_missing_files_and_unknown_sources_leave_nothing_behind(
         run()
     assert message in str(error.value) and "\n" not in str(error.value)
     assert not Path("data/inputs").exists() and list(Path("data").glob("*") if Path("data").exists() else []) == []
+
+
+def test_without_tasks_the_places_that_later_stages_depend_on_are_there(project: Path, values: dict[str, Any]) -> None:
+    values["finetune"]["tasks"] = {}
+    write(project, values)
+    run()
+    for name in ("data/examples", "metrics/examples", "metrics/finetune"):
+        assert list(Path(name).iterdir()) == []
 
 
 def test_a_stage_ends_with_status_2_and_its_error_in_one_line(project: Path, values: dict[str, Any]) -> None:

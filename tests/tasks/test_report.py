@@ -16,7 +16,7 @@ from tasks import report
 from tasks.reporting.comparison import BAD, GOOD, MIXED, Comparison, error, read_comparison
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.summary import summarize
-from tasks.reporting.tables import results
+from tasks.reporting.tables import masking, results
 
 SPLIT = {
     "sequences": 2000,
@@ -26,11 +26,19 @@ SPLIT = {
     "mask_share": 0.8,
     "random_share": 0.1,
     "kept_share": 0.1,
+    "mask_share_expected": 0.8003,
+    "random_share_expected": 0.0998,
+    "kept_share_expected": 0.1,
+    "random_id_p_value": 0.7,
+    "words_predicted_in_part": 0,
+    "random_ids_outside_the_rule": 0,
     "replacement_p_value": 0.5,
     "position_p_value": 0.6,
     "special_tokens_predicted": 0,
     "sequences_with_wrong_count": 0,
     "random_next_share": 0.45,
+    "random_next_share_expected": 0.4512,
+    "random_next_p_value": 0.8,
     "next_sentence_by_length_alone_accuracy": 0.6,
     "padding_share_if_padded": 0.2,
     "truncated_tokens": 7,
@@ -50,6 +58,10 @@ FILES: dict[str, Any] = {
         "heldout_whole_word_share": 0.9,
         "heldout_pieces_per_word": 1.2,
         "heldout_vocabulary_used": 0.7,
+    },
+    "contamination.json": {
+        "topic": {"dev": {"examples": 1000, "checked": 800, "contaminated": 20, "contaminated_share": 0.025}},
+        "gone": {"dev": {"examples": 1, "checked": 1, "contaminated": 1, "contaminated_share": 1.0}},
     },
     "mask.json": {"train": SPLIT, "heldout": SPLIT, "heldout_unigram_baseline": {"loss": 6.5, "accuracy": 0.07}},
     "pretrain.json": {
@@ -251,6 +263,28 @@ def test_both_forms_have_every_section_and_every_picture(made: tuple[Path, FakeR
         assert number in markdown and number in page
 
 
+def test_the_audit_stands_beside_what_the_rule_leads_to_expect(made: tuple[Path, FakeRun], project: Path) -> None:
+    markdown = (made[0] / "reports" / "report.md").read_text()
+    audit = next(cells(table) for table in tables(made[0] / "reports" / "report.md") if "Audit" in table)
+    rows = {row[0]: row[1:] for row in audit}
+    assert rows["predicted: became [MASK]"] == ["80.03 %", "80.00 %", "80.00 %"]
+    assert rows["pairs with a random second part"] == ["45.12 %", "45.00 %", "45.00 %"]
+    assert rows["p-value of even random tokens"] == ["\\> 0.000001", "0.7", "0.7"]
+    assert "swapped order" not in markdown
+    swapped = {name.replace("random_next", "swapped"): value for name, value in SPLIT.items()}
+    swapped["sentence_order_by_length_alone_accuracy"] = swapped.pop("next_sentence_by_length_alone_accuracy")
+    write(project, {"mask.json": {"train": swapped, "heldout": swapped}})
+    shown = [row[0] for row in masking(Measurements.read(project / "metrics", ["topic"])).rows]
+    assert "pairs in swapped order" in shown and "pairs with a random second part" not in shown
+
+
+def test_the_examples_that_stand_in_the_corpus_are_counted_by_task(made: tuple[Path, FakeRun]) -> None:
+    found = [cells(table) for table in tables(made[0] / "reports" / "report.md") if "In the corpus" in table]
+    header = ["Task", "Split", "Examples", "Checked", "In the corpus", "Share"]
+    assert found == [[header, ["topic", "dev", "1,000", "800", "20", "2.5 %"]]]
+    assert "<td>2.5 %</td>" in re.sub(r"<td[^>]*>", "<td>", (made[0] / "reports" / "report.html").read_text())
+
+
 def test_the_page_needs_no_other_file(made: tuple[Path, FakeRun]) -> None:
     project, _ = made
     page = (project / "reports" / "report.html").read_text()
@@ -300,12 +334,17 @@ def test_tasks_that_params_does_not_name_are_leftovers(project: Path) -> None:
 
 
 def test_optional_files_may_be_missing(project: Path) -> None:
-    optional = {"timing/pretrain.json", "timing/finetune/topic.json", "examples/topic.json"}
+    optional = {"contamination.json", "timing/pretrain.json", "timing/finetune/topic.json", "examples/topic.json"}
     for name in optional | {"curves/pretrain_train.csv", "curves/pretrain_eval.csv"}:
         (project / "metrics" / name).unlink()
     markdown, summary, _ = make(project)
     assert "tokens_per_second" not in summary["pretrain"]
-    assert "curves.png" not in markdown and "| Machine |" not in markdown and "pydoc/topic" not in markdown
+    assert (
+        "In the corpus" not in markdown
+        and "curves.png" not in markdown
+        and "| Machine |" not in markdown
+        and "pydoc/topic" not in markdown
+    )
     assert first_table(project)[-1] == list(ROW)
 
 
@@ -315,7 +354,7 @@ def test_an_objective_without_next_sentences(project: Path) -> None:
     markdown, summary, _ = make(project)
     assert not [name for name in summary["pretrain"] if name.startswith("nsp")]
     assert "NSP" not in [row[0] for row in first_table(project)]
-    assert "by length alone" not in markdown
+    assert "Guessing by length alone" not in markdown
 
 
 @pytest.mark.parametrize("name", ["corpus", "tokenizer", "mask", "pretrain", "finetune/topic"])

@@ -9,6 +9,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bertcore.data import cleaning
 from bertcore.data.contamination import ContaminationConfig
@@ -86,6 +88,13 @@ def test_shards_and_row_groups_bound_the_memory(tmp_path: Path) -> None:
 def test_normalisation_removes_what_cannot_be_seen() -> None:
     assert cleaning.normalise("e\u0301tude\u200b  a\x00b\r\n\r\n \tend\ufeff ") == "étude ab\nend"
     assert cleaning.normalise("a b\tc\xa0d \t e\u3000 f") == "a b c d e f"
+
+
+@given(st.text("ab  \t\n\x0b\x85\xa0\u2003\u2028", max_size=12))
+def test_one_blank_parts_two_words_whatever_blanks_there_were(text: str) -> None:
+    shown = text.replace("\x0b", "").replace("\x85", "")  # control characters go without a blank
+    lines = (" ".join(line.split()) for line in shown.split("\n"))
+    assert cleaning.normalise(text) == "\n".join(line for line in lines if line)
 
 
 def test_sentences_of_abbreviations_quotations_and_decimals() -> None:

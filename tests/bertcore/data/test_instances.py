@@ -11,7 +11,7 @@ from bertcore.data.instance_arrays import Instances
 from bertcore.data.instances import (
     DrawnInstances,
     StaticInstances,
-    gather,
+    joined,
     open_sources,
     static_path,
     write_counts,
@@ -157,7 +157,7 @@ def test_rows_of_many_sources_are_gathered_in_the_order_asked_for(tmp_path: Path
         [sources[source].take(np.array([row])) for source, row in zip(which, rows, strict=True)]
     )
     for kind in (sources, static, [sources[0], static[1], sources[2]]):
-        assert_equal(gather(kind, which, rows), single)
+        assert_equal(joined(kind)(which, rows), single)
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,71 @@ def test_choices_are_distributed_as_the_published_procedure_draws_them(unit: str
     assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
+def text_of_words(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, list[list[list[int]]]]:
+    """Rows of [CLS] words [SEP] of 1 to 3 pieces each, their offsets, and the pieces of each row's words."""
+    rng, tokens, offsets, words = random.Random(seed), list[int](), [0], list[list[list[int]]]()
+    for _ in range(rows):
+        row, own = [VOCABULARY.cls], list[list[int]]()
+        for _ in range(rng.randint(30, 60)):
+            own.append(list(range(len(row), len(row) + rng.choice([1, 1, 1, 2, 3]))))
+            row += [10] + [150] * (len(own[-1]) - 1)
+        tokens += [*row, VOCABULARY.sep]
+        offsets.append(len(tokens))
+        words.append(own)
+    return np.array(tokens, np.uint16), np.array(offsets), words
+
+
+def runs_of_words(words: list[list[int]], chosen: set[int]) -> list[tuple[int, int]]:
+    """Where each run of chosen words begins and how many it has; a word is chosen as a whole or not at all."""
+    flags = [set(word) <= chosen for word in words]
+    assert all(flag or not chosen & set(word) for flag, word in zip(flags, words, strict=True))
+    starts = [at for at, flag in enumerate(flags) if flag and (at == 0 or not flags[at - 1])]
+    return [(at, next((end - at for end in range(at, len(flags)) if not flags[end]), len(flags) - at)) for at in starts]
+
+
+@pytest.mark.parametrize("unit", ["token", "whole_word", "span"])
+def test_long_rows_are_masked_as_the_published_procedure_would(unit: str) -> None:
+    tokens, offsets, words = text_of_words(2500, seed=3)
+    rule, rng = MaskingRule(masked_lm_prob=0.15, max_predictions_per_seq=20, unit=unit), random.Random(1)
+    masked = mask(tokens, offsets, keys(len(words)), rule, VOCABULARY)
+    ours = np.split(masked.positions, np.cumsum(masked.counts)[:-1])
+    found: list[dict[str, Counter[int]]] = [
+        {"predictions": Counter(), "runs": Counter(), "tenths": Counter()} for _ in "ab"
+    ]
+    for row, (own, positions) in enumerate(zip(words, ours, strict=True)):
+        units = [[piece] for word in own for piece in word] if unit == "token" else own
+        length = int(offsets[row + 1] - offsets[row])
+        budget = min(20, max(1, round(0.15 * length)))
+        theirs = reference_choice(units, budget, rule.longest, rng)
+        for counts, chosen in zip(found, (set((positions - offsets[row]).tolist()), theirs), strict=True):
+            runs = runs_of_words(units, chosen)
+            counts["predictions"][len(chosen) - budget] += 1
+            counts["runs"].update(min(size, 6) for _, size in runs)
+            counts["tenths"].update(10 * at // len(units) for at, _ in runs)
+    for name in found[0]:
+        kinds = sorted(kind for kind in found[0][name] | found[1][name] if found[1][name][kind] > 5)
+        table = np.array([[counts[name][kind] for kind in kinds] for counts in found])
+        assert table.sum() > 0.999 * sum(map(Counter.total, (counts[name] for counts in found)))
+        assert len(kinds) == 1 or stats.chi2_contingency(table).pvalue > 1e-4, (name, table)
+
+
+def test_the_words_of_a_span_are_drawn_as_often_as_one_over_their_number_says() -> None:
+    row = [VOCABULARY.cls, *[10] * 40, VOCABULARY.sep]
+    count = 20_000
+    tokens, offsets = np.tile(np.array(row, np.uint16), count), np.arange(count + 1) * len(row)
+    rule = MaskingRule(
+        masked_lm_prob=0.08, max_predictions_per_seq=None, unit="span"
+    )  # 3 of 42: one span of 3, or more
+    masked = mask(tokens, offsets, keys(count), rule, VOCABULARY)
+    places = masked.positions.reshape(count, 3) % len(row)
+    whole = (np.diff(places, axis=1) == 1).all(axis=1)
+    # Of three predictions in a row nearly all are one span; by chance, two spans lie side by side.
+    first_is_three = (1 / 3) / (1 + 1 / 2 + 1 / 3)
+    assert first_is_three < whole.mean() < first_is_three + 0.06
+    starts = np.bincount(places[whole, 0], minlength=42)[1:39]
+    assert stats.chisquare(starts[1:-1]).pvalue > 1e-4
+
+
 def test_spans_do_not_cross_a_separator() -> None:
     tokens = np.tile(np.array([2, 10, 3, 11, 3], np.uint16), 3000)
     rule = MaskingRule(masked_lm_prob=0.4, max_predictions_per_seq=None, unit="span", max_ngram=2)

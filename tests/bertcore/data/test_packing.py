@@ -57,7 +57,7 @@ def test_sentences_are_packed_as_plain_python_packs_them(documents: list[list[in
     assert found == expected
     assert [number for row in found for segment in row for number in segment] == list(range(len(shard.tokens)))
 
-    laid_out = lay_out([shard.tokens], [packed], VOCABULARY)
+    laid_out = lay_out([shard.tokens], np.array([0, len(packed)]), packed, VOCABULARY)
     rows = [
         [VOCABULARY.cls] + [token for segment in row for token in [*shard.tokens[segment].tolist(), VOCABULARY.sep]]
         for row in expected
@@ -72,7 +72,8 @@ def test_rows_are_laid_out_alike_in_any_order_and_within_the_length(packing: str
     shard = shard_of([generator.integers(1, 30, generator.integers(1, 20)).tolist() for _ in range(40)])
     packed = PACKINGS[packing](shard, MaskConfig(sequence_length=48, packing=packing), (1, 2, 3))
     rows = generator.permutation(len(packed))
-    whole, mixed = (lay_out([shard.tokens], [part], VOCABULARY) for part in (packed, packed.take(rows)))
+    bounds = np.array([0, len(packed)])
+    whole, mixed = (lay_out([shard.tokens], bounds, part, VOCABULARY) for part in (packed, packed.take(rows)))
     assert np.diff(whole.offsets).max() <= 48
     for place, row in enumerate(rows):
         ours = mixed.tokens[mixed.offsets[place] : mixed.offsets[place + 1]]

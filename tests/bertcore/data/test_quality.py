@@ -4,9 +4,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from bertcore.config import parse
-from bertcore.data.quality import QualityConfig, first_reason, keep_lines
+from bertcore.data.quality import QualityConfig, few_letters, first_reason, keep_lines
 from bertcore.errors import ConfigError
 
 
@@ -59,3 +61,11 @@ def test_by_default_no_line_is_left_out_and_only_letters_count() -> None:
 def test_values_out_of_range_are_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(QualityConfig, values, "q")
+
+
+@given(st.text() | st.text("a1 \n"), st.floats(0.01, 1))
+@example("na\u00efve \u4e2d\u6587 \ud800 \u0301 \u00b2 \u2167", 0.7)
+def test_letters_are_counted_as_the_language_counts_them(text: str, share: float) -> None:
+    visible = [character for character in text if character not in " \n"]
+    few = sum(map(str.isalpha, text)) < share * len(visible)
+    assert (first_reason(text, [few_letters(share)]) is not None) == few

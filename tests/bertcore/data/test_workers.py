@@ -1,10 +1,12 @@
 """Pieces of work on processes and on a real Dask cluster, with workers that die."""
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,14 +73,19 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
 class Cluster:
     """A scheduler and two workers, each a process of its own, as an administrator would start them."""
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, allowed_failures: int = 3):
         self._directory = directory
-        self._environment = {**os.environ, "PYTHONPATH": str(ROOT), "DASK_LOGGING__DISTRIBUTED": "warning"}
+        settings = {
+            "LOGGING__DISTRIBUTED": "warning",
+            "DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
+        }
+        own = {f"DASK_{name}": value for name, value in settings.items()}
+        self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **own}
         file = directory / "scheduler.json"
         options = ["--host", "127.0.0.1", "--scheduler-file", str(file), "--no-dashboard", "--port", "0"]
-        self._processes = [self._start("dask_scheduler", *options)]
+        self.scheduler = self._start("dask_scheduler", *options)
         while not file.exists():
-            assert self._processes[0].poll() is None
+            assert self.scheduler.poll() is None
             time.sleep(0.05)
         self.workers = [self._start_worker(file) for _ in range(2)]
         with distributed.Client(self.address, set_as_default=False) as client:
@@ -99,15 +106,20 @@ class Cluster:
     def address(self) -> str:
         return json.loads((self._directory / "scheduler.json").read_text())["address"]
 
-    def stop(self) -> None:
-        for process in [*self.workers, *self._processes]:
+    def stop_workers(self) -> None:
+        for process in self.workers:
             process.kill()
             process.wait()
 
+    def stop(self) -> None:
+        self.stop_workers()
+        self.scheduler.kill()
+        self.scheduler.wait()
+
 
 @pytest.fixture
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    running = Cluster(tmp_path_factory.mktemp("cluster"))
+def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    running = Cluster(tmp_path_factory.mktemp("cluster"), getattr(request, "param", 3))
     yield running
     running.stop()
 
@@ -136,3 +148,33 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_bytes(
     manifest = build_shards(corpus, corpus / "tokenizer", config, output, work)
     assert cluster.workers[0].wait() == -signal.SIGKILL and finished == len(manifest.shards) > 20
     assert contents(output) == contents(tmp_path / "alone" / "out")
+
+
+@pytest.mark.parametrize("cluster", [0], indirect=True, ids=["no failures allowed"])
+def test_a_cluster_that_gives_up_is_one_clear_error(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+    monkeypatch.setattr(workers, "PATIENCE", 1.0)
+    lost = (
+        rf"^BERTCORE_DASK={cluster.address}: the Dask cluster has lost the work: %s.*run the stage again \(what is fin"
+    )
+
+    (tmp_path / "not_on_the_cluster.py").write_text("def work(piece):\n    return piece\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    elsewhere = importlib.import_module("not_on_the_cluster")
+    with pytest.raises(ConfigError, match="cannot import this project .*not_on_the_cluster.*start scheduler and work"):
+        list(workers.run(elsewhere.work, [1, 2]))
+
+    with pytest.raises(BertcoreError, match=lost % "Attempted to run task .* on 1 different workers"):
+        list(workers.run(os._exit, [3]))  # one worker of two, and the scheduler allows for none
+    assert list(workers.run(abs, [-1, -2], workers=2)) in ([1, 2], [2, 1])
+
+    cluster.stop_workers()
+    with pytest.raises(BertcoreError, match=lost % "no worker is there for 1 seconds"):
+        list(workers.run(abs, [-1, -2]))
+
+    threading.Timer(1.0, cluster.scheduler.kill).start()
+    with pytest.raises(BertcoreError, match=lost % "the scheduler (has forgotten a piece|does not answer)"):
+        monkeypatch.setattr(workers, "PATIENCE", 30.0)
+        list(workers.run(abs, [-1, -2]))

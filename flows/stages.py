@@ -12,18 +12,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from logging import Logger, LoggerAdapter
 from typing import Any
-from uuid import UUID
 
-import httpx
 from prefect import get_run_logger, task
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.exceptions import PrefectException
 from prefect.states import Cancelled, Completed, State
 
 from flows.environment import ROOT, project_environment
 from flows.graph import Stage
 from flows.guard import guarded
+from flows.progress import Bar
 
 Log = Logger | LoggerAdapter[Any]
 
@@ -51,7 +48,7 @@ class StageError(Exception):
 
 
 class FinalStageError(StageError):
-    """A failure that a second attempt cannot mend: bad input, or somebody stopped the stage."""
+    """A failure that a second attempt would not mend: bad input, a stopped stage, another dvc in this tree."""
 
 
 class _Running:
@@ -183,7 +180,7 @@ class _Output:
         self._log = log
         self._tail: deque[str] = deque(maxlen=20)
         self._status: int | None = None
-        self._artifact: UUID | None = None
+        self._bar = Bar(name)
         self._shown = self._logged = float("-inf")
 
     def follow(self, lines: Iterable[str]) -> None:
@@ -200,13 +197,14 @@ class _Output:
             elif not DVC_CHATTER.match(raw):
                 self._log.info(line)
                 self._tail.append(line)
+        self._bar.close()
 
     def failure(self, status: int) -> StageError:
         """The exception for an attempt that ended with `status`, dvc's own, which hides the stage's."""
         stage_status = self._status if self._status is not None else status
         if stage_status in STOPPED:
             return FinalStageError(f"stage {self.name} was stopped; run the pipeline again to go on where it was")
-        kind = FinalStageError if stage_status == BAD_INPUT else StageError
+        kind = FinalStageError if stage_status == BAD_INPUT or any(map(BUSY.match, self._tail)) else StageError
         return kind(f"stage {self.name}: {self._said() or f'exit status {stage_status}'}")
 
     def _said(self) -> str:
@@ -225,15 +223,6 @@ class _Output:
         if now - self._logged >= LOG_EVERY or percent == 100:
             self._logged = now
             self._log.info(line)
-        if now - self._shown < 1.0 and percent < 100:
-            return
-        self._shown = now
-        # A server that does not answer costs the display of the progress, never the work.
-        with contextlib.suppress(httpx.HTTPError, PrefectException):
-            if self._artifact is None:
-                key = re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
-                artifact = create_progress_artifact(float(percent), key=f"progress-{key}", description=line)
-                assert isinstance(artifact, UUID), "called without an event loop"
-                self._artifact = artifact
-            else:
-                update_progress_artifact(self._artifact, float(percent), description=line)
+        if now - self._shown >= 1.0 or percent == 100:
+            self._shown = now
+            self._bar.show(percent, line)

@@ -15,6 +15,7 @@ import torch
 from accelerate import Accelerator
 
 import bertcore
+from bertcore.data.disk import disk_errors
 from bertcore.data.instances import InstanceSource, open_sources
 from bertcore.data.loader import Loader, Phases
 from bertcore.data.mask_config import MaskConfig
@@ -71,7 +72,8 @@ def train(stop: StopRequest) -> None:
     if run is not None:
         if training.resumed_from:
             run.set_tags({f"resumed.{name}": str(value) for name, value in training.resumed_from.items()})
-        save_pretrained(model, PRETRAINED, TOKENIZER)
+        with disk_errors(PRETRAINED):
+            save_pretrained(model, PRETRAINED, TOKENIZER)
         gate.check(model, PRETRAINED, TOKENIZER)
         _write_metrics(training, final, accelerator, run)
         checkpoints.remove()
@@ -85,7 +87,7 @@ def build(accelerator: Accelerator, report: Report, stop: StopRequest, run_id: s
     torch.manual_seed(config.seed)
     model = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
     heldout = open_sources(INSTANCES, SHARDS, mask.phases[0], vocabulary, "heldout", 0)
-    checkpoints = Checkpoints(CHECKPOINTS / "pretrain" / _key(config, mask))
+    checkpoints = checkpoints_of(config, mask)
     torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
 
     def rows(step: int) -> list[dict[str, Any]]:
@@ -122,10 +124,12 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
     return Phases(loaders)
 
 
-def _key(config: PretrainConfig, mask: MaskConfig) -> str:
+def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
+    """Of the training with these parameters on the inputs and with the code that there are."""
     inputs = [checksum(SHARDS / MANIFEST), checksum(TOKENIZER / "tokenizer.json")]
     sections = [json.dumps(dataclasses.asdict(section), sort_keys=True) for section in (config, mask)]
-    return training_key(*inputs, *sections, code_hash(Path(bertcore.__file__).parent))
+    key = training_key(*inputs, *sections, code_hash(Path(bertcore.__file__).parent))
+    return Checkpoints(CHECKPOINTS / "pretrain" / key)
 
 
 def _write_metrics(

@@ -2,10 +2,12 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from bertcore.data.disk import disk_errors
 from bertcore.errors import BertcoreError, StoppedError
 from tasks import lineage, tracking
 
@@ -24,9 +26,16 @@ class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process
 Body = Callable[[tracking.StageRun], None]
 
 
-def main(stage: str, body: Body, task: str | None = None) -> int:
-    """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process."""
-    return exit_status(lambda: _tracked(stage, body, task))
+def main(stage: str, body: Body, task: str | None = None, memory: Callable[[], Path] | None = None) -> int:
+    """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process.
+
+    `memory` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return exit_status(lambda: _tracked(stage, body, task, memory))
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def exit_status(work: Callable[[], None]) -> int:
@@ -35,7 +44,8 @@ def exit_status(work: Callable[[], None]) -> int:
     for chatty in ("alembic", "mlflow", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
-        work()
+        with disk_errors(Path("the stage's outputs")):
+            work()
     except StoppedError as stop:
         print(f"stopped: {stop}", file=sys.stderr)
         return STOPPED
@@ -49,19 +59,25 @@ def exit_status(work: Callable[[], None]) -> int:
     return 0
 
 
-def _tracked(stage: str, body: Body, task: str | None) -> None:
+def _tracked(stage: str, body: Body, task: str | None, memory: Callable[[], Path] | None) -> None:
     deps, outs = lineage.stage_paths(stage, task)
     before = lineage.fingerprint(deps)
-    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(deps))
+    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(deps), memory() if memory else None)
     os.environ[tracking.RUN_ID] = run.run_id
-    succeeded = False
+    status: tracking.Status = "FAILED"
     try:
         body(run)
         lineage.check_unchanged(before, deps)
         run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(Path(path)) for path in outs})
-        succeeded = True
+        status = "FINISHED"
+    except (StoppedError, KeyboardInterrupt):
+        status = "KILLED"
+        raise
+    except ProcessEnded as ended:
+        status = "KILLED" if ended.status == STOPPED else "FAILED"
+        raise
     finally:
-        run.end(succeeded)
+        run.end(status)
 
 
 def _tags(deps: list[str]) -> dict[str, str]:

@@ -7,26 +7,33 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 from filelock import FileLock
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
-from mlflow.entities import Metric, Param, RunStatus, RunTag
+from mlflow.entities import LifecycleStage, Metric, Param, RunStatus, RunTag
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_SOURCE_NAME
 
+from bertcore.files import replace_file
 from tasks import params
 
 EXPERIMENT = "bert-pretraining"
 RUN_ID = "BERTCORE_STAGE_RUN"
 """The stage's MLflow run, for the processes that it starts."""
 
+_RUNNING = RunStatus.to_string(RunStatus.RUNNING)
 _INVOCATION = "pipeline.invocation"
 _PARAMS_PER_CALL = 100
 _LONGEST_PARAM = 6000
+
+
+Status = Literal["FINISHED", "FAILED", "KILLED"]
+"""Of a run that has ended, in MLflow's words."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +69,8 @@ class StageRun:
     def set_tags(self, tags: Mapping[str, str]) -> None:
         self.client.log_batch(self.run_id, tags=[RunTag(name, value) for name, value in tags.items()])
 
-    def end(self, succeeded: bool) -> None:
-        status = RunStatus.to_string(RunStatus.FINISHED if succeeded else RunStatus.FAILED)
+    def end(self, status: Status) -> None:
+        """KILLED is a run that was stopped; a training goes on in the same run."""
         for run_id in (self.run_id, self.parent_id):
             self.client.set_terminated(run_id, status)
 
@@ -74,18 +81,40 @@ def metric_name(name: str) -> str:
     return "/".join(part for part in parts if part.strip("."))
 
 
-def start(stage: str, tags: Mapping[str, str]) -> StageRun:
-    """A child run named `stage` of this invocation's parent run, which the first stage of the invocation makes."""
+def start(stage: str, tags: Mapping[str, str], memory: Path | None = None) -> StageRun:
+    """A child run named `stage` of this invocation's parent run, which the first stage of the invocation makes.
+
+    `memory`: a file that lies there until the work is done. It keeps the run's id, and the run that it names, of an
+    earlier invocation that was stopped or killed, is continued.
+    """
     client, experiment = _client()
     parent_id = _parent(client, experiment, tags)
-    client.update_run(parent_id, status=RunStatus.to_string(RunStatus.RUNNING))
+    client.update_run(parent_id, status=_RUNNING)
     names = {MLFLOW_PARENT_RUN_ID: parent_id, MLFLOW_RUN_NAME: stage, MLFLOW_SOURCE_NAME: "dvc.yaml"}
-    run = client.create_run(experiment, tags={**tags, **names, "stage": stage}, run_name=stage)
+    own_tags = {**tags, **names, "stage": stage}
+    if memory and (run_id := _remembered(client, memory)):
+        client.update_run(run_id, status=_RUNNING)
+        continued = StageRun(client, run_id, parent_id)
+        continued.set_tags(own_tags)
+        return continued
+    run = client.create_run(experiment, tags=own_tags, run_name=stage)
     own = stage.split("@")
     values = params.read()
     section = {own[0]: values.get(own[0], {})} if len(own) == 1 else {own[1]: values["finetune"]["tasks"][own[1]]}
     _log_params(client, run.info.run_id, section)
+    if memory:
+        with replace_file(memory) as beside:
+            beside.write_text(run.info.run_id, encoding="ascii")
     return StageRun(client, run.info.run_id, parent_id)
+
+
+def _remembered(client: MlflowClient, memory: Path) -> str | None:
+    """The run that `memory` names, if this store has it still."""
+    try:
+        info = client.get_run(memory.read_text(encoding="ascii")).info
+    except (OSError, ValueError, MlflowException):
+        return None
+    return info.run_id if info.lifecycle_stage == LifecycleStage.ACTIVE else None
 
 
 def attach(run_id: str) -> StageRun:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from tests.faults import prefect_runs
 from tests.faults.stages import RunningStage
 from tests.faults.trainings import Training, assert_equal, params, prepare
 from tests.import_closure import ROOT
@@ -143,30 +144,61 @@ def part(name: str) -> Iterator[Path]:
     print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
-def campaign(single: int, double: int, damaged: int, seed: int) -> Iterator[Row]:
-    """`single` kills of trainings of one process, `double` of two, `damaged` checkpoints of each kind, every signal."""
+def prefect(directory: Path) -> Iterator[Row]:
+    """Everything around the training, harmed in one story; its end is that of a training that nobody disturbed."""
+    whole = prefect_runs.undisturbed(directory / "whole")
+    with prefect_runs.serving(directory / "tree") as project:
+        cancelled, second = prefect_runs.cancelled(project)
+        yield _row(cancelled)
+        yield _row(prefect_runs.worker_killed(project, second))
+        process, third = prefect_runs.process_killed(project)
+        yield _row(process)
+        server = prefect_runs.server_killed(project, third)
+        ((run_id, status),) = project.mlflow_runs()
+        assert status == "FINISHED"
+        assert_equal(Training(project.root, run_id=run_id), whole)
+        yield _row(server, "; after all four harms the bits and curves of an undisturbed training, in one MLflow run")
+        prefect_runs.change(project)
+        yield _row(prefect_runs.beside_dvc_repro(project))
+
+
+def _row(harm: prefect_runs.Harm, more: str = "") -> Row:
+    return Row(harm.injected, 1, harm.outcome + more, [harm.step], [harm.seconds])
+
+
+def campaign(single: int, double: int, damaged: int, signals: int, stories: int, seed: int) -> Iterator[Row]:
+    """The numbers are those of the command line; a part that is to happen 0 times is left out."""
     dice = random.Random(seed)
-    for index, name in enumerate(VARIANTS):
+    for name, count in _shares(list(VARIANTS), single):
         with part(name) as directory:
-            yield kills(directory, name, 1, _share(single, index), 6, dice)
-    for index, name in enumerate(list(VARIANTS)[-2:]):
+            yield kills(directory, name, 1, count, 6, dice)
+    for name, count in _shares(list(VARIANTS)[-2:], double):
         with part(f"{name}, two processes") as directory:
-            yield kills(directory, name, 2, (double + 1 - index) // 2, 5, dice)
-    with part("damage") as directory:
-        yield from damage(directory, dice, damaged)
-    with part("signals") as directory:
-        yield from harms(directory)
+            yield kills(directory, name, 2, count, 5, dice)
+    if damaged:
+        with part("damage") as directory:
+            yield from damage(directory, dice, damaged)
+    for _ in range(signals):
+        with part("signals") as directory:
+            yield from harms(directory)
+    for _ in range(stories):
+        with part("Prefect") as directory:
+            yield from prefect(directory)
 
 
-def _share(total: int, index: int) -> int:
-    return (total + len(VARIANTS) - 1 - index) // len(VARIANTS)
+def _shares(names: list[str], total: int) -> Iterator[tuple[str, int]]:
+    """`total` dealt out to the names, the first ones getting what is left over; without those that get none."""
+    for index, name in enumerate(names):
+        if count := (total + len(names) - 1 - index) // len(names):
+            yield name, count
 
 
 HEAD = """# What was done to the training, and what came of it
 
 Written by `make faults` (`python -m tests.faults.campaign`). The trainings are real: the processes of stage
 `pretrain` with their checkpoints, an MLflow store in SQLite, dropout on, checkpoints every 7 steps (20 below a whole
-stage), points of the curves every 3, evaluations every 10. A kill comes at a random moment after the first checkpoint
+stage), points of the curves every 3, evaluations every 10; below Prefect, with a real server, worker and deployment,
+checkpoints every 20, points every 20, evaluations every 200. A kill comes at a random moment after the first checkpoint
 that a process has written. What is compared with the uninterrupted training is every byte of `models/pretrained`, of
 `metrics/pretrain.json` and of the curves, and every point of every MLflow curve: none missing, none twice. Steps are
 those that the logs say were gone on from. The slowest time is from the signal to the end of the last process.
@@ -179,15 +211,21 @@ def main() -> None:
     parser.add_argument("--single", type=int, default=50, help="kills of trainings in one process")
     parser.add_argument("--double", type=int, default=10, help="kills of one of two processes")
     parser.add_argument("--damaged", type=int, default=5, help="harmed checkpoints of each kind")
+    parser.add_argument("--signals", type=int, default=1, help="times that every signal is sent to a whole stage")
+    parser.add_argument("--stories", type=int, default=1, help="times that Prefect's parts are harmed, one by one")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    parser.add_argument("--table", type=Path, default=TABLE, help="the file to write, docs/faults.md by default")
+    arguments = vars(parser.parse_args())
+    table = arguments.pop("table")
     machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} core(s), torch {torch.__version__}"
     lines = ["| injected | times | what happened | gone on from a checkpoint | slowest end |", "|---|---|---|---|---|"]
-    done = f"{arguments.single + arguments.double} kills, {2 * arguments.damaged} damaged checkpoints"
-    for row in campaign(**vars(arguments)):
+    done = f"{arguments['single'] + arguments['double']} kills, {2 * arguments['damaged']} damaged checkpoints"
+    for row in campaign(**arguments):
         lines.append(str(row))
         print(lines[-1], flush=True)
-        TABLE.write_text(HEAD + "\n".join(lines) + f"\n\n{done}. Seed {arguments.seed}; {machine}.\n", encoding="utf-8")
+        table.write_text(
+            HEAD + "\n".join(lines) + f"\n\n{done}. Seed {arguments['seed']}; {machine}.\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

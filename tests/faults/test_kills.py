@@ -9,7 +9,7 @@ import pytest
 from tests.faults.trainings import Training, assert_equal, params, prepare
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(900)
 def test_three_kills_change_no_bit(tmp_path: Path) -> None:
     """Dropout on, four micro-batches a step, static masks, several epochs."""
     environment = {"BERTCORE_MICRO_BATCH": "3"}

@@ -22,7 +22,7 @@ from ruamel.yaml import YAML
 
 from bertcore.data.shards import Manifest, ShardEntry, checksum
 from bertcore.data.wordpiece import save_tokenizer
-from tasks import mask, pretrain_process, tracking
+from tasks import mask, pretrain, pretrain_process, tracking
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
 
@@ -106,11 +106,11 @@ class Training:
     run_id: str = ""
 
     def start(self) -> list[BaseProcess]:
-        """One more attempt, with an MLflow run of its own as every start of the stage has."""
+        """One more attempt, in the MLflow run that the stage would take for it."""
         start_server()
         self.attempts += 1
         with contextlib.chdir(self.root), ONE_PIPELINE_RUN:
-            self.run_id = tracking.start("pretrain", {}).run_id
+            self.run_id = tracking.start("pretrain", {}, pretrain.run_file()).run_id
         shared = {**self.environment, tracking.RUN_ID: self.run_id, "BERTCORE_PRECISION": "no", "OMP_NUM_THREADS": "1"}
         port = str(_free_port())
         processes = []
@@ -159,6 +159,9 @@ class Training:
             assert process.exitcode is not None, "a process outlived the one that was killed by 30 s"
         self._note()
         return alive
+
+    def kill_at_first_checkpoint(self) -> None:
+        assert self.kill(random.Random(0), longest=0.0)
 
     def _note(self) -> None:
         if found := re.search(r"going on from the checkpoint of step (\d+)", self.log.read_text()):

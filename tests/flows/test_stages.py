@@ -48,7 +48,9 @@ def test_a_dvc_that_holds_the_files_is_named() -> None:
             "If there are no processes with such PIDs, you can manually remove '/tree/rwlock' and try again.\n",
         ]
     )
-    assert "another dvc works on the same files: (PID 4242): dvc repro" in str(output.failure(255))
+    error = output.failure(255)
+    assert "another dvc works on the same files: (PID 4242): dvc repro" in str(error)
+    assert isinstance(error, FinalStageError), "the run is refused now, not after attempts that last an hour"
 
 
 def test_a_skipped_stage_is_seen() -> None:

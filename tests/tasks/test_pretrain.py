@@ -5,11 +5,11 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bertcore.data.instances import static_path
 from bertcore.data.mask_config import MaskConfig
+from bertcore.data.shards import checksum
 from bertcore.errors import ArtifactError, ConfigError
 from tasks import params as task_params
 from tasks import pretrain, replay
@@ -37,9 +37,11 @@ def mask_config(**values: object) -> MaskConfig:
 
 COPY = static_path(Path("data/instances"), MaskConfig(sequence_length=48), "train-00000.arrow", 1)
 
+HELDOUT = COPY.with_name("heldout-00000-epoch000.arrow")
+
 
 def cut(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1000])
+    path.write_bytes(path.read_bytes()[:-100])
 
 
 def flip(path: Path) -> None:
@@ -48,13 +50,13 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def foreign_ids(path: Path) -> None:
-    """Ids of another vocabulary in a file that is sound otherwise."""
-    from bertcore.data.instance_arrays import Instances
+def of_other_shards(path: Path) -> None:
+    """A manifest of instances as the mask stage writes it, but for shards that are no longer there."""
+    path.write_text(path.read_text().replace(checksum(Path("data/shards/manifest.json")), "0" * 64))
 
-    found = Instances.read(path)
-    Instances(**{**vars(found), "tokens": found.tokens.astype(np.uint32) + 10_000}).write(path.with_suffix(".new"))
-    path.with_suffix(".new").replace(path)
+
+MANIFEST = Path("data/instances/manifest.json")
+FLIPPED = r": found SHA-256 \w{12}…, expected \w{12}… as manifest.json says; the file is damaged: run `chmod u\+w "
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def foreign_ids(path: Path) -> None:
         (
             Path("models/tokenizer/tokenizer.json"),
             flip,
-            r"tokenizer.json: found SHA-256 .*, expected .* run `dvc checkout`",
+            r"tokenizer.json: found SHA-256 .*, expected .* rm models/tokenizer/tokenizer.json && dvc repro tokenizer",
         ),
         (Path("models/tokenizer/tokenizer.json"), Path.unlink, r"tokenizer.json: found nothing there, expected"),
         (
@@ -71,14 +73,15 @@ def foreign_ids(path: Path) -> None:
             Path.unlink,
             r"manifest.json: not found, .* run `dvc repro shards`",
         ),
-        (COPY, Path.unlink, r"train-00000-epoch001.arrow: cannot be read \(.*run `dvc repro mask`"),
-        (COPY, cut, r"train-00000-epoch001.arrow: cannot be read"),
-        (
-            COPY,
-            foreign_ids,
-            r"epoch001.arrow: found \d+ sequences with ids up to 10\d\d\d, expected .* ids below 120",
-        ),
+        (COPY, Path.unlink, r"train-00000-epoch001.arrow: not found, but manifest.json lists it; run `dvc checkout`"),
+        (COPY, cut, r"train-00000-epoch001.arrow" + FLIPPED),
+        (COPY, flip, r"train-00000-epoch001.arrow" + FLIPPED),
+        (HELDOUT, flip, r"heldout-00000-epoch000.arrow" + FLIPPED),
         (COPY.with_name("sequences.json"), Path.unlink, r"sequences.json: not found"),
+        (COPY.with_name("sequences.json"), flip, r"sequences.json" + FLIPPED),
+        (MANIFEST, Path.unlink, r"manifest.json: not found, expected the instances' checksums; run `dvc repro mask`"),
+        (MANIFEST, cut, r"manifest.json: found no manifest \(JSONDecodeError: .*; the file is damaged: run `chmod"),
+        (MANIFEST, of_other_shards, r"manifest.json: found instances of the shards 0{12}…, expected those of data/sh"),
     ],
 )
 def test_a_bad_input_is_named_before_anything_is_started(

@@ -1,11 +1,16 @@
 """MLflow: one parent for one invocation, children for its stages, params, lineage and curves."""
 
+import os
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bertcore.errors import ArtifactError
+from bertcore.errors import ArtifactError, StoppedError
 from tasks import lineage, stage, tracking
+from tasks.stage import ProcessEnded
 from tests.import_closure import ROOT
 
 PIPELINE = """
@@ -135,3 +140,54 @@ def test_git_commit_names_the_state_of_this_repository(monkeypatch: pytest.Monke
         monkeypatch.chdir(ROOT)
         commit = lineage.git_commit()
         assert commit is not None and len(commit.removesuffix("-dirty")) == 40
+
+
+def stopped_by_a_signal() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+
+def stopped_with_a_checkpoint() -> None:
+    raise StoppedError("at step 3")
+
+
+def stopped_in_its_processes() -> None:
+    raise ProcessEnded(75)
+
+
+@pytest.mark.parametrize(
+    ("stop", "status"), [(stopped_by_a_signal, 130), (stopped_with_a_checkpoint, 75), (stopped_in_its_processes, 75)]
+)
+def test_a_stopped_stage_is_a_killed_run_and_goes_on_in_it(
+    project: Path, stop: Callable[[], None], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, seen = Path(".checkpoints/key/mlflow-run"), []
+
+    def body(run: tracking.StageRun) -> None:
+        seen.append((run.run_id, run.client.get_run(run.run_id).info.status))
+        run.report(len(seen), {"train/loss": 1.0})
+        if len(seen) == 1:
+            stop()
+        Path("data/corpus").mkdir(parents=True)
+
+    assert stage.main("corpus", body, memory=lambda: memory) == status
+    client, experiment = tracking._client()
+    assert client.get_run(seen[0][0]).info.status == "KILLED" and memory.read_text() == seen[0][0]
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
+    assert stage.main("corpus", body, memory=lambda: memory) == 0
+    assert seen[1] == (seen[0][0], "RUNNING") == (seen[0][0], seen[0][1])
+    ended = client.get_run(seen[0][0])
+    assert (ended.info.status, ended.data.tags["prefect.flow_run_id"]) == ("FINISHED", "run-2")
+    parent = client.get_run(ended.data.tags["mlflow.parentRunId"])
+    assert parent.data.tags["pipeline.invocation"] == "run-2"
+    assert [point.step for point in client.get_metric_history(ended.info.run_id, "train/loss")] == [1, 2]
+
+
+@pytest.mark.parametrize("content", ["0" * 32, "no run's name", ""])
+def test_a_run_that_the_store_does_not_have_is_begun_anew(project: Path, content: str) -> None:
+    memory = project / "mlflow-run"
+    memory.write_text(content)
+    run = tracking.start("corpus", {}, memory)
+    assert memory.read_text() == run.run_id != content
+    run.client.delete_run(run.run_id)
+    assert tracking.start("corpus", {}, memory).run_id != run.run_id

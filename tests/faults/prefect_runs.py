@@ -1,0 +1,337 @@
+"""A Prefect server, a process worker and the deployment in a tree with a real small training, to be harmed."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from mlflow.tracking import MlflowClient
+from ruamel.yaml import YAML
+
+from tests.faults.trainings import Training, params, prepare
+from tests.import_closure import ROOT
+
+PATIENCE = 120.0
+"""Seconds that anything here may take that is not itself measured."""
+
+
+def prepare_project(root: Path, values: dict[str, Any]) -> Path:
+    """A clone of the project in which stage `pretrain` is the whole pipeline: what it reads lies there."""
+    prepare(root, values | {"corpus": {"sources": ["pydoc"]}})
+    for name in ("bertcore", "tasks", "flows"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (root / ".dvc").mkdir()
+    for name in ("prefect.yaml", "requirements.lock", ".dvcignore", ".gitignore", ".dvc/config"):
+        shutil.copy(ROOT / name, root / name)
+    stages = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text())["stages"]
+    stage = stages["pretrain"]
+    stage["meta"] |= {"retry_delay_seconds": 1}
+    with (root / "dvc.yaml").open("w") as file:
+        YAML().dump({"stages": {"pretrain": stage}}, file)
+    (root / "data/inputs/init_from").mkdir(parents=True)
+    (root / "home").mkdir()
+    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
+    return root
+
+
+@dataclass
+class Project:
+    """The tree, and what runs in it."""
+
+    root: Path
+    server: "subprocess.Popen[bytes] | None" = None
+    worker: "subprocess.Popen[bytes] | None" = None
+    port: int = 0
+    extra: dict[str, str] = field(default_factory=dict)
+    """Environment of everything that is started here."""
+
+    @property
+    def training(self) -> Training:
+        return Training(self.root)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "BERTCORE"))}
+        own = {
+            "HOME": str(self.root / "home"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "BERTCORE_PRECISION": "no",
+            "OMP_NUM_THREADS": "1",
+            "PREFECT_HOME": str(self.root / ".prefect"),
+            "PREFECT_API_URL": f"http://127.0.0.1:{self.port}/api",
+            "PREFECT_WORKER_QUERY_SECONDS": "1",
+            "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        }
+        return inherited | own | self.extra
+
+    def start_server(self) -> None:
+        self.port = self.port or _free_port()
+        self.server = self.start("server", "-m", "prefect", "server", "start", "--port", str(self.port))
+        self.until(lambda: self.ask("GET", "/health") is True, "the server")
+
+    def start_worker(self) -> None:
+        self.worker = self.start(
+            "worker", *["-m", "prefect", "worker", "start", "--pool", "local", "--type", "process"]
+        )
+
+    def start(self, name: str, *command: str) -> "subprocess.Popen[bytes]":
+        """A process of this interpreter in the tree, its output added to NAME.log."""
+        with (self.root / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, *command],
+                cwd=self.root,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def log(self, name: str) -> str:
+        path = self.root / f"{name}.log"
+        return path.read_text(errors="replace") if path.is_file() else ""
+
+    def deploy(self) -> None:
+        """As soon as the worker has made the work pool."""
+        self.until(lambda: bool(self.ask("POST", "/work_pools/filter", {})), "the work pool")
+        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+        subprocess.run(command, cwd=self.root, env=self.environment, check=True, capture_output=True)
+
+    def run(self) -> str:
+        """Run the deployment; the flow run's id."""
+        deployment = self.ask("GET", "/deployments/name/pretrain-flow/local")
+        state = {"type": "SCHEDULED"}
+        return self.ask("POST", f"/deployments/{deployment['id']}/create_flow_run", {"state": state})["id"]
+
+    def cancel(self, run: str) -> None:
+        self.ask("POST", f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}, "force": False})
+
+    def state(self, run: str) -> str:
+        """The name of a flow run's state."""
+        return self.ask("GET", f"/flow_runs/{run}")["state"]["name"]
+
+    def stage(self, run: str) -> dict[str, Any]:
+        """The task run of stage `pretrain` in a flow run. Task runs reach the server as events, a little later."""
+        body = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"name": {"any_": ["pretrain"]}}}
+        self.until(lambda: bool(self.ask("POST", "/task_runs/filter", body)), "the task run")
+        return self.ask("POST", "/task_runs/filter", body)[0]
+
+    def wait(self, run: str, *names: str, seconds: float = PATIENCE) -> str:
+        self.until(lambda: self.state(run) in names, f"run {run}: {names}", seconds)
+        return self.state(run)
+
+    def at_work(self) -> int:
+        """Wait for a checkpoint that is new; its step."""
+        before = self.training.steps()
+        self.until(lambda: self.training.steps() not in (before, []), "a checkpoint")
+        return self.training.steps()[-1]
+
+    def ended(self, name: str, within: float) -> float:
+        """Wait until no process with `name` in its command works in the tree; the seconds that took."""
+        began = time.monotonic()
+        self.until(lambda: not self.processes(name), f"the end of {name}", within)
+        return time.monotonic() - began
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The API's answer; None where nothing answers. A server that is too busy is asked again, as Prefect does."""
+        url = f"http://127.0.0.1:{self.port}/api{path}"
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+        for wait in (0.5, 1, 2, 4, None):
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                if error.code != 503 or wait is None:
+                    raise AssertionError(f"{method} {path}: {error.read().decode()}") from None
+                time.sleep(wait)
+            except OSError:
+                return None
+        raise AssertionError("unreachable")
+
+    def until(self, ready: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+        deadline = time.monotonic() + seconds
+        while not ready():
+            assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s\n{self.log('worker')[-5000:]}"
+            time.sleep(0.05)
+
+    def processes(self, name: str = "") -> list[psutil.Process]:
+        """Those that work in this tree and have `name` in their command, without the server and the worker."""
+        services = {service.pid for service in (self.server, self.worker) if service is not None}
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                ours = Path(process.cwd()).is_relative_to(self.root) and process.pid not in services
+                if ours and name in " ".join(process.cmdline()):
+                    found.append(process)
+        return found
+
+    def mlflow_runs(self) -> list[tuple[str, str]]:
+        """(id, status) of the runs of stage `pretrain`, the oldest first."""
+        client = MlflowClient(f"sqlite:///{self.root / 'mlflow.db'}")
+        (experiment,) = [found for found in client.search_experiments() if found.name == "bert-pretraining"]
+        runs = client.search_runs([experiment.experiment_id], "tags.stage = 'pretrain'", order_by=["start_time ASC"])
+        return [(run.info.run_id, run.info.status) for run in runs]
+
+    def stop(self) -> None:
+        for service in (self.worker, self.server):
+            if service is not None and service.poll() is None:
+                os.killpg(service.pid, signal.SIGKILL)
+                service.wait()
+        for process in self.processes():
+            process.kill()
+
+
+VALUES = params(max_steps=1000, checkpoint_steps=20, eval_steps=200, logging_steps=20)
+"""Long enough that four harms fall into it."""
+
+
+def undisturbed(root: Path) -> Training:
+    """The training of `serving`, done without Prefect and DVC."""
+    training = Training(prepare(root, VALUES))
+    assert training.finish() == 0, training.log.read_text()
+    return training
+
+
+@contextlib.contextmanager
+def serving(root: Path) -> Iterator[Project]:
+    """A project with a server, a worker and the deployment."""
+    project = Project(prepare_project(root, VALUES))
+    try:
+        project.start_server()
+        project.start_worker()
+        project.deploy()
+        yield project
+    finally:
+        project.stop()
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What was done to a run, and what came of it."""
+
+    injected: str
+    outcome: str
+    step: int
+    """Of the last checkpoint when the training had ended."""
+    seconds: float
+    """From the harm to the end of the training's last process."""
+
+
+TRAINING = "tasks.pretrain"
+"""In the command of every process of the training."""
+LIMIT = 30.0
+"""Seconds that a training may take to end."""
+
+
+def cancelled(project: Project) -> tuple[Harm, str]:
+    """A run that is cancelled, while a second one and a plain `dvc repro` ask for the tree. And the second run's id,
+    which begins when the first has ended."""
+    run = project.run()
+    project.at_work()
+    second = project.run()
+    project.wait(second, "AwaitingConcurrencySlot")
+    command = [sys.executable, "-m", "dvc", "repro"]
+    plain = subprocess.run(command, cwd=project.root, env=project.environment, capture_output=True, text=True)
+    assert plain.returncode and "is busy, it is being blocked by" in plain.stderr and "dvc" in plain.stderr
+    assert project.state(second) == "AwaitingConcurrencySlot" and project.processes(TRAINING)
+    project.cancel(run)
+    seconds = project.ended(TRAINING, LIMIT)
+    assert [status for _, status in project.mlflow_runs()] == ["KILLED"]
+    assert project.wait(run, "Cancelled", "Failed", "Crashed") == "Cancelled"
+    project.until(lambda: project.stage(run)["state_name"] != "Running", "the end of the task run")
+    task = project.stage(run)
+    assert (task["state_name"], task["run_count"]) == ("Cancelled", 1), "a cancelled stage is not tried again"
+    step = project.training.steps()[-1]
+    assert f"stopped: at step {step} of" in project.log("worker")
+    outcome = "Cancelled, not tried again; the second run waited for its end, `dvc repro` was refused"
+    return Harm("Cancellation of the flow run", outcome, step, seconds), second
+
+
+def worker_killed(project: Project, run: str) -> Harm:
+    """The worker of a run gets SIGKILL: nothing trains on unseen; a new worker and a new run go on."""
+    before = project.training.steps()[-1]
+    project.at_work()
+    assert f"going on from the checkpoint of step {before}" in project.log("worker")
+    assert project.worker is not None
+    project.worker.kill()
+    project.worker.wait()
+    seconds = project.ended(TRAINING, LIMIT)
+    project.start_worker()
+    state = project.wait(run, "Crashed", "Cancelled", "Failed")
+    return Harm("SIGKILL of the worker", f"run {state}, training stopped", project.training.steps()[-1], seconds)
+
+
+def process_killed(project: Project) -> tuple[Harm, str]:
+    """The training process of a new run gets SIGKILL: the stage is tried again. And that run's id."""
+    run, before = project.run(), project.training.steps()[-1]
+    project.at_work()
+    assert f"going on from the checkpoint of step {before}" in project.log("worker")
+    process = max(project.processes("tasks.pretrain_process"), key=lambda found: len(found.parents()))
+    process.kill()
+    process.wait(10)
+    step, began = project.training.steps()[-1], time.monotonic()
+    said = f"going on from the checkpoint of step {step}"
+    project.until(lambda: said in project.log("worker"), said)
+    task = project.stage(run)
+    assert task["run_count"] == 2
+    outcome = "the stage was tried again after its `meta.retry_delay_seconds`"
+    return Harm("SIGKILL of the training process below the flow", outcome, step, time.monotonic() - began), run
+
+
+def server_killed(project: Project, run: str) -> Harm:
+    """The server gets SIGKILL while the run trains: the training ends as if nothing had been, and DVC records it."""
+    assert project.server is not None
+    step = project.at_work()
+    os.killpg(project.server.pid, signal.SIGKILL)
+    project.server.wait()
+    seconds = project.ended(TRAINING, PATIENCE)
+    project.until((project.root / "dvc.lock").is_file, "dvc.lock")
+    project.start_server()
+    project.ended("prefect.engine", 2 * PATIENCE)
+    if project.worker is None or project.worker.poll() is not None:
+        project.start_worker()
+    outcome = f"trained to its end without it, result in dvc.lock; with it again, the run was {project.state(run)}"
+    return Harm("SIGKILL of the Prefect server", outcome, step, seconds)
+
+
+def change(project: Project) -> None:
+    """Another parameter, so that there is something to train again."""
+    file = project.root / "params.yaml"
+    file.write_text(file.read_text().replace("warmup_steps: 2", "warmup_steps: 3"))
+
+
+def beside_dvc_repro(project: Project) -> Harm:
+    """A run of the deployment while a plain `dvc repro` works in the tree."""
+    repro = project.start("repro", "-m", "dvc", "repro")
+    project.at_work()
+    run = project.run()
+    assert project.wait(run, "Failed", "Completed", "Crashed") == "Failed"
+    message = project.ask("GET", f"/flow_runs/{run}")["state"]["message"]
+    assert "another dvc works on the same files: (PID " in message and "wait for it, then run this again" in message
+    assert project.stage(run)["run_count"] == 1
+    assert repro.poll() is None and project.processes(TRAINING), "the first is not disturbed"
+    os.killpg(repro.pid, signal.SIGINT)
+    seconds = project.ended(TRAINING, LIMIT)
+    repro.wait(30)
+    outcome = f"refused: {message.partition(':')[2].strip()}"
+    return Harm("A run of the deployment beside a plain `dvc repro`", outcome, project.training.steps()[-1], seconds)
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]

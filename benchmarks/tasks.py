@@ -1,0 +1,95 @@
+"""The pipeline on real text and on the tasks that everyone knows: its own encoder beside random weights and baselines.
+
+    python -m benchmarks.tasks --data DATA --keep
+
+Works in a clone of this repository with benchmarks/tasks.yaml as its params.yaml, by `dvc repro`: killed and run again
+it goes on, task by task. DATA holds what that file names below `real/`, laid out as the tests' BERTCORE_DATA.
+"""
+
+import argparse
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from benchmarks import results
+from benchmarks.machine import describe
+from bertcore.compressed import read_text
+from flows.environment import project_environment
+from flows.report import cells, tables
+
+HERE = Path(__file__).parent
+_OF_PROTOCOL = ("Train", "Dev", "Epochs", "Seconds")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="the real data sets")
+    parser.add_argument("--directory", type=Path, default=Path(".benchmarks/tasks"), help="the clone (%(default)s)")
+    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
+    arguments = parser.parse_args()
+    clone = arguments.directory.resolve()
+    if not clone.exists():
+        subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
+        prepare(arguments.data.resolve(), clone)
+    subprocess.run([sys.executable, "-m", "dvc", "repro"], cwd=clone, check=True, env=project_environment())
+    show(clone, arguments.keep)
+
+
+def prepare(data: Path, clone: Path) -> None:
+    """What benchmarks/tasks.yaml names, in a new clone."""
+    (clone / "params.yaml").write_bytes((HERE / "tasks.yaml").read_bytes())
+    (clone / "real").symlink_to(data)
+    squad = clone / "prepared" / "squad"
+    squad.mkdir(parents=True)
+    for name in ("train-v1.1.json.zst", "dev-v1.1.json.zst"):
+        (squad / name).symlink_to(data / "squad" / name)
+    _prepare_ag_news(data / "topic" / "ag_news", clone / "prepared" / "ag_news")
+
+
+def _prepare_ag_news(source: Path, out: Path) -> None:
+    """The training rows ("title description", class from 0) and the test rows (class from 1, title, description)."""
+    train = csv.reader(io.StringIO(read_text(source / "train_5k_subset.csv.zst")))
+    test = csv.reader(io.StringIO(read_text(source / "test.csv.zst")))
+    splits = {
+        "train": [(text, label) for text, label in train],
+        "dev": [(f"{title} {description}", str(int(label) - 1)) for label, title, description in test],
+    }
+    out.mkdir()
+    for split, rows in splits.items():
+        lines = (json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n" for text, label in rows)
+        (out / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def show(clone: Path, keep: bool) -> None:
+    """The report's table of results with the protocol of each task, and what it all cost."""
+    params = yaml.safe_load((clone / "params.yaml").read_text(encoding="utf-8"))
+    summary = json.loads((clone / "metrics" / "summary.json").read_text(encoding="utf-8"))["pretrain"]
+    timing = json.loads((clone / "metrics" / "timing" / "pretrain.json").read_text(encoding="utf-8"))
+    found = [cells(table) for table in tables(clone / "reports" / "report.md")]
+    scores, protocols = found[0], next(table for table in found if table[0][:2] == ["Task", "Protocol"])
+    of_task = {row[0]: dict(zip(protocols[0], row, strict=True)) for row in protocols[1:]}
+    rows = [
+        dict(zip(scores[0], row, strict=True)) | {name: of_task.get(row[0], {}).get(name, "") for name in _OF_PROTOCOL}
+        for row in scores[1:]
+    ]
+    seconds = sum(float(row["Seconds"].replace(",", "")) for row in of_task.values())
+    facts = {
+        **describe(),
+        "encoder": f"{params['pretrain']['model']['preset']}, {summary['parameters']:,} parameters, "
+        f"{summary['steps']:,} steps of {params['pretrain']['batch_size']} sequences, "
+        f"{summary['tokens'] / 1e6:,.1f} million tokens of Wikipedia",
+        "cost": f"{timing['seconds'] / 60:,.0f} minutes of pre-training, {seconds / 60:,.0f} of fine-tuning "
+        f"and evaluation, random initialisation included",
+        "scores": "dev (AG News: test) in percent, median and range over the seeds; every task once from the encoder "
+        "and once from random weights with the same budget",
+    }
+    results.show("tasks", facts, rows, keep)
+
+
+if __name__ == "__main__":
+    main()

@@ -123,7 +123,7 @@ def by_dvc(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     return tree
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_flow_and_dvc_repro_give_the_same_bytes(by_flow: Tree, by_dvc: Tree) -> None:
     assert len(outs(by_flow)) > 15
     assert outs(by_flow) == outs(by_dvc)
@@ -186,7 +186,7 @@ def test_the_report_names_every_task(by_dvc: Tree) -> None:
     assert "cola" in page and "squad" in page and 'src="http' not in page
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_what_changes_re_runs_and_nothing_before_it(by_dvc: Tree) -> None:
     values = json.loads(json.dumps(PARAMS))
     values["pretrain"]["learning_rate"] = 0.004

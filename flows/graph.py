@@ -5,12 +5,16 @@ DVC names stages relative to the working directory, which therefore is the proje
 
 import contextlib
 import difflib
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
+
+_BUSY = re.compile(r" is busy, it is being blocked by:$")
 
 
 class GraphError(Exception):
@@ -104,8 +108,16 @@ def _sorted(stages: list[Stage]) -> list[Stage]:
     return list(done.values())
 
 
+def busy(lines: Iterable[str]) -> str | None:
+    """What DVC's message says of another dvc that works on the same files; None where it says something else."""
+    following = iter(lines)
+    if any(_BUSY.search(line) for line in following):
+        return f"another dvc works on the same files: {next(following, '').strip()}; wait for it, then run this again"
+    return None
+
+
 def _one_line(error: BaseException) -> str:
     """DVC nests its errors; the innermost names the place."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return " ".join(str(error).split())
+    return busy(str(error).splitlines()) or f"dvc: {' '.join(str(error).split())}"

@@ -18,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Cancelled, Completed, State
 
 from flows.environment import ROOT, project_environment
-from flows.graph import Stage
+from flows.graph import Stage, busy
 from flows.guard import guarded
 from flows.progress import Bar
 
@@ -29,7 +29,6 @@ PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+)%")
 
 SKIPPED = re.compile(r"^Stage '.*' didn't change, skipping$")
 FAILED_COMMAND = re.compile(r"^ERROR: failed to reproduce .* exited with (\d+)$")
-BUSY = re.compile(r"^ERROR: failed to reproduce .* is busy, it is being blocked by:$")
 DVC_CHATTER = re.compile(r"^(?:To track the changes|To enable auto staging|Use `dvc push`|\s+(?:git|dvc) )")
 
 STOPPED = {75, 130}
@@ -204,18 +203,17 @@ class _Output:
         stage_status = self._status if self._status is not None else status
         if stage_status in STOPPED:
             return FinalStageError(f"stage {self.name} was stopped; run the pipeline again to go on where it was")
-        kind = FinalStageError if stage_status == BAD_INPUT or any(map(BUSY.match, self._tail)) else StageError
+        kind = FinalStageError if stage_status == BAD_INPUT or busy(self._tail) else StageError
         return kind(f"stage {self.name}: {self._said() or f'exit status {stage_status}'}")
 
     def _said(self) -> str:
-        """The stage's own `error:` line, else a traceback's last line, else the last lines there are."""
+        """Who else works here, or the stage's own `error:` line, else a traceback's last line, else the last lines."""
+        if holder := busy(self._tail):
+            return holder
         lines = [line for line in self._tail if not line.startswith(("Running stage", "> "))]
-        for place in reversed(range(len(lines))):
-            if BUSY.match(lines[place]):
-                holder = " ".join(lines[place + 1 : place + 2]).strip()
-                return f"another dvc works on the same files: {holder}; wait for it, then run this again"
-            if lines[place].lower().startswith("error:"):
-                return lines[place]
+        for line in reversed(lines):
+            if line.lower().startswith("error:"):
+                return line
         return "\n".join(lines[-1:] if any(line.startswith("Traceback") for line in lines) else lines[-5:])
 
     def _progress(self, percent: int, line: str) -> None:

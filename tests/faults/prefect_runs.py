@@ -321,8 +321,8 @@ def beside_dvc_repro(project: Project) -> Harm:
     run = project.run()
     assert project.wait(run, "Failed", "Completed", "Crashed") == "Failed"
     message = project.ask("GET", f"/flow_runs/{run}")["state"]["message"]
-    assert "another dvc works on the same files: (PID " in message and "wait for it, then run this again" in message
-    assert project.stage(run)["run_count"] == 1
+    assert "another dvc works on the same files: (PID " in message, message
+    assert "wait for it, then run this again" in message, message
     assert repro.poll() is None and project.processes(TRAINING), "the first is not disturbed"
     os.killpg(repro.pid, signal.SIGINT)
     seconds = project.ended(TRAINING, LIMIT)

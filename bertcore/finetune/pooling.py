@@ -101,7 +101,7 @@ class _States:
 
 
 def _states(model: BertModel, ids: Tensor, layout: Layout, depth: int) -> _States:
-    before = hidden = model.embeddings(ids, torch.zeros_like(ids), layout)
+    before = hidden = model.embeddings(ids, torch.zeros_like(ids), layout.position_ids)
     for layer in model.encoder.layer[:depth]:
         before, hidden = hidden, layer(hidden, layout)
     last = model.encoder.layer[depth - 1] if depth else None

@@ -47,7 +47,7 @@ class BertForQuestionAnswering(BertModule):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T, 2) logits of start and end."""
-        return self.qa_outputs(self.bert.encoder(self.bert.embeddings(input_ids, token_type_ids, layout), layout))
+        return self.qa_outputs(self.bert.hidden_states(input_ids, token_type_ids, layout))
 
 
 @dataclass(frozen=True, kw_only=True)

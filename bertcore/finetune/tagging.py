@@ -51,7 +51,7 @@ class BertForTokenClassification(BertModule):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T, labels) logits."""
-        hidden = self.bert.encoder(self.bert.embeddings(input_ids, token_type_ids, layout), layout)
+        hidden = self.bert.hidden_states(input_ids, token_type_ids, layout)
         return self.classifier(functional.dropout(hidden, self.config.hidden_dropout_prob, self.training))
 
 

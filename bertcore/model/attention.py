@@ -54,7 +54,10 @@ def attend_variable(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
 
 @torch.compiler.disable
 def attend_groups(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
-    """(T, 3, A, D) -> (T, A, D) on the CPU, by plain matrix products over groups of sequences of similar length."""
+    """(T, 3, A, D) -> (T, A, D) on the CPU, by plain matrix products over groups of sequences of similar length.
+
+    Rows beyond the layout's are no tokens: zero.
+    """
     context: Tensor = _GroupedAttention.apply(qkv, layout, dropout)
     return context
 
@@ -65,6 +68,7 @@ class _GroupedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
         context = torch.empty_like(qkv[:, 0])
+        context[layout.total :].zero_()
         ctx.layout, kept = layout, list[Tensor | None]()
         for group in layout.groups:
             query, key, value = _gather(qkv, group)  # (N * A, G, D)
@@ -83,6 +87,7 @@ class _GroupedAttention(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         result = gradient.new_empty(gradient.shape[0], 3, *gradient.shape[1:])
+        result[ctx.layout.total :].zero_()
         kept = zip(*[iter(ctx.saved_tensors)] * 5, strict=True)
         for group, (query, key, value, weights, scale) in zip(ctx.layout.groups, kept, strict=True):
             (outer,) = _gather(gradient[:, None], group)

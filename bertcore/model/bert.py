@@ -12,7 +12,7 @@ from bertcore.model.config import BertConfig
 from bertcore.model.embeddings import BertEmbeddings
 from bertcore.model.encoder import ACTIVATIONS, BertEncoder
 from bertcore.model.initialization import initialize
-from bertcore.model.layout import Layout
+from bertcore.model.layout import Layout, even
 
 
 class BertPooler(nn.Module):
@@ -54,14 +54,22 @@ class BertModel(BertModule):
 
         `ConfigError` if a sequence is longer than the position embeddings.
         """
+        hidden = self.hidden_states(input_ids, token_type_ids, layout)
+        return hidden, self.pooler(hidden.index_select(0, layout.first_tokens))
+
+    def hidden_states(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """As `forward`, without the pooler."""
         positions = self.config.max_position_embeddings
         if layout.max_length > positions:
             raise ConfigError(
                 f"a sequence of {layout.max_length} tokens is longer than the {positions} positions of the model: "
                 f"expected at most {positions}; shorten the sequences or raise max_position_embeddings"
             )
-        hidden = self.encoder(self.embeddings(input_ids, token_type_ids, layout), layout)
-        return hidden, self.pooler(hidden.index_select(0, layout.first_tokens))
+        ids = [input_ids, token_type_ids, layout.position_ids]
+        if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
+            return self.encoder(self.embeddings(*ids), layout)
+        filling = (0, even(layout.total) - layout.total)
+        return self.encoder(self.embeddings(*(functional.pad(each, filling) for each in ids)), layout)[: layout.total]
 
 
 class MaskedTokenHead(nn.Module):

@@ -4,11 +4,10 @@ from torch import Tensor, nn
 
 from bertcore.model.config import BertConfig
 from bertcore.model.dropout import dropout
-from bertcore.model.layout import Layout
 
 
 class BertEmbeddings(nn.Module):
-    """(T,) token ids and (T,) segment ids -> (T, H)."""
+    """(T,) token, segment and position ids -> (T, H)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -18,10 +17,10 @@ class BertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout_prob = config.hidden_dropout_prob
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
         embedded = (
             self.word_embeddings(input_ids)
             + self.token_type_embeddings(token_type_ids)
-            + self.position_embeddings(layout.position_ids)
+            + self.position_embeddings(position_ids)
         )
         return dropout(self.LayerNorm(embedded), self.dropout_prob, self.training)

@@ -11,6 +11,16 @@ import torch
 from torch import Tensor
 
 
+def even(number: int) -> int:
+    """`number` rounded up to a multiple of 8, from 512 on of a 64th of it, so that few different ones remain.
+
+    On the CPU a matrix product's code is generated for its shape, and kept for a thousand shapes: another number of
+    rows in every step would cost a twentieth of a step of mini, and a gigabyte of memory.
+    """
+    unit = 2 ** max(3, number.bit_length() - 7)
+    return -(-number // unit) * unit
+
+
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """Some sequences of a layout, of similar length, as an array (N, G) of token places, padded to the longest."""

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from bertcore.model.layout import Layout
+from bertcore.model.layout import Layout, even
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +22,9 @@ class PreTrainingBatch:
     layout: Layout
     """Where each sequence begins and ends."""
     masked_positions: Tensor
-    """(M,) int64: flat indices into the T tokens; M may be 0."""
+    """(M',) int64: flat indices into the T tokens. The first M count, the rest fill up to an `even` number."""
     masked_labels: Tensor
-    """(M,) int64: the original ids at those positions."""
+    """(M,) int64: the original ids at those positions; M may be 0."""
     next_sentence_labels: Tensor | None
     """(B,) int64: 0 if sentence B follows A in its document, 1 if it is random (Hugging Face's convention); or None."""
 
@@ -41,12 +42,13 @@ class PreTrainingBatch:
         """From the arrays of the data loader: as the fields, any integer type, with `lengths` (B,) for the layout."""
         total = int(lengths.sum())
         assert len(input_ids) == len(token_type_ids) == total, f"{len(input_ids)} tokens, lengths sum to {total}"
-        assert len(masked_positions) == len(masked_labels), f"{len(masked_positions)} and {len(masked_labels)} masked"
+        masked = len(masked_positions)
+        assert masked == len(masked_labels), f"{masked} masked positions, {len(masked_labels)} labels"
         return cls(
             input_ids=_tensor(input_ids),
             token_type_ids=_tensor(token_type_ids),
             layout=Layout.from_lengths(_tensor(lengths)),
-            masked_positions=_tensor(masked_positions),
+            masked_positions=functional.pad(_tensor(masked_positions), (0, even(masked) - masked)),
             masked_labels=_tensor(masked_labels),
             next_sentence_labels=None if next_sentence_labels is None else _tensor(next_sentence_labels),
         )

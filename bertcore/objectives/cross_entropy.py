@@ -11,15 +11,21 @@ from torch.nn import functional
 CHUNK_ROWS = 64
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """(N, C) logits and (N,) class ids -> sum of the losses (float32, with gradient) and number of right ones (int64).
+_IGNORED = -100
+"""torch's label of rows that do not count."""
 
-    On the CPU `logits` are used up: do not read them afterwards. N may be 0.
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """(N', C) logits and (N,) class ids -> sum of the losses (float32, with gradient) and number of right ones (int64).
+
+    The first N rows count; further ones get no gradient. N may be 0. On the CPU `logits` are used up: do not read them
+    afterwards.
     """
     if logits.device.type == "cpu" and not torch.compiler.is_compiling():
         return _ChunkedCrossEntropy.apply(logits, labels)
+    labels = functional.pad(labels, (0, len(logits) - len(labels)), value=_IGNORED)
     correct = (logits.detach().argmax(-1) == labels).sum()
-    return functional.cross_entropy(logits.float(), labels, reduction="sum"), correct
+    return functional.cross_entropy(logits.float(), labels, ignore_index=_IGNORED, reduction="sum"), correct
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
@@ -31,10 +37,10 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        sums, right = torch.empty(len(logits)), logits.new_zeros((), dtype=torch.int64)
+        sums, right = torch.empty(len(labels)), logits.new_zeros((), dtype=torch.int64)
         loss_sum = torch.zeros((), dtype=torch.float64)
-        for start in range(0, len(logits), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
+        for start in range(0, len(labels), CHUNK_ROWS):
+            rows = slice(start, min(start + CHUNK_ROWS, len(labels)))
             chunk = logits[rows].float()  # the same memory where the logits are float32
             highest = chunk.amax(1)
             gold = chunk.gather(1, labels[rows, None]).squeeze(1)
@@ -52,6 +58,7 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
         exponentials, labels, sums = ctx.saved_tensors
         gold = torch.arange(len(labels)), labels
-        exponentials.mul_((gradient / sums)[:, None].to(exponentials.dtype))
+        exponentials[: len(labels)].mul_((gradient / sums)[:, None].to(exponentials.dtype))
         exponentials[gold] -= gradient.to(exponentials.dtype)
+        exponentials[len(labels) :].zero_()
         return exponentials, None

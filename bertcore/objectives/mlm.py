@@ -7,6 +7,6 @@ from bertcore.objectives.sums import Sums
 
 
 def masked_language_modeling(mlm_logits: Tensor, masked_labels: Tensor) -> Sums:
-    """(M, V) logits and (M,) original ids -> sums over the M masked positions. The logits are used up."""
+    """(M', V) logits and (M,) original ids -> sums over the first M positions. The logits are used up."""
     loss_sum, correct = cross_entropy(mlm_logits, masked_labels)
     return Sums(loss_sum=loss_sum, count=len(masked_labels), correct=correct)

@@ -110,7 +110,7 @@ def test_the_model_compiles_for_any_lengths_and_off_the_cpu_as_one_graph(fullgra
     if fullgraph:  # as it is elsewhere: on the CPU, attention stays outside of the graphs
         monkeypatch.setattr(attention, "choose", lambda *_: attend_padded)
     compiled = torch.compile(model, backend="eager", dynamic=True, fullgraph=fullgraph)
-    for lengths in ([9, 4, 7], [30, 2], [5, 5, 5, 8]):
+    for lengths in ([9, 4, 11], [30, 2], [5, 5, 5, 9]):
         layout = Layout.from_lengths(torch.tensor(lengths))
         ids = torch.arange(layout.total) % 50
         inputs = (ids, torch.zeros_like(ids), layout, torch.tensor([1, 3, 4]))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcore.model.layout import Layout
+from bertcore.model.layout import Layout, even
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=8)
 
@@ -68,3 +68,13 @@ def test_types_and_moving():
 def test_empty_sequences_are_refused(lengths):
     with pytest.raises(AssertionError, match="lengths of sequences"):
         Layout.from_lengths(torch.tensor(lengths, dtype=torch.int64))
+
+
+@given(st.integers(0, 2**40))
+def test_an_even_number_is_little_larger(number):
+    rounded = even(number)
+    assert number <= rounded <= max(number + 7, number * 65 / 64) and rounded % 8 == 0 and even(rounded) == rounded
+
+
+def test_even_numbers_are_few():
+    assert len({even(number) for number in range(3500, 4097)}) == 19

@@ -14,7 +14,10 @@ from tests.bertcore.model.test_bert import random_batch
 def test_they_are_the_products_of_a_forward_and_a_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertcore.model.layout.GROUP_AREA", 1)  # every sequence by itself: nothing is padded
     config = ModelConfig(preset="tiny").build(500)
-    model, batch = BertForPreTraining(config).train(), random_batch(config, [17, 64, 40])
+    model, batch = (
+        BertForPreTraining(config).train(),
+        random_batch(config, [17, 64, 39]),
+    )  # a number of tokens that needs no filling up
     with FlopCounterMode(display=False) as counter:
         sums = OBJECTIVES["mlm_nsp"](model, batch)
         sum(part.loss_sum for part in sums.values()).backward()

@@ -15,7 +15,7 @@ from functools import partial
 from benchmarks import encode, results
 from benchmarks.machine import describe
 from benchmarks.text import Text, prepared, text_arguments
-from benchmarks.turns import Turns, ratios, take_turns
+from benchmarks.turns import Turns, faster, take_turns
 
 WARMUP = 2
 
@@ -60,11 +60,10 @@ def _compare(
 
 
 def _row(name: str, turns: Turns, ours: Turns) -> dict[str, str]:
-    middle, low, high = ratios(ours, turns)
     return {
         "variant": name,
         "million tokens/s": f"{turns.median / 1e6:.2f}",
-        "bertcore is faster by": "" if turns is ours else f"{middle:.2f}x ({low:.2f} to {high:.2f})",
+        "bertcore is faster by": faster(ours, turns),
         "peak memory": f"{turns.peak_gib:.2f} GiB",
     }
 

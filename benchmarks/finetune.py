@@ -23,7 +23,7 @@ import transformers
 
 from benchmarks import results
 from benchmarks.machine import describe
-from benchmarks.turns import Turns, Work, ratios, take_turns
+from benchmarks.turns import Turns, Work, faster, take_turns
 from bertcore.compressed import read_text
 from bertcore.data.wordpiece import load_tokenizer, make_tokenizer, read_vocabulary, save_tokenizer
 from bertcore.evaluation.classification import accuracy
@@ -205,11 +205,10 @@ def _random_model(arguments: argparse.Namespace, folder: Path) -> Path:
 
 
 def _row(setting: Setting, name: str, turns: Turns, ours: Turns) -> dict[str, str]:
-    middle, low, high = ratios(ours, turns)
     return {
         "variant": name,
         "real tokens/s": f"{turns.median:,.0f}",
-        "bertcore is faster by": "" if turns is ours else f"{middle:.2f}x ({low:.2f} to {high:.2f})",
+        "bertcore is faster by": faster(ours, turns),
         "dev accuracy": f"{100 * setting.noted(name):.1f}",
         "peak memory": f"{turns.peak_gib:.2f} GiB",
     }

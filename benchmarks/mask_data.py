@@ -21,7 +21,7 @@ from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.plain_masking import Plain, documents_of
 from benchmarks.text import Text, mask_config, prepared, text_arguments
-from benchmarks.turns import Turns, Work, ratios, take_turns
+from benchmarks.turns import Turns, Work, faster, take_turns
 from bertcore.data.audit import Audit
 from bertcore.data.instances import DrawnInstances, InstanceSource, StaticInstances
 from bertcore.data.loader import Loader
@@ -175,11 +175,10 @@ def main() -> None:
 
 def _row(name: str, turns: Turns, measured: dict[str, Turns]) -> dict[str, str]:
     yardstick = measured[f"published procedure, {'whole_word' if name.endswith('whole_word') else 'token'}"]
-    middle, low, high = ratios(turns, yardstick)
     return {
         "variant": name,
         "tokens/s": f"{turns.median:,.0f}",
-        "faster than the published procedure": "" if turns is yardstick else f"{middle:.1f}x ({low:.1f} to {high:.1f})",
+        "faster than the published procedure": faster(turns, yardstick, digits=1),
         "peak memory": f"{turns.peak_gib:.2f} GiB",
     }
 

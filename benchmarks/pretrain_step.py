@@ -13,7 +13,7 @@ from benchmarks import results
 from benchmarks.machine import describe, gemm_peak_flops
 from benchmarks.steps import Setting, huggingface, ours
 from benchmarks.text import Text, mask_config, prepared, text_arguments
-from benchmarks.turns import Turns, ratios, take_turns
+from benchmarks.turns import Turns, faster, take_turns
 from bertcore.training.flops import training_flops
 from bertcore.training.pretraining import as_batch
 
@@ -53,11 +53,10 @@ def main() -> None:
 
 
 def _row(name: str, turns: Turns, ours: Turns, peak_share_per_rate: float) -> dict[str, str]:
-    middle, low, high = ratios(ours, turns)
     return {
         "variant": name,
         "real tokens/s": f"{turns.median:,.0f}",
-        "bertcore is faster by": "" if turns is ours else f"{middle:.2f}x ({low:.2f} to {high:.2f})",
+        "bertcore is faster by": faster(ours, turns),
         "share of the peak": f"{turns.median * peak_share_per_rate:.2f}",
         "peak memory": f"{turns.peak_gib:.2f} GiB",
     }

@@ -49,10 +49,13 @@ def take_turns(variants: Mapping[str, Callable[[], Work]], turns: int, units: in
     return {name: Turns(rates[name], _stop(pipe)) for name, pipe in workers.items()}
 
 
-def ratios(ours: Turns, theirs: Turns) -> tuple[float, float, float]:
-    """Median, smallest and largest ratio of turns that followed each other."""
+def faster(ours: Turns, theirs: Turns, digits: int = 2) -> str:
+    """For a table: median, smallest and largest ratio of turns that followed each other; empty beside itself."""
+    if ours is theirs:
+        return ""
     found = [mine / other for mine, other in zip(ours.rates, theirs.rates, strict=True)]
-    return statistics.median(found), min(found), max(found)
+    middle, low, high = (f"{ratio:.{digits}f}" for ratio in (statistics.median(found), min(found), max(found)))
+    return f"{middle}x ({low} to {high})"
 
 
 def _serve(pipe: Connection, make: Callable[[], Work], warmup: int) -> None:

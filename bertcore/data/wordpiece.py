@@ -1,6 +1,5 @@
 """WordPiece vocabularies: deterministic training, BERT's text normalisation, the Hugging Face tokenizer layout."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from bertcore.errors import ArtifactError, InputError
+from bertcore.files import write_json
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
@@ -147,8 +147,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
         **({"model_max_length": max_length} if max_length else {}),
         **special,
     }
-    _write_json(directory / "tokenizer_config.json", configuration)
-    _write_json(directory / "special_tokens_map.json", special)
+    write_json(directory / "tokenizer_config.json", dict(sorted(configuration.items())))
+    write_json(directory / "special_tokens_map.json", dict(sorted(special.items())))
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
@@ -192,7 +192,3 @@ def flatten(documents: Iterable[list[list[str]]]) -> Iterator[list[str]]:
     """Batches of documents as batches of sentences."""
     for batch in documents:
         yield [sentence for document in batch for sentence in document]
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -79,7 +79,11 @@ FLIPPED = r": found SHA-256 \w{12}…, expected \w{12}… as manifest.json says;
         (HELDOUT, flip, r"heldout-00000-epoch000.arrow" + FLIPPED),
         (COPY.with_name("sequences.json"), Path.unlink, r"sequences.json: not found"),
         (COPY.with_name("sequences.json"), flip, r"sequences.json" + FLIPPED),
-        (MANIFEST, Path.unlink, r"manifest.json: not found, expected the instances' checksums; run `dvc repro mask`"),
+        (
+            MANIFEST,
+            Path.unlink,
+            r"manifest.json: not found, expected the checksums of the instances; run `dvc repro mask`",
+        ),
         (MANIFEST, cut, r"manifest.json: found no manifest \(JSONDecodeError: .*; the file is damaged: run `chmod"),
         (MANIFEST, of_other_shards, r"manifest.json: found instances of the shards 0{12}…, expected those of data/sh"),
     ],

@@ -156,7 +156,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells a proces
 MEASURE = """
 import json, re, sys
 from pathlib import Path
+import pyarrow
 from bertcore.data.corpus import CorpusConfig, build_corpus
+pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # as stage corpus does
 directory, name = Path(sys.argv[1]), sys.argv[2]
 (directory / "out").mkdir()
 config = CorpusConfig(sources=[str(directory / name)], heldout_fraction=float(sys.argv[3]))

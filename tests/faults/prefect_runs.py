@@ -208,14 +208,19 @@ def undisturbed(root: Path) -> Training:
 
 @contextlib.contextmanager
 def serving(root: Path) -> Iterator[Project]:
-    """A project with a server, a worker and the deployment."""
-    project = Project(prepare_project(root, VALUES))
+    """A project with a server, a worker and the deployment.
+
+    All on one core: the number of threads decides the bits, and `undisturbed` trains with one.
+    """
+    project, cores = Project(prepare_project(root, VALUES)), os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
     try:
         project.start_server()
         project.start_worker()
         project.deploy()
         yield project
     finally:
+        os.sched_setaffinity(0, cores)
         project.stop()
 
 

@@ -24,8 +24,7 @@ import transformers
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.turns import Turns, Work, faster, take_turns
-from bertcore.compressed import read_text
-from bertcore.data.wordpiece import load_tokenizer, make_tokenizer, read_vocabulary, save_tokenizer
+from bertcore.data.wordpiece import load_tokenizer, load_vocabulary, make_tokenizer, save_tokenizer
 from bertcore.evaluation.classification import accuracy
 from bertcore.examples import formats
 from bertcore.examples.schema import ExampleSet
@@ -195,7 +194,7 @@ def _setting(arguments: argparse.Namespace, folder: Path) -> Setting:
 
 def _random_model(arguments: argparse.Namespace, folder: Path) -> Path:
     """The same random weights for both sides."""
-    entries = read_vocabulary(read_text(arguments.vocab).rstrip("\n").split("\n"), str(arguments.vocab))
+    entries = load_vocabulary(arguments.vocab)
     (folder / "tokenizer").mkdir()
     save_tokenizer(make_tokenizer(entries, lowercase=True), folder / "tokenizer", lowercase=True)
     torch.manual_seed(1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from bertcore.training.distributed import precision
+from bertcore.training.distributed import device, precision
 from bertcore.training.flops import peak_flops
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy")
@@ -14,10 +14,10 @@ PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy")
 
 def describe() -> dict[str, str]:
     """Device, cores, precision and versions."""
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
     cores = len(os.sched_getaffinity(0))
     return {
-        "device": f"{device}, {cores} core{'s' * (cores > 1)}, {torch.get_num_threads()} threads",
+        "device": f"{name}, {cores} core{'s' * (cores > 1)}, {torch.get_num_threads()} threads",
         "precision": {"bf16": "bfloat16 autocast", "no": "float32"}[precision()],
         "versions": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
     }
@@ -25,8 +25,7 @@ def describe() -> dict[str, str]:
 
 def gemm_peak_flops() -> float:
     """The matrix-multiply peak of this machine's device in the precision of the training, FLOP/s."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return peak_flops(device, torch.bfloat16 if precision() == "bf16" else torch.float32)
+    return peak_flops(device(), torch.bfloat16 if precision() == "bf16" else torch.float32)
 
 
 def _processor() -> str:

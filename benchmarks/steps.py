@@ -63,7 +63,7 @@ class HuggingFaceTraining:
     def __init__(self, setting: Setting, compiled: bool = False) -> None:
         text, mask = Text(setting.text), mask_config(setting.sequence_length)
         self._loader = text.loader(mask, setting.batch_size, setting.seed)
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = distributed.device()
         shape = setting.model.build(text.vocabulary.size)
         torch.manual_seed(setting.seed)
         config = transformers.BertConfig(

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bertcore.compressed import read_text
 from bertcore.data.corpus import CorpusConfig, build_corpus
 from bertcore.data.instances import DrawnInstances, MaskConfig
 from bertcore.data.loader import Loader
 from bertcore.data.sharding import build_shards
 from bertcore.data.shards import Manifest, ShardsConfig, TokenShard, Vocabulary
-from bertcore.data.wordpiece import load_tokenizer, make_tokenizer, read_vocabulary, save_tokenizer
+from bertcore.data.wordpiece import load_tokenizer, load_vocabulary, make_tokenizer, save_tokenizer
 from bertcore.files import replace_directory
 
 
@@ -26,7 +25,7 @@ class Text:
     def prepare(cls, text: Path, vocab_file: Path, directory: Path, documents: int | None = None) -> "Text":
         """Read `text` (its first `documents`) into `directory`, unless that has been done already."""
         if not directory.exists():
-            entries = read_vocabulary(read_text(vocab_file).rstrip("\n").split("\n"), str(vocab_file))
+            entries = load_vocabulary(vocab_file)
             tokenizer = make_tokenizer(entries, lowercase=True)
             config = CorpusConfig(sources=[str(text)], max_documents=documents)
             with replace_directory(directory) as beside:

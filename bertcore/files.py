@@ -56,6 +56,11 @@ def replace_file(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
+def nearest_existing(path: Path) -> Path:
+    """`path` itself, or the nearest directory above it that is there."""
+    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+
+
 def write_json(path: Path, values: Any) -> None:
     """`values` as indented JSON, keys in the order given; the same values give the same bytes."""
     with replace_file(path) as beside:

@@ -99,15 +99,16 @@ def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
         )
 
 
-def _encoder(configs: dict[str, Any]) -> BertConfig:
-    pretrain, size = configs["pretrain"], configs["tokenizer"].vocab_size
+def encoder(configs: dict[str, Any], vocab_size: int) -> BertConfig:
+    """The model that is pre-trained: of the shape that params.yaml gives, or of that of the published weights."""
+    pretrain = configs["pretrain"]
     if pretrain.init_from is None:
-        return pretrain.model.build(size)
+        return pretrain.model.build(vocab_size)
     return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
 
 
 def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
-    positions = _encoder(configs).max_position_embeddings
+    positions = encoder(configs, configs["tokenizer"].vocab_size).max_position_embeddings
     lengths = {"mask": configs["mask"].phases[-1].sequence_length}
     lengths |= {f"finetune.tasks.{name}": task.sequence_length for name, task in tasks.items() if not task.init_from}
     for where, length in lengths.items():

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 
-from bertcore.compressed import read_text
 from bertcore.data import wordpiece
 from bertcore.data.disk import disk_errors
 from bertcore.data.documents import corpus_shards, read_sentences
@@ -33,7 +32,7 @@ def _vocabulary(config: TokenizerConfig) -> dict[str, int]:
     if config.vocab_file is None:
         return wordpiece.train_vocabulary(config, lambda: _sentences("train"))
     (link,) = (INPUTS / "vocabulary").iterdir()
-    return wordpiece.read_vocabulary(read_text(link).rstrip("\n").split("\n"), config.vocab_file)
+    return wordpiece.load_vocabulary(link, config.vocab_file)
 
 
 def _sentences(split: str) -> Iterator[list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from bertcore.errors import InputError
+from bertcore.files import nearest_existing
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -21,8 +22,7 @@ def disk_errors(output: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         if getattr(error, "errno", None) not in FULL and not any(f"os error {number}" in str(error) for number in FULL):
             raise
-        existing = next(parent for parent in (output, *output.absolute().parents) if parent.exists())
-        free = shutil.disk_usage(existing).free
+        free = shutil.disk_usage(nearest_existing(output)).free
         raise InputError(
             f"{output}: no space left on the disk ({free / 2**20:,.0f} MiB free{_named(error)}); nothing of the output "
             "is kept half-written: free some space and run the stage again"

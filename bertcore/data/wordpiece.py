@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from bertcore.compressed import read_text
 from bertcore.errors import ArtifactError, InputError
 from bertcore.files import write_json
 
@@ -113,6 +114,11 @@ def _alphabet(normalizer: normalizers.BertNormalizer, texts: Texts, limit: int) 
     visible = (item for item in counts.items() if not item[0].isspace())
     kept = sorted(visible, key=lambda item: (-item[1], item[0]))[:limit]
     return sorted(character for character, _ in kept)
+
+
+def load_vocabulary(path: Path, where: str | None = None) -> dict[str, int]:
+    """`read_vocabulary` of a file, plain or packed, which errors call `where`, or by its path."""
+    return read_vocabulary(read_text(path).rstrip("\n").split("\n"), where or str(path))
 
 
 def read_vocabulary(lines: Iterable[str], where: str) -> dict[str, int]:

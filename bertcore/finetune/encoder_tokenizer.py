@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bertcore.compressed import read_json, read_text
-from bertcore.data.wordpiece import TOKENIZER_FILE, make_tokenizer, read_vocabulary, save_tokenizer
+from bertcore.compressed import read_json
+from bertcore.data.wordpiece import TOKENIZER_FILE, load_vocabulary, make_tokenizer, save_tokenizer
 from bertcore.errors import ArtifactError
 
 VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
@@ -34,7 +34,7 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
             "them; copy it there from where the encoder is from"
         )
     settings = _settings(encoder / SETTINGS)
-    vocabulary = read_vocabulary(read_text(path).rstrip("\n").split("\n"), str(path))
+    vocabulary = load_vocabulary(path)
     lowercase, longest = settings["do_lower_case"], settings.get("model_max_length")
     with tempfile.TemporaryDirectory(prefix="bertcore-tokenizer-") as folder:
         made = Path(folder)

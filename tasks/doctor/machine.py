@@ -14,7 +14,7 @@ from bertcore.data.workers import available_cores
 from bertcore.training import distributed
 from bertcore.training.flops import peak_flops
 from tasks.doctor.findings import Finding
-from tasks.doctor.plan import Plan, device
+from tasks.doctor.plan import Plan
 
 OLDEST_PYTHON = (3, 11)
 PROCESS_BYTES = 500 * 2**20
@@ -73,7 +73,7 @@ def check_memory(plan: Plan, free: int | None = None) -> Finding:
         "set BERTCORE_MICRO_BATCH (the batch in parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1, choose a smaller preset "
         "or free memory"
     )
-    if device().type == "cuda":
+    if distributed.device().type == "cuda":
         available, place = _free_cuda() if free is None else free, "on the GPU"
     else:
         need = processes * (need + PROCESS_BYTES)
@@ -93,7 +93,7 @@ def check_time(plan: Plan) -> Finding:
     before = torch.get_num_threads()
     torch.set_num_threads(distributed.threads(processes))
     try:
-        peak = processes * peak_flops(device(), dtype)
+        peak = processes * peak_flops(distributed.device(), dtype)
     finally:
         torch.set_num_threads(before)
     minutes = plan.flops() / (PEAK_SHARE * peak) / 60

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bertcore.data.sources.http import cache_directory
+from bertcore.files import nearest_existing
 from tasks import tracking
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import size
@@ -57,7 +58,7 @@ def check_places(sources: list[str], environment: Mapping[str, str] = os.environ
 
 def _problem(label: str, path: Path, named: bool) -> Finding | None:
     """What is wrong with one directory; one that is missing is, where the user has `named` it."""
-    existing = _existing(path)
+    existing = nearest_existing(path)
     reason = unwritable(existing)
     if reason and path.is_dir():
         text, remedy = f"{label} {path}: {reason}", f"make {path} writable or name another one"
@@ -70,11 +71,6 @@ def _problem(label: str, path: Path, named: bool) -> Finding | None:
         remedy = f"mkdir -p {path}, or is a disk not mounted?"
         return Finding(level="warn", name="places", text=f"{label} {path}: not there", remedy=remedy)
     return None
-
-
-def _existing(path: Path) -> Path:
-    """The path itself or the nearest one above it that is there."""
-    return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
 def unwritable(directory: Path) -> str | None:

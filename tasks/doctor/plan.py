@@ -4,18 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertcore.compressed import read_text
 from bertcore.data.mask_config import MaskConfig
 from bertcore.data.sources import parse_uri
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import BertConfig
-from bertcore.model.huggingface import load_config
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from bertcore.training.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
-from tasks.inputs import check
+from tasks.inputs import check, encoder
 
 PYDOC_BYTES = 40_000_000
 """Text of the source pydoc: 33 MB with the packages of the lock."""
@@ -41,7 +38,9 @@ class Plan:
     def read(cls, values: dict[str, Any]) -> "Plan":
         """From the content of params.yaml; a `BertcoreError` names what cannot be used."""
         configs, tasks = check(values)
-        return cls(configs=configs, tasks=tasks, encoder=_encoder(configs))
+        tokenizer = configs["tokenizer"]
+        size = vocabulary_size(tokenizer.vocab_file) or tokenizer.vocab_size
+        return cls(configs=configs, tasks=tasks, encoder=encoder(configs, size))
 
     @property
     def _pretrain(self) -> PretrainConfig:
@@ -114,18 +113,13 @@ class Plan:
         return text + tokens * id_bytes * 1.1 + copy * max(mask.duplicates, 0.1) * len(mask.phases)
 
 
-def device() -> torch.device:
-    """Where the training computes."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def _work(mask: MaskConfig, batch_size: int) -> Work:
     share = -(-batch_size // distributed.process_count())
     return Work(
         sequences=distributed.micro_batch_size(share),
         length=mask.sequence_length,
         masked=_masked(mask),
-        device=device().type,
+        device=distributed.device().type,
         precision=distributed.precision(),
         checkpointing=distributed.activation_checkpointing(),
     )
@@ -134,13 +128,6 @@ def _work(mask: MaskConfig, batch_size: int) -> Work:
 def _masked(mask: MaskConfig) -> int:
     wanted = max(1, round(mask.masked_lm_prob * mask.sequence_length))
     return min(wanted, mask.max_predictions_per_seq or wanted)
-
-
-def _encoder(configs: dict[str, Any]) -> BertConfig:
-    pretrain, tokenizer = configs["pretrain"], configs["tokenizer"]
-    if pretrain.init_from is not None:
-        return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
-    return pretrain.model.build(vocabulary_size(tokenizer.vocab_file) or tokenizer.vocab_size)
 
 
 def vocabulary_size(file: str | Path | None) -> int:

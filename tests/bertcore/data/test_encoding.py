@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from bertcore.compressed import read_lines, read_text
+from bertcore.compressed import read_lines
 from bertcore.data import encoding
 from bertcore.data.encoding import WordEncoder
-from bertcore.data.wordpiece import SPECIAL_TOKENS, make_tokenizer, read_vocabulary
+from bertcore.data.wordpiece import SPECIAL_TOKENS, load_vocabulary, make_tokenizer
 
 LETTERS = [*"abcdeoiuAEß東İ.,'[]=", "é", "ñ", "##a", "##b", "##e", "##.", "##東", "##]", "ab", "##bc", "mask", "[", "]"]
 ENTRIES = [*SPECIAL_TOKENS, *dict.fromkeys(LETTERS)]
@@ -89,5 +89,5 @@ def lines(shared_data: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.mark.parametrize("cased", [False, True])
 def test_ids_equal_the_tokenizers_on_real_text(shared_data: Path, lines: Iterator[str], cased: bool) -> None:
     path = shared_data / "vocab" / f"bert-base-{'cased' if cased else 'uncased'}-vocab.txt.zst"
-    own = make_tokenizer(read_vocabulary(read_text(path).rstrip("\n").split("\n"), path.name), lowercase=not cased)
+    own = make_tokenizer(load_vocabulary(path), lowercase=not cased)
     assert_equal(WordEncoder(own), own, [line for line, _ in zip(lines, range(2000), strict=False)])

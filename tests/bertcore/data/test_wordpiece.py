@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
-from bertcore.compressed import read_lines, read_text
+from bertcore.compressed import read_lines
 from bertcore.data import wordpiece
 from bertcore.data.wordpiece import (
     SPECIAL_TOKENS,
     TokenizerConfig,
     load_tokenizer,
+    load_vocabulary,
     make_tokenizer,
     read_vocabulary,
     save_tokenizer,
@@ -107,7 +108,7 @@ def test_the_published_vocabularies_encode_wikipedia_as_transformers_does(
     from transformers import AutoTokenizer
 
     path = shared_data / "vocab" / f"bert-base-{'cased' if cased else 'uncased'}-vocab.txt.zst"
-    vocabulary = read_vocabulary(read_text(path).rstrip("\n").split("\n"), path.name)
+    vocabulary = load_vocabulary(path)
     assert len(vocabulary) == (28_996 if cased else 30_522)
     own = make_tokenizer(vocabulary, lowercase=not cased)
     save_tokenizer(own, tmp_path, lowercase=not cased)

@@ -39,7 +39,7 @@ class BertForSequenceClassification(BertModule):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (B, labels) logits."""
-        _, pooled = self.bert(input_ids, token_type_ids, layout)
+        pooled = self.bert.pooled(input_ids, token_type_ids, layout)
         return self.classifier(functional.dropout(pooled, self.config.hidden_dropout_prob, self.training))
 
 

@@ -27,11 +27,17 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
         self.output = nn.Linear(config.hidden_size, config.hidden_size)
 
-    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+    def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
+        """With `rows`, the result is of these tokens only: (T, H), (R,) -> (R, H)."""
         qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))  # (T, 3, A, D)
         dropout = self.dropout_prob if self.training else 0.0
         attend = choose(qkv, layout, dropout)
-        return self.output(attend(qkv, layout, dropout).flatten(1))
+        return self.output(selected(attend(qkv, layout, dropout).flatten(1), rows))
+
+
+def selected(values: Tensor, rows: Tensor | None) -> Tensor:
+    """The `rows` of `values`; all where None."""
+    return values if rows is None else values.index_select(0, rows)
 
 
 def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":

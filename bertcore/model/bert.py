@@ -57,8 +57,14 @@ class BertModel(BertModule):
         hidden = self.hidden_states(input_ids, token_type_ids, layout)
         return hidden, self.pooler(hidden.index_select(0, layout.first_tokens))
 
-    def hidden_states(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """As `forward`, without the pooler."""
+    def pooled(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """As `forward`, the (B, H) pooled states alone, for less work."""
+        return self.pooler(self.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens))
+
+    def hidden_states(
+        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, rows: Tensor | None = None
+    ) -> Tensor:
+        """As `forward`, without the pooler; with `rows`, flat positions (R,), only their (R, H) states."""
         positions = self.config.max_position_embeddings
         if layout.max_length > positions:
             raise ConfigError(
@@ -67,9 +73,10 @@ class BertModel(BertModule):
             )
         ids = [input_ids, token_type_ids, layout.position_ids]
         if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
-            return self.encoder(self.embeddings(*ids), layout)
+            return self.encoder(self.embeddings(*ids), layout, rows)
         filling = (0, even(layout.total) - layout.total)
-        return self.encoder(self.embeddings(*(functional.pad(each, filling) for each in ids)), layout)[: layout.total]
+        hidden = self.encoder(self.embeddings(*(functional.pad(each, filling) for each in ids)), layout, rows)
+        return hidden[: layout.total] if rows is None else hidden
 
 
 class MaskedTokenHead(nn.Module):
@@ -108,7 +115,8 @@ class BertForPreTraining(BertModule):
         self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
     ) -> tuple[Tensor, Tensor]:
         """As `BertModel`, with (M,) flat positions -> (M, V) logits there, and (B, 2) next-sentence logits."""
-        hidden, pooled = self.bert(input_ids, token_type_ids, layout)
-        masked = hidden.index_select(0, masked_positions)
+        rows = torch.cat([layout.first_tokens, masked_positions])
+        hidden = self.bert.hidden_states(input_ids, token_type_ids, layout, rows)
+        first, masked = hidden.split([layout.batch_size, len(masked_positions)])
         mlm_logits = self.cls["predictions"](masked, self.bert.embeddings.word_embeddings.weight)
-        return mlm_logits, self.cls["seq_relationship"](pooled)
+        return mlm_logits, self.cls["seq_relationship"](self.bert.pooler(first))

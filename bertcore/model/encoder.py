@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from bertcore.model.attention import SelfAttention
+from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.config import BertConfig
 from bertcore.model.dropout import dropout
 from bertcore.model.layout import Layout
@@ -25,8 +25,10 @@ class EncoderLayer(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
         self.dropout_prob = config.hidden_dropout_prob
 
-    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
-        hidden = self.attention_norm(self._added(hidden, self.attention(hidden, layout)))
+    def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
+        """With `rows`, the result is of these tokens only: (T, H), (R,) -> (R, H)."""
+        attended = self.attention(hidden, layout, rows)
+        hidden = self.attention_norm(self._added(selected(hidden, rows), attended))
         transformed = self.output(self.activation(self.intermediate(hidden)))
         return self.output_norm(self._added(hidden, transformed))
 
@@ -52,12 +54,18 @@ class BertEncoder(nn.Module):
         for layer in self.layer:
             layer.compile(dynamic=True)
 
-    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
-        for layer in self.layer:
+    def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
+        """With `rows`, the result is of these tokens only: (T, H), (R,) -> (R, H).
+
+        The last layer then computes just them: most of its products are for tokens whose states nobody reads.
+        """
+        last = len(self.layer) - 1
+        for index, layer in enumerate(self.layer):
+            wanted = rows if index == last else None
             if self.activation_checkpointing and self.training:
-                hidden = checkpoint(layer, hidden, layout, use_reentrant=False)
+                hidden = checkpoint(layer, hidden, layout, wanted, use_reentrant=False)
             else:
-                hidden = layer(hidden, layout)
+                hidden = layer(hidden, layout, wanted)
         return hidden
 
 

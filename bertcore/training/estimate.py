@@ -96,13 +96,11 @@ def training_memory(config: BertConfig, work: Work, optimizer: str) -> Memory:
 
 
 def _activations(config: BertConfig, work: Work, count: Parameters) -> int:
-    """At the start of the backward pass, when all are there and the gradients of one layer's are made."""
+    """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below."""
     layer = work.tokens * _layer_bytes(config, work)
     residual = work.tokens * config.hidden_size * _FLOAT
-    if work.checkpointing:
-        layers = config.num_hidden_layers * residual + 2 * layer
-    else:
-        layers = (config.num_hidden_layers + 1) * layer
+    recomputed = config.num_hidden_layers * residual + 2 * layer
+    layers = recomputed if work.checkpointing else config.num_hidden_layers * layer
     rounded = count.total * work.value_bytes if work.precision == "bf16" else 0  # autocast's copies of the weights
     kept = layers + 2 * residual + rounded + _head_bytes(config, work)
     return round(kept * _CPU_HEAP) if work.device == "cpu" else kept

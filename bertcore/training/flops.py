@@ -1,7 +1,8 @@
 """Floating-point operations of a training step, and the peak they are measured against: model FLOPs utilisation.
 
-Counted is what the model needs: the matrix products of a forward pass over real tokens, and twice as much for the
-backward pass (Chowdhery et al. 2022, appendix B). Recomputed activations and padding earn nothing.
+Counted is what the model needs: the matrix products of a forward pass over real tokens (of the last layer's states,
+those that a head reads), and twice as much for the backward pass (Chowdhery et al. 2022, appendix B). Recomputed
+activations and padding earn nothing.
 """
 
 import time
@@ -18,20 +19,23 @@ _PEAK_SECONDS = 0.2
 
 def training_flops(config: BertConfig, batch: PreTrainingBatch) -> int:
     """Of one forward and backward pass over `batch`: encoder, pooler and masked-token head."""
-    lengths = batch.layout.lengths
+    lengths, width = batch.layout.lengths, config.hidden_size
+    sequences, masked = len(lengths), len(batch.masked_labels)
     return _FORWARD_AND_BACKWARD * (
-        encoder_flops(config, batch.layout.total, int((lengths * lengths).sum()))
-        + 2 * batch.layout.batch_size * config.hidden_size**2
-        + 2 * len(batch.masked_labels) * config.hidden_size * (config.hidden_size + config.vocab_size)
+        encoder_flops(config, batch.layout.total, int((lengths * lengths).sum()), sequences + masked)
+        + 2 * sequences * width**2
+        + 2 * masked * width * (width + config.vocab_size)
     )
 
 
-def encoder_flops(config: BertConfig, tokens: int, squared_lengths: int) -> int:
-    """Of one forward pass through all layers; `squared_lengths` is the sum of the sequences' squared lengths."""
-    width, inner = config.hidden_size, config.intermediate_size
-    products = 2 * tokens * (4 * width**2 + 2 * width * inner)
-    attention = 4 * squared_lengths * width
-    return config.num_hidden_layers * (products + attention)
+def encoder_flops(config: BertConfig, tokens: int, squared_lengths: int, rows: int) -> int:
+    """Of one forward pass; `squared_lengths` is the sum of the sequences' squared lengths.
+
+    The last layer's states are needed of `rows` tokens only.
+    """
+    width, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+    attention = layers * (2 * tokens * 3 * width**2 + 4 * squared_lengths * width)
+    return attention + 2 * ((layers - 1) * tokens + rows) * (width**2 + 2 * width * inner)
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float:

@@ -104,9 +104,11 @@ def assert_same_forward(config: BertConfig, batch: PreTrainingBatch) -> None:
         expected = reference_outputs(reference, batch)
         pooled = reference.bert.pooler(expected.hidden_states[-1])
         hidden, found_pooled = ours.bert(batch.input_ids, batch.token_type_ids, batch.layout)
+        alone = ours.bert.pooled(batch.input_ids, batch.token_type_ids, batch.layout)
         mlm, nsp = ours(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)
     assert_close(hidden, expected.hidden_states[-1].flatten(0, 1)[index], "hidden states")
     assert_close(found_pooled, pooled, "pooled")
+    assert_close(alone, pooled, "pooled, without the other states")
     assert_close(mlm, expected.prediction_logits.flatten(0, 1)[index][batch.masked_positions], "MLM logits")
     assert_close(nsp, expected.seq_relationship_logits, "NSP logits")
 

@@ -26,7 +26,7 @@ from bertcore.model.bert import BertForPreTraining
 from bertcore.model.names import from_huggingface
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.training.config import PretrainConfig
-from bertcore.training.pretraining import as_batch
+from bertcore.training.micro_batches import as_batch
 
 POINTS = 5
 """Evaluations in the budget."""

@@ -28,9 +28,10 @@ from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
 from bertcore.training.config import PretrainConfig
 from bertcore.training.control import lost_a_process
+from bertcore.training.history import Report
 from bertcore.training.initial import initial_model
 from bertcore.training.origin import rows_of
-from bertcore.training.pretraining import Pretraining, Report
+from bertcore.training.pretraining import Pretraining
 from bertcore.training.stopping import StopRequest
 from tasks import params, tracking
 from tasks.curves import Unreported

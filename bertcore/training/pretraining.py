@@ -1,12 +1,10 @@
 """The pre-training loop: what one optimizer step is, and when it is reported, evaluated and kept."""
 
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import nn
@@ -23,8 +21,10 @@ from bertcore.training.control import Control
 from bertcore.training.distributed import activation_checkpointing, compiled, describe
 from bertcore.training.divergence import MOST_SKIPPED, FlightRecord, LossWatch, gradient_norms
 from bertcore.training.flops import peak_flops
+from bertcore.training.held_out import HeldOut
+from bertcore.training.history import History, Report
 from bertcore.training.metrics import Tally, Timed
-from bertcore.training.micro_batches import Feed, as_batch
+from bertcore.training.micro_batches import Feed
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.randomness import random_state, set_random_state
 from bertcore.training.schedule import SCHEDULES
@@ -33,15 +33,6 @@ from bertcore.training.stopping import StopRequest
 from bertcore.training.weights import load_whole_state, whole_model, whole_state
 
 logger = logging.getLogger(__name__)
-
-_EVAL_BATCH = 64
-"""Sequences of a batch that is only evaluated."""
-
-_OF_THE_MACHINE = {"train/tokens_per_second", "train/mfu"}
-"""Metrics that no two runs have alike."""
-
-Report = Callable[[int, dict[str, float]], None]
-"""Called on rank 0 with the number of finished steps and the metrics by their MLflow names."""
 
 Rows = Callable[[int], list[dict[str, Any]]]
 """A step -> where the sequences of its global batch come from; see `training.origin`."""
@@ -65,9 +56,11 @@ class Pretraining:
         run_id: str = "",
     ) -> None:
         """`run_id` is where the reports go; a checkpoint says it."""
-        self._config, self._heldout, self._accelerator = config, heldout, accelerator
-        self._checkpoints, self._report, self._rows, self._run_id = checkpoints, report, rows, run_id
-        self._stop, self._control = stop or StopRequest(), Control(accelerator.num_processes)
+        self._config, self._accelerator, self._checkpoints = config, accelerator, checkpoints
+        self._rows, self._run_id, self._stop = rows, run_id, stop or StopRequest()
+        self._control = Control(accelerator.num_processes)
+        self._heldout = HeldOut(heldout, config.eval_sequences, accelerator, self._control)
+        self._history = History(report if accelerator.is_main_process else lambda step, metrics: None)
         self._objective = OBJECTIVES[config.objective]
         self._schedule = SCHEDULES[config.schedule]
         self._objective.freeze_unused(model)
@@ -82,7 +75,6 @@ class Pretraining:
         self._feed = Feed(loader, accelerator.process_index, accelerator.num_processes)
         self._tally, self._watch = Tally(), LossWatch(config.loss_spike)
         self._norm = 0.0
-        self._history: list[dict[str, float]] = []
         self.step = self.tokens = 0
         """Done so far, since the start of the training."""
         self.skipped: list[int] = []
@@ -101,7 +93,7 @@ class Pretraining:
     @property
     def curves(self) -> list[dict[str, float]]:
         """What was reported, by step; without what depends on the machine."""
-        return [{name: value for name, value in row.items() if name not in _OF_THE_MACHINE} for row in self._history]
+        return self._history.curves
 
     def timing(self) -> dict[str, float]:
         """Speed over the steps of this process, without evaluation and checkpoints."""
@@ -129,15 +121,14 @@ class Pretraining:
         self._saved = time.monotonic()
         while True:
             if self._evaluation_due():
-                self._record(self.evaluate())
+                self._history.add(self.step, self.evaluate())
             if self.step == config.max_steps:
                 break
             self._train_and_log()
             self._keep_or_stop()
             progress.advance(self._note())
         progress.close()
-        last = next(row for row in reversed(self.curves) if "eval/loss" in row)
-        return {name: value for name, value in last.items() if name != "step"}
+        return self._history.last("eval/loss")
 
     def _train_and_log(self) -> None:
         config = self._config
@@ -146,16 +137,16 @@ class Pretraining:
             logged = self.step % config.logging_steps == 0 or self.step == config.max_steps
             metrics = self._train_metrics() if logged else None
         if metrics:
-            self._record(metrics | {f"train/{name}": value for name, value in self._speed(self._interval).items()})
+            speed = {f"train/{name}": value for name, value in self._speed(self._interval).items()}
+            self._history.add(self.step, metrics | speed)
         if logged:
             self._timed.add(self._interval)
             self._interval = Timed()
 
     def _evaluation_due(self) -> bool:
-        """Also true after a resume from a step whose evaluation was cut short."""
         if self.step != self._config.max_steps and (self.step == 0 or self.step % self._config.eval_steps):
             return False
-        return not any(row["step"] == self.step and "eval/loss" in row for row in self._history[-2:])
+        return not self._history.evaluated(self.step)
 
     def _keep_or_stop(self) -> None:
         """A checkpoint, where one is due by rank 0's clock or by the steps; the end, where it was asked for."""
@@ -177,30 +168,14 @@ class Pretraining:
 
     def evaluate(self) -> dict[str, float]:
         """Loss and accuracy on held-out text, the same sequences every time."""
-        self._module.eval()
-        tally, rank, world = Tally(), self._accelerator.process_index, self._accelerator.num_processes
-        left = self._config.eval_sequences
-        for source in self._heldout:
-            rows = np.arange(min(len(source), left))
-            left -= len(rows)
-            for start in range(0, len(rows), _EVAL_BATCH * world):
-                if self._control.any(self._stop.requested):
-                    self._end_here()
-                own = rows[start : start + _EVAL_BATCH * world][rank::world]
-                # Divided weights are put together for a forward pass, so every process must make one.
-                batch = as_batch(source.take(own if len(own) else rows[:1])).to(self._accelerator.device)
-                with torch.no_grad(), self._accelerator.autocast():
-                    terms = self._module(batch)
-                if len(own):
-                    tally.add(terms)
-        self._module.train()
-        metrics = tally.metrics(self._control, "eval")
-        if not math.isfinite(metrics.get("eval/loss", 0.0)):
-            raise TrainingError(
-                f"step {self.step}: found held-out loss {metrics['eval/loss']}, expected a finite number; lower "
-                "pretrain.learning_rate or lengthen pretrain.warmup_steps"
-            )
-        return metrics
+        try:
+            return self._heldout.evaluate(self._module, self._end_if_asked)
+        except TrainingError as error:
+            raise TrainingError(f"step {self.step}: {error}") from None
+
+    def _end_if_asked(self) -> None:
+        if self._control.any(self._stop.requested):
+            self._end_here()
 
     def train_step(self) -> int:
         """One optimizer step on the global batch; the real tokens in it. `TrainingError` where it does not fit.
@@ -284,16 +259,9 @@ class Pretraining:
             metrics["train/learning_rate"] = self._optimizer.param_groups[0]["lr"]
         return metrics
 
-    def _record(self, metrics: dict[str, float]) -> None:
-        self._history.append({"step": self.step, **metrics})
-        if self._accelerator.is_main_process:
-            self._report(self.step, metrics)
-
     def _note(self) -> str:
-        last = next((row for row in reversed(self._history) if "train/loss" in row), None)
-        if last is None:
-            return ""
-        return f"loss {last['train/loss']:.3f}  {self._timed.rate:,.0f} tokens/s"
+        last = self._history.last("train/loss")
+        return f"loss {last['train/loss']:.3f}  {self._timed.rate:,.0f} tokens/s" if last else ""
 
     def _main_only(self, work: Callable[[], object]) -> None:
         """Do `work` on rank 0; its `TrainingError` is raised in every process, so that none waits for another."""
@@ -316,7 +284,7 @@ class Pretraining:
             "tokens": self.tokens,
             "skipped": self.skipped,
             "watch": self._watch.state(),
-            "history": self._history,
+            "history": self._history.rows,
             "run_id": self._run_id,
             "machine": describe(self._accelerator),
         }
@@ -333,7 +301,6 @@ class Pretraining:
             return
         load_whole_state(self.model, self._optimizer.optimizer, state)
         self.step, self.tokens, self.skipped = state["step"], state["tokens"], state["skipped"]
-        self._history = state["history"]
         self._watch.restore(state["watch"])
         self.resumed_from = {"step": self.step, "run_id": state["run_id"]}
         rank, main = self._accelerator.process_index, self._accelerator.is_main_process
@@ -345,8 +312,7 @@ class Pretraining:
             set_random_state(own["random"])
             self._norm = own["norm"]
             self._tally.totals = {term: row.to(self._accelerator.device) for term, row in own["tally"].items()}
-        for row in self._history if main and report else []:
-            self._report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
+        self._history.restore(state["history"], report=report)
 
     def _say_what_changed(self, before: dict[str, Any]) -> None:
         for fact, now in describe(self._accelerator).items():

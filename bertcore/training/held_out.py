@@ -1,0 +1,64 @@
+"""Loss and accuracy on held-out text, the same sequences every time."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from bertcore.data.instances import InstanceSource
+from bertcore.errors import TrainingError
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.training.control import Control
+from bertcore.training.metrics import Tally
+from bertcore.training.micro_batches import as_batch
+
+_BATCH = 64
+"""Sequences of a batch that is only evaluated."""
+
+
+class HeldOut:
+    """The first `sequences` of `sources`, divided among the processes."""
+
+    def __init__(
+        self, sources: Sequence[InstanceSource], sequences: int, accelerator: Accelerator, control: Control
+    ) -> None:
+        self._sources, self._sequences = sources, sequences
+        self._accelerator, self._control = accelerator, control
+
+    def evaluate(self, module: nn.Module, between: Callable[[], None]) -> dict[str, float]:
+        """Of a `WithObjective` as the accelerator has prepared it; `between` is called before every batch.
+
+        `TrainingError` where the loss is not finite.
+        """
+        module.eval()
+        tally = Tally()
+        for batch, counts in self._batches():
+            between()
+            with torch.no_grad(), self._accelerator.autocast():
+                terms = module(batch.to(self._accelerator.device))
+            if counts:
+                tally.add(terms)
+        module.train()
+        metrics = tally.metrics(self._control, "eval")
+        if not math.isfinite(metrics.get("eval/loss", 0.0)):
+            raise TrainingError(
+                f"found held-out loss {metrics['eval/loss']}, expected a finite number; lower pretrain.learning_rate "
+                "or lengthen pretrain.warmup_steps"
+            )
+        return metrics
+
+    def _batches(self) -> Iterator[tuple[PreTrainingBatch, bool]]:
+        """As many for every process; False where it has none of its own left.
+
+        Divided weights are put together for a forward pass, so every process must make one.
+        """
+        rank, world, left = self._accelerator.process_index, self._accelerator.num_processes, self._sequences
+        for source in self._sources:
+            rows = np.arange(min(len(source), left))
+            left -= len(rows)
+            for start in range(0, len(rows), _BATCH * world):
+                own = rows[start : start + _BATCH * world][rank::world]
+                yield as_batch(source.take(own if len(own) else rows[:1])), bool(len(own))

@@ -1,0 +1,43 @@
+"""What a training has reported, by step: kept in its checkpoints, and reported again where it goes on from one."""
+
+from collections.abc import Callable
+
+Report = Callable[[int, dict[str, float]], None]
+"""Called on rank 0 with the number of finished steps and the metrics by their MLflow names."""
+
+_OF_THE_MACHINE = {"train/tokens_per_second", "train/mfu"}
+"""Metrics that no two runs have alike."""
+
+
+class History:
+    """Every process keeps it, rank 0 passes it on."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.rows: list[dict[str, float]] = []
+        """Each with its `step`."""
+
+    def add(self, step: int, metrics: dict[str, float]) -> None:
+        """Report `metrics`."""
+        self.rows.append({"step": step, **metrics})
+        self._report(step, metrics)
+
+    def restore(self, rows: list[dict[str, float]], *, report: bool) -> None:
+        """Go on after `rows`, which are reported again where `report` is set."""
+        self.rows = rows
+        for row in rows if report else []:
+            self._report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
+
+    def evaluated(self, step: int) -> bool:
+        """Whether held-out metrics of `step` are there: a resume may come from a step whose evaluation was cut."""
+        return any(row["step"] == step and "eval/loss" in row for row in self.rows[-2:])
+
+    def last(self, name: str) -> dict[str, float]:
+        """The metrics that came last with `name`; empty where there are none yet."""
+        row = next((row for row in reversed(self.rows) if name in row), {})
+        return {each: value for each, value in row.items() if each != "step" and each not in _OF_THE_MACHINE}
+
+    @property
+    def curves(self) -> list[dict[str, float]]:
+        """All rows, without what depends on the machine."""
+        return [{name: value for name, value in row.items() if name not in _OF_THE_MACHINE} for row in self.rows]

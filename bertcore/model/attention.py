@@ -44,8 +44,9 @@ def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":
     """The fastest way that applies. All give the same numbers, up to rounding, and compute the same function."""
     if qkv.device.type == "cpu":
         return attend_groups
-    # The variable-length kernel offers no dropout.
-    if varlen is not None and qkv.is_cuda and qkv.dtype in (torch.float16, torch.bfloat16) and not dropout:
+    # The variable-length kernel offers no dropout, and these types and sizes of a head only.
+    half, size = qkv.dtype in (torch.float16, torch.bfloat16), qkv.shape[-1]
+    if varlen is not None and qkv.is_cuda and half and size % 8 == 0 and size <= 256 and not dropout:
         return attend_variable
     return attend_padded
 

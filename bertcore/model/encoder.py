@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -51,6 +52,8 @@ class BertEncoder(nn.Module):
 
     def compile_layers(self) -> None:
         """`torch.compile` every layer by itself: all share one compiled function, whatever the lengths."""
+        # A graph each for training or not, full or padded, all tokens or some: all that torch allows by default.
+        torch._dynamo.config.recompile_limit = 32
         for layer in self.layer:
             layer.compile(dynamic=True)
 

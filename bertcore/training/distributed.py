@@ -17,11 +17,14 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.commands.config.config_args import load_config_from_file
 
 from bertcore.errors import ConfigError, TrainingError
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Of glibc's malloc.h."""
+
+PRECISIONS = ("bf16", "no")
 
 _EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
 
@@ -32,10 +35,8 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--quiet"]
     environment = dict(os.environ)
     if config := os.environ.get("BERTCORE_ACCELERATE_CONFIG"):
-        if not Path(config).is_file():
-            raise ConfigError(
-                f"BERTCORE_ACCELERATE_CONFIG: found {config!r}, expected a file; see infra/accelerate for examples"
-            )
+        if (processes := _configured_processes(config)) > 0:
+            environment[_EXPECTED] = str(processes)
         return [*launch, "--config_file", config, "-m", module], environment
     processes = process_count()
     environment[_EXPECTED] = str(processes)
@@ -48,6 +49,21 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
         # Port 0 lets the launcher find a free one, so that two trainings on one machine do not meet.
         arguments += ["--multi_gpu", "--main_process_port", "0"]
     return [*launch, *arguments, "-m", module], environment
+
+
+def _configured_processes(config: str) -> int:
+    """What the accelerate config file says, -1 where it leaves it to the cluster."""
+    if not Path(config).is_file():
+        raise ConfigError(
+            f"BERTCORE_ACCELERATE_CONFIG: found {config!r}, expected a file; see infra/accelerate for examples"
+        )
+    try:
+        return load_config_from_file(config).num_processes
+    except Exception as error:  # YAML's errors and accelerate's have no class in common
+        said = " ".join(str(error).split())
+        raise ConfigError(
+            f"BERTCORE_ACCELERATE_CONFIG: {config}: {said}; correct it, see infra/accelerate for examples"
+        ) from None
 
 
 def process_count() -> int:
@@ -65,7 +81,7 @@ def precision() -> str:
     found = os.environ.get("BERTCORE_PRECISION")
     if found is None:
         return "bf16" if has_fast_bf16() else "no"
-    if found not in ("bf16", "no"):
+    if found not in PRECISIONS:
         raise ConfigError(f"BERTCORE_PRECISION: found {found!r}, expected bf16 or no; correct the variable")
     return found
 
@@ -103,7 +119,13 @@ def make_accelerator() -> Accelerator:
     keep_freed_memory()
     # The launcher has put its precision into the environment; a process started without it decides the same way.
     mixed_precision = os.environ.get("ACCELERATE_MIXED_PRECISION") or precision()
+    if mixed_precision not in PRECISIONS:
+        raise ConfigError(
+            f"found mixed_precision {mixed_precision!r}, expected bf16 or no: float16 would need its losses scaled; "
+            "correct the accelerate config"
+        )
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed_precision)
+    autocast_alone(accelerator)
     expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
     if accelerator.num_processes != expected:
         raise TrainingError(
@@ -112,6 +134,15 @@ def make_accelerator() -> Accelerator:
             "independent; check BERTCORE_PROCESSES and the accelerate config"
         )
     return accelerator
+
+
+def autocast_alone(accelerator: Accelerator) -> None:
+    """Leave the conversion to bfloat16 to autocast where FSDP divides the weights, as it is everywhere else.
+
+    FSDP's own would also round what goes from layer to layer, the exchanged gradients and the summed loss.
+    """
+    if (plugin := getattr(accelerator.state, "fsdp_plugin", None)) is not None:
+        plugin.mixed_precision_policy = None
 
 
 def keep_freed_memory() -> None:
@@ -135,6 +166,8 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
         "precision": accelerator.mixed_precision,
         "world_size": accelerator.num_processes,
         "threads": torch.get_num_threads(),
+        "micro_batch": os.environ.get("BERTCORE_MICRO_BATCH", "whole"),
+        "compiled": compiled(),
         "torch": torch.__version__,
     }
 

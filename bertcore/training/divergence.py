@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.tensor import DTensor
 
 from bertcore.files import write_json
 
@@ -103,7 +104,9 @@ def _norms(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, float]:
     squares: dict[str, float] = {}
     for name, tensor in tensors:
         part = part_of(name)
-        squares[part] = squares.get(part, 0.0) + float(tensor.detach().double().square().sum())
+        square = tensor.detach().double().square().sum()
+        whole = square.full_tensor() if isinstance(square, DTensor) else square  # of weights divided among processes
+        squares[part] = squares.get(part, 0.0) + float(whole)
     return {part: math.sqrt(square) for part, square in squares.items()}
 
 

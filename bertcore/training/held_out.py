@@ -12,11 +12,13 @@ from bertcore.data.instances import InstanceSource
 from bertcore.errors import TrainingError
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.training.control import Control
+from bertcore.training.distributed import micro_batch_size
 from bertcore.training.metrics import Tally
 from bertcore.training.micro_batches import as_batch
+from bertcore.training.step import fitting
 
 _BATCH = 64
-"""Sequences of a batch that is only evaluated."""
+"""Sequences at most of a batch that is only evaluated."""
 
 
 class HeldOut:
@@ -28,25 +30,25 @@ class HeldOut:
         self._sources, self._sequences = sources, sequences
         self._accelerator, self._control = accelerator, control
 
-    def evaluate(self, module: nn.Module, between: Callable[[], None]) -> dict[str, float]:
+    def evaluate(self, module: nn.Module, step: int, between: Callable[[], None]) -> dict[str, float]:
         """Of a `WithObjective` as the accelerator has prepared it; `between` is called before every batch.
 
-        `TrainingError` where the loss is not finite.
+        `TrainingError` naming `step` where the loss is not finite, or a batch does not fit into the memory.
         """
         module.eval()
         tally = Tally()
         for batch, counts in self._batches():
             between()
-            with torch.no_grad(), self._accelerator.autocast():
-                terms = module(batch.to(self._accelerator.device))
+            with fitting(step, batch), torch.no_grad(), self._accelerator.autocast():
+                terms = module(batch.to(self._accelerator.device, non_blocking=True))
             if counts:
                 tally.add(terms)
         module.train()
         metrics = tally.metrics(self._control, "eval")
         if not math.isfinite(metrics.get("eval/loss", 0.0)):
             raise TrainingError(
-                f"found held-out loss {metrics['eval/loss']}, expected a finite number; lower pretrain.learning_rate "
-                "or lengthen pretrain.warmup_steps"
+                f"step {step}: found held-out loss {metrics['eval/loss']}, expected a finite number; lower "
+                "pretrain.learning_rate or lengthen pretrain.warmup_steps"
             )
         return metrics
 
@@ -56,9 +58,10 @@ class HeldOut:
         Divided weights are put together for a forward pass, so every process must make one.
         """
         rank, world, left = self._accelerator.process_index, self._accelerator.num_processes, self._sequences
+        size = micro_batch_size(_BATCH) * world
         for source in self._sources:
             rows = np.arange(min(len(source), left))
             left -= len(rows)
-            for start in range(0, len(rows), _BATCH * world):
-                own = rows[start : start + _BATCH * world][rank::world]
+            for start in range(0, len(rows), size):
+                own = rows[start : start + size][rank::world]
                 yield as_batch(source.take(own if len(own) else rows[:1])), bool(len(own))

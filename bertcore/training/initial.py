@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from bertcore.data.shards import Vocabulary
+from bertcore.data.wordpiece import TOKENIZER_FILE
 from bertcore.errors import ArtifactError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import load_config, load_pretrained
@@ -36,21 +39,28 @@ def check_vocabulary(published: Path, tokenizer: Path, name: str) -> None:
             f"pretrain.init_from: {name}: found a model with vocab_size {size}, expected at least the {len(entries)} "
             f"entries of {tokenizer}; {remedy}"
         )
-    if not (published / VOCABULARY).is_file():
-        return
     theirs = _entries(published)
     for index, (mine, other) in enumerate(zip(entries, theirs, strict=False)):
         if mine != other:
             raise ArtifactError(
-                f"pretrain.init_from: {name}/{VOCABULARY}: found {other!r} as entry {index}, expected {mine!r} as in "
+                f"pretrain.init_from: {name}: found {other!r} as entry {index}, expected {mine!r} as in "
                 f"{tokenizer} ({len(theirs)} and {len(entries)} entries); {remedy}"
             )
     if len(theirs) != len(entries):
         raise ArtifactError(
-            f"pretrain.init_from: {name}/{VOCABULARY}: found {len(theirs)} entries, expected the {len(entries)} of "
+            f"pretrain.init_from: {name}: found {len(theirs)} entries, expected the {len(entries)} of "
             f"{tokenizer}; {remedy}"
         )
 
 
 def _entries(directory: Path) -> list[str]:
-    return (directory / VOCABULARY).read_text(encoding="utf-8").rstrip("\n").split("\n")
+    """By id, from vocab.txt or tokenizer.json."""
+    if (path := directory / VOCABULARY).is_file():
+        return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    if (path := directory / TOKENIZER_FILE).is_file():
+        ids = Tokenizer.from_file(str(path)).get_vocab()
+        return sorted(ids, key=ids.__getitem__)
+    raise ArtifactError(
+        f"{directory}: found neither {VOCABULARY} nor {TOKENIZER_FILE}, expected one, to see that every id means the "
+        "same there and here; copy it there from where the model is from"
+    )

@@ -20,6 +20,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.control import Control
 from bertcore.training.distributed import activation_checkpointing, compiled, describe
 from bertcore.training.divergence import MOST_SKIPPED, FlightRecord, LossWatch, gradient_norms
+from bertcore.training.division import check_division
 from bertcore.training.flops import peak_flops
 from bertcore.training.held_out import HeldOut
 from bertcore.training.history import History, Report
@@ -28,9 +29,9 @@ from bertcore.training.micro_batches import Feed
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.randomness import random_state, set_random_state
 from bertcore.training.schedule import SCHEDULES
-from bertcore.training.step import Computed, Gradients, WithObjective
+from bertcore.training.step import Computed, Gradients, WithObjective, fitting
 from bertcore.training.stopping import StopRequest
-from bertcore.training.weights import load_whole_state, whole_model, whole_state
+from bertcore.training.weights import divided, load_whole_state, whole_model, whole_state
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +72,7 @@ class Pretraining:
         self.model = model
         """The trained model, without its wrappers."""
         self._module, self._optimizer = accelerator.prepare(WithObjective(model, self._objective), optimizer)
+        check_division(config, accelerator.num_processes, divided(model))
         self._gradients = Gradients(self._module, self._objective, accelerator, self._control)
         self._feed = Feed(loader, accelerator.process_index, accelerator.num_processes)
         self._tally, self._watch = Tally(), LossWatch(config.loss_spike)
@@ -168,10 +170,7 @@ class Pretraining:
 
     def evaluate(self) -> dict[str, float]:
         """Loss and accuracy on held-out text, the same sequences every time."""
-        try:
-            return self._heldout.evaluate(self._module, self._end_if_asked)
-        except TrainingError as error:
-            raise TrainingError(f"step {self.step}: {error}") from None
+        return self._heldout.evaluate(self._module, self.step, self._end_if_asked)
 
     def _end_if_asked(self) -> None:
         if self._control.any(self._stop.requested):
@@ -208,7 +207,8 @@ class Pretraining:
             nn.utils.clip_grads_with_norm_(self._module.parameters(), bound, computed.gradient_norm)
         for group in self._optimizer.param_groups:
             group["lr"] = self._learning_rate()
-        self._optimizer.step()
+        with fitting(self.step):
+            self._optimizer.step()
         self._norm = computed.norm
         self._tally.merge(computed.tally)
         self._watch.add(computed.loss)

@@ -26,6 +26,7 @@ RECIPES: dict[str, dict[str, Any]] = {
         "beta2": 0.999,
         "epsilon": 1e-6,
         "weight_decay": 0.01,
+        "decay_biases_and_norms": False,
         "max_grad_norm": 1.0,
         "second_phase": {"share": 0.1},
     },

@@ -17,7 +17,7 @@ from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import Objective
 from bertcore.objectives.sums import Sums
 from bertcore.training.control import Control
-from bertcore.training.distributed import micro_batch_size
+from bertcore.training.distributed import activation_checkpointing, micro_batch_size
 from bertcore.training.flops import training_flops
 from bertcore.training.metrics import Tally
 from bertcore.training.micro_batches import as_batch, split
@@ -69,13 +69,13 @@ class Gradients:
         `TrainingError` naming `step` where a micro-batch does not fit into the memory.
         """
         accelerator, world = self._accelerator, self._accelerator.num_processes
-        parts = [as_batch(part).to(accelerator.device) for part in split(instances, micro_batch_size(len(instances)))]
-        counts, tally = self._global_counts(parts), Tally()
+        parts = [as_batch(part) for part in split(instances, micro_batch_size(len(instances)))]
+        counts, tally = self._global_counts(parts), Tally()  # before they are on a device, which would be waited for
         for index, batch in enumerate(parts):
             last = index == len(parts) - 1
-            with self.memory(step, batch), nullcontext() if last else accelerator.no_sync(self._module):
+            with fitting(step, batch), nullcontext() if last else accelerator.no_sync(self._module):
                 with accelerator.autocast():
-                    terms = self._module(batch)
+                    terms = self._module(batch.to(accelerator.device, non_blocking=True))
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
                 loss = sum(sums.loss_sum / counts[term] for term, sums in terms.items()) * world
                 accelerator.backward(loss)
@@ -90,21 +90,6 @@ class Gradients:
         sums = self._control.sum([float(tally.totals[name][0]) for name in names])
         return {name: value / max(counts[name], 1) for name, value in zip(names, sums, strict=True)}
 
-    @contextmanager
-    def memory(self, step: int, batch: PreTrainingBatch) -> Iterator[None]:
-        """A `TrainingError` with the remedy in place of torch's, where `batch` is too large."""
-        try:
-            yield
-        except (torch.OutOfMemoryError, RuntimeError) as error:
-            if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
-                raise
-            sequences = batch.layout.batch_size
-            raise TrainingError(
-                f"step {step}: {sequences} sequences ({batch.layout.total} tokens) at once do not fit into the "
-                f"memory of the {self._accelerator.device.type}; set BERTCORE_MICRO_BATCH below {sequences} (same "
-                "result, in parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1"
-            ) from error
-
     def _global_counts(self, parts: list[PreTrainingBatch]) -> dict[str, int]:
         """Predictions of every term, tokens and FLOPs in the global batch."""
         local = Counter[str]()
@@ -114,3 +99,26 @@ class Gradients:
         names = sorted(local)
         sums = self._control.sum([local[name] for name in names])
         return {name: int(value) for name, value in zip(names, sums, strict=True)}
+
+
+@contextmanager
+def fitting(step: int, batch: PreTrainingBatch | None = None) -> Iterator[None]:
+    """A `TrainingError` with the remedy in place of torch's or numpy's, where the memory does not suffice for `batch`.
+
+    Without one, for the optimizer's state.
+    """
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        known = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
+        if not known:
+            raise
+        what, remedies = "the optimizer's state does", ["a smaller pretrain.model.preset"]
+        if batch is not None:
+            sequences = batch.layout.batch_size
+            what = f"{sequences} sequences ({batch.layout.total} tokens) at once do"
+            if not activation_checkpointing():
+                remedies.insert(0, "BERTCORE_ACTIVATION_CHECKPOINTING=1")
+            if sequences > 1:
+                remedies.insert(0, f"BERTCORE_MICRO_BATCH below {sequences} (the same global batch, in parts)")
+        raise TrainingError(f"step {step}: {what} not fit into the memory; set {' or '.join(remedies)}") from error

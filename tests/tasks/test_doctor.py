@@ -227,7 +227,7 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     own = {"vocab_file": "published/vocab.txt"}
     assert artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own)).level == "ok"
     Path("published/vocab.txt").write_text("".join(f"{index}\n" for index in range(size)))
-    with pytest.raises(ArtifactError, match=r"published/vocab.txt: found '0' as entry 0"):
+    with pytest.raises(ArtifactError, match="published: found '0' as entry 0"):
         artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own))
     Path("long.txt").write_text("".join(f"{index}\n" for index in range(9000)))
     longer = artifacts.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"}))

@@ -14,6 +14,6 @@ if TYPE_CHECKING:  # it checks names against the table of optimizers, and so imp
 
 def build(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
     """AdamW over `model`'s trainable parameters."""
-    groups = parameter_groups(model, config.weight_decay)
+    groups = parameter_groups(model, config)
     betas = (config.beta1, config.beta2)
     return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, eps=config.epsilon, fused=True)

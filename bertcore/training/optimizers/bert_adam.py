@@ -36,5 +36,5 @@ class BertAdam(Optimizer):
 
 def build(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
     """BERT's Adam over `model`'s trainable parameters."""
-    groups = parameter_groups(model, config.weight_decay)
+    groups = parameter_groups(model, config)
     return BertAdam(groups, config.learning_rate, (config.beta1, config.beta2), config.epsilon)

@@ -26,7 +26,9 @@ class OptimizationConfig:
     momentum: float = 0.95
     """Of muon, for the matrices that it orthogonalises: what beta1 is for all other parameters."""
     weight_decay: float = 0.01
-    """Decoupled; not on biases and layer norms."""
+    """Decoupled."""
+    decay_biases_and_norms: bool = False
+    """Whether biases and layer norms decay as well; BERT's do not."""
     max_grad_norm: float | None = 1.0
     """Global gradient norm above which gradients are scaled down; None leaves them."""
 

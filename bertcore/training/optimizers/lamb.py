@@ -55,6 +55,6 @@ def _blocks(tensors: Iterable[Tensor], counts: Iterable[int]) -> list[Tensor]:
 
 def build(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
     """LAMB over `model`'s trainable parameters."""
-    decaying, spared = parameter_groups(model, config.weight_decay)
+    decaying, spared = parameter_groups(model, config)
     decaying["blocks"] = block_counts(model, decaying["params"])
     return Lamb([decaying, spared], config.learning_rate, (config.beta1, config.beta2), config.epsilon)

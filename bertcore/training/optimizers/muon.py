@@ -115,7 +115,7 @@ def build(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
     """Muon for the matrices of `model`'s encoder layers, AdamW for its embeddings, heads, biases and layer norms."""
     layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
     hidden = {parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2}
-    decaying, spared = parameter_groups(model, config.weight_decay)
+    decaying, spared = parameter_groups(model, config)
     orthogonal = {**decaying, "params": [parameter for parameter in decaying["params"] if parameter in hidden]}
     orthogonal["blocks"] = block_counts(model, orthogonal["params"])
     decaying["params"] = [parameter for parameter in decaying["params"] if parameter not in hidden]

@@ -16,10 +16,12 @@ WORKER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+import pytest
 import torch
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from torch.distributed.tensor import DTensor
 from bertcore.training import distributed
+from bertcore.training.divergence import weight_norms
 from tests.bertcore.training import test_pretraining as module
 directory, mode = Path(sys.argv[1]), sys.argv[2]
 plain = distributed.make_accelerator
@@ -30,6 +32,8 @@ def divided():
     accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
         fsdp_version=2, auto_wrap_policy="transformer_based_wrap", transformer_cls_names_to_wrap=["EncoderLayer"]
     )
+    accelerator.state.fsdp_plugin.set_mixed_precision("bf16")  # as an accelerate config may ask for
+    distributed.autocast_alone(accelerator)
     return accelerator
 
 if mode != "one":
@@ -45,9 +49,11 @@ else:
     run.run()
     layers = run.model.bert.encoder.layer.parameters()  # what lies outside of them is still whole after a forward pass
     assert mode == "one" or all(isinstance(value, DTensor) for value in layers)
+    norms = weight_norms(run.model)  # every process must ask
     model = run.whole_model()
     if run._accelerator.is_main_process:
         torch.save(model.state_dict(), directory / "weights.pt")
+        assert norms == pytest.approx(weight_norms(model), rel=1e-6)
 """
 
 

@@ -1,5 +1,6 @@
 """What a training starts from: random weights or a published encoder, and what does not fit is named."""
 
+import json
 import re
 from pathlib import Path
 
@@ -54,9 +55,27 @@ def test_another_vocabulary_is_named_with_the_first_entry_that_differs(
     entries = (tmp_path / "bert" / "vocab.txt").read_text().split("\n")
     entries[7], entries[8] = entries[8], entries[7]
     (tmp_path / "bert" / "vocab.txt").write_text("\n".join(entries))
-    expected = rf"init_from: org/bert/vocab.txt: found {entries[7]!r} as entry 7, expected {entries[8]!r}"
+    expected = rf"init_from: org/bert: found {entries[7]!r} as entry 7, expected {entries[8]!r}"
     with pytest.raises(ArtifactError, match=expected.replace("[", r"\[").replace("##", "##")):
         initial_model(PretrainConfig(init_from="org/bert"), vocabulary(), tokenizer_directory, tmp_path / "bert")
+
+
+def test_without_vocab_txt_the_entries_of_tokenizer_json_count(tmp_path: Path, tokenizer_directory: Path) -> None:
+    published(tmp_path / "bert", tokenizer_directory)
+    (tmp_path / "bert" / "vocab.txt").unlink()
+    begin = PretrainConfig(init_from="org/bert")
+    initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
+    path = tmp_path / "bert" / "tokenizer.json"
+    values = json.loads(path.read_text())
+    ids = values["model"]["vocab"]
+    one, other = sorted(ids, key=ids.__getitem__)[7:9]
+    ids[one], ids[other] = ids[other], ids[one]
+    path.write_text(json.dumps(values))
+    with pytest.raises(ArtifactError, match=re.escape(f"found {other!r} as entry 7, expected {one!r}")):
+        initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
+    path.unlink()
+    with pytest.raises(ArtifactError, match="found neither vocab.txt nor tokenizer.json, expected one"):
+        initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
 
 
 def test_a_model_too_small_for_the_vocabulary_is_refused_with_both_numbers(

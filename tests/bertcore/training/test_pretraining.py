@@ -18,9 +18,12 @@ from bertcore.model.config import ModelConfig
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
+from bertcore.training.micro_batches import as_batch
 from bertcore.training.pretraining import Pretraining
+from bertcore.training.step import fitting
 from tests.samples import token_shard, vocabulary
 
+ROOT = Path(__file__).resolve().parents[3]
 MODEL = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48}
 
 
@@ -123,12 +126,13 @@ import sys
 from pathlib import Path
 from bertcore.errors import TrainingError
 from bertcore.training.micro_batches import as_batch
+from bertcore.training.step import fitting
 from tests.bertcore.training import test_pretraining as module
 run = module.training(Path(sys.argv[1]), module.config(batch_size=64))
 run.train_step()
 batch = as_batch(run._feed.of(0))
 try:
-    with run._gradients.memory(run.step, batch):
+    with fitting(run.step, batch):
         run.model.bert.pooler.dense.weight.new_zeros(2**40)
 except TrainingError as error:
     print(error)
@@ -141,6 +145,18 @@ def test_a_batch_that_does_not_fit_names_its_size_and_the_remedy(tmp_path: Path)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert "step 1: 64 sequences (" in done.stdout, done.stderr
     assert "set BERTCORE_MICRO_BATCH below 64" in done.stdout
+
+
+def test_a_remedy_is_one_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = as_batch(training(tmp_path, config(batch_size=1))._feed.of(0))
+    monkeypatch.setenv("BERTCORE_ACTIVATION_CHECKPOINTING", "1")
+    said = r"step 3: 1 sequences .* set a smaller pretrain.model.preset$"
+    with pytest.raises(TrainingError, match=said), fitting(3, alone):
+        raise MemoryError  # as numpy does
+    with pytest.raises(TrainingError, match="the optimizer's state does not fit"), fitting(3):
+        raise torch.OutOfMemoryError
+    with pytest.raises(RuntimeError, match="^shapes$"), fitting(3):
+        raise RuntimeError("shapes")
 
 
 @pytest.mark.parametrize("variable", ["BERTCORE_ACTIVATION_CHECKPOINTING"])
@@ -220,6 +236,26 @@ def test_the_machine_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("BERTCORE_PRECISION", "fp8")
     with pytest.raises(ConfigError, match="BERTCORE_PRECISION: found 'fp8'"):
         distributed.launch_command("x")
+
+
+def test_an_accelerate_config_says_how_many_processes_must_join(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "own.yaml"
+    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(path))
+    with pytest.raises(ConfigError, match=r"own\.yaml', expected a file; see infra/accelerate"):
+        distributed.launch_command("x")
+    path.write_text((ROOT / "infra/accelerate/cpu.yaml").read_text())
+    assert distributed.launch_command("x")[1]["BERTCORE_EXPECTED_PROCESSES"] == "2"
+    path.write_text("[")
+    with pytest.raises(ConfigError, match=r"BERTCORE_ACCELERATE_CONFIG: .*own\.yaml: .*correct it"):
+        distributed.launch_command("x")
+
+
+def test_float16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
+    with pytest.raises(ConfigError, match="found mixed_precision 'fp16', expected bf16 or no"):
+        distributed.make_accelerator()
 
 
 def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,10 +62,12 @@ def test_the_learning_rate_0_of_a_warmup_moves_nothing(name: str) -> None:
     assert all(torch.equal(old, model.state_dict()[key]) for key, old in before.items())
 
 
+@pytest.mark.parametrize("everything", [False, True])
 @every_optimizer
-def test_only_matrices_decay(name: str) -> None:
+def test_only_matrices_decay_unless_everything_shall(name: str, everything: bool) -> None:
     model = small_model()
-    optimizer = build(model, name, learning_rate=0.1, weight_decay=0.5)
+    settings = {"learning_rate": 0.1, "weight_decay": 0.5, "decay_biases_and_norms": everything}
+    optimizer = build(model, name, **settings)
     before = {key: value.clone() for key, value in model.state_dict().items()}
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -73,7 +75,11 @@ def test_only_matrices_decay(name: str) -> None:
     # The decay is all there is of the update, which lamb makes as long as the matrix.
     kept = 1 - 0.1 * (1.0 if name == "lamb" else 0.5)
     for key, value in model.state_dict().items():
-        torch.testing.assert_close(value, before[key] * kept if value.ndim >= 2 else before[key])
+        if value.ndim >= 2:
+            torch.testing.assert_close(value, before[key] * kept)
+        else:
+            expected = before[key] * (1 - 0.1 * 0.5) if everything else before[key]
+            torch.testing.assert_close(value, expected)
 
 
 @every_optimizer

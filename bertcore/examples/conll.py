@@ -16,7 +16,16 @@ import pyarrow as pa
 from bertcore.compressed import read_lines
 from bertcore.errors import InputError
 from bertcore.examples import tag_schemes
-from bertcore.examples.rows import EMPTY_TEXT, UNSEEN_LABEL, WRONG_COLUMNS, BadRowError, BadRows, OnError, decode
+from bertcore.examples.rows import (
+    EMPTY_TEXT,
+    UNSEEN_LABEL,
+    WRONG_COLUMNS,
+    BadRowError,
+    BadRows,
+    OnError,
+    decode,
+    is_empty,
+)
 from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
 
@@ -133,8 +142,8 @@ class _Layout:
         if self.token and _NO_WORD.fullmatch(cells[0]):
             return None
         word, tag = cells[self.token], "" if self.tag is None else cells[self.tag]
-        if not word.strip():
-            raise BadRowError(EMPTY_TEXT, "found an empty word, expected a word")
+        if is_empty(word):
+            raise BadRowError(EMPTY_TEXT, f"found the empty word {word!r}, expected a word")
         if self.tag is not None and not tag.strip():
             raise BadRowError(BROKEN_TAG, f"found no tag for {word!r}, expected one")
         return word, tag

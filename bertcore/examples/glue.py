@@ -15,7 +15,16 @@ import pyarrow as pa
 
 from bertcore.compressed import COMPRESSIONS, read_lines
 from bertcore.errors import InputError
-from bertcore.examples.rows import EMPTY_TEXT, UNKNOWN_LABEL, WRONG_COLUMNS, BadRowError, BadRows, OnError, decode
+from bertcore.examples.rows import (
+    EMPTY_TEXT,
+    UNKNOWN_LABEL,
+    WRONG_COLUMNS,
+    BadRowError,
+    BadRows,
+    OnError,
+    decode,
+    is_empty,
+)
 from bertcore.examples.schema import ExampleSet, schema_of
 
 SPLIT_FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
@@ -116,7 +125,7 @@ def _row(task: GlueTask, columns: _Columns, cells: Sequence[str]) -> dict[str, A
         raise BadRowError(WRONG_COLUMNS, f"found {len(cells)} columns, expected {columns.width} separated by tabs")
     text_a = cells[columns.text_a]
     text_b = None if columns.text_b is None else cells[columns.text_b]
-    if not text_a.strip() and not (text_b or "").strip():
+    if is_empty(text_a) and is_empty(text_b or ""):
         raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
     label = None if columns.label is None else parse_label(task, cells[columns.label])
     return {"text_a": text_a, "text_b": text_b, "label": label}

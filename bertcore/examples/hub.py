@@ -13,7 +13,7 @@ from bertcore.errors import ConfigError, InputError
 from bertcore.examples.formats import parse_options
 from bertcore.examples.glue import TASKS, GlueTask
 from bertcore.examples.hub_rows import read_table, read_tagged
-from bertcore.examples.rows import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows
+from bertcore.examples.rows import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, is_empty
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet, schema_of
 from bertcore.examples.squad import check
 
@@ -73,7 +73,7 @@ def read_hub(uri: str, format_name: str, options: Mapping[str, Any] | None = Non
     loaded = dict(_splits(uri, _load(uri, task), task))
     try:
         tables = {
-            split: _question_table(rows, f"{uri}: {split}", split == "train", bad)
+            split: _question_table(rows, f"{uri}: {split}", split, bad)
             if format_name == "squad"
             else _glue_table(task, rows, f"{uri}: {split}", split in ("train", "dev"), bad)
             for split, rows in loaded.items()
@@ -133,7 +133,7 @@ def _glue_table(name: str, rows: Iterable[Mapping[str, Any]], where: str, labell
 
 def _glue_row(name: str, row: Mapping[str, Any], labelled: bool) -> dict[str, Any]:
     texts = [row[column] or "" for column in GLUE_COLUMNS[name]]
-    if not any(text.strip() for text in texts):
+    if all(map(is_empty, texts)):
         raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
     label = _label(TASKS[name], row["label"])
     if labelled and label is None:
@@ -152,16 +152,21 @@ def _label(task: GlueTask, value: float | None) -> str | float | None:
     return task.labels[int(value)]
 
 
-def _question_table(rows: Iterable[Mapping[str, Any]], where: str, is_train: bool, bad: BadRows) -> pa.Table:
+def _answers(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    pairs = zip(columns["text"], columns["answer_start"], strict=True)
+    return [{"text": text, "answer_start": start} for text, start in pairs]
+
+
+def _question_table(rows: Iterable[Mapping[str, Any]], where: str, split: str, bad: BadRows) -> pa.Table:
+    """A test split that has no answers at all, or only empty lists of them, has null `answers`."""
+    hidden = split == "test" and not any((row.get("answers") or {}).get("text") for row in rows)
     questions = (
         {
-            **{name: row[name] for name in ("id", "title", "context", "question")},
-            "answers": [
-                {"text": text, "answer_start": start}
-                for text, start in zip(row["answers"]["text"], row["answers"]["answer_start"], strict=True)
-            ],
+            **{name: row[name] for name in ("id", "context", "question")},
+            "title": row["title"] or "",
+            "answers": None if hidden else _answers(row["answers"]),
         }
         for row in rows
     )
-    kept = [checked for row in questions if (checked := check(row, where, is_train, bad)) is not None]
+    kept = [checked for row in questions if (checked := check(row, where, split == "train", bad)) is not None]
     return pa.Table.from_pylist(kept, QUESTION_ANSWERING)

@@ -1,5 +1,6 @@
 """What all readers of rows do with a row that cannot be used: name it, or leave it out and count it."""
 
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -35,6 +36,15 @@ class BadRows:
         if self.on_error == "strict" and not always_skipped:
             raise InputError(f"{where}: {bad}; correct it or skip bad rows (on_error: skip)") from None
         self.counts[bad.reason] += 1
+
+
+def is_empty(text: str) -> bool:
+    """Whether `text` has no character that BERT's cleaning leaves: nothing but white space, control, format and
+    private-use characters and U+FFFD."""
+    return all(
+        character.isspace() or character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Co")
+        for character in text
+    )
 
 
 def decode(line: bytes, *, first: bool = False) -> str:

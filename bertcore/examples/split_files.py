@@ -41,20 +41,28 @@ class SplitOptions:
 def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] | None = None) -> dict[str, Path]:
     """Split -> file, in the order train, dev, test; `InputError` where train is missing or a split has two files.
 
-    Of the files that no option names, those with other `endings` (of their plain names) are not looked at.
+    Of the files that no option names, those with other `endings` (of their plain names) are not looked at. A file that
+    an option names for one split is not taken for another, whatever its name.
     """
     files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
     named = {"train": options.train_file, "dev": options.dev_file, "test": options.test_file}
     known = [path for path in files if endings is None or plain_name(path).endswith(tuple(endings))]
     found: dict[str, Path] = {}
-    for split, pattern in named.items():
+    for split in sorted(named, key=lambda split: named[split] is None):  # first those whose files are not free then
+        pattern = named[split]
+        free = [path for path in known if path not in found.values()]
         if pattern is not None:
             matches = [path for path in files if fnmatch(path.name, pattern) or fnmatch(plain_name(path), pattern)]
         elif len(known) == 1:  # whatever its name, such as `test.csv` of a set whose train file is elsewhere
-            matches = known if split == "train" else []
+            matches = free if split == "train" else []
         else:
-            matches = [path for path in known if _is_of(split, path)]
-        if len(matches) == 1 and matches[0] not in found.values():
+            matches = [path for path in free if _is_of(split, path)]
+        if twice := [other for other, path in found.items() if matches == [path]]:
+            raise InputError(
+                f"{directory}: found {matches[0].name} for {twice[0]} and for {split}, expected a file of its own for "
+                f"each; correct the option {split}_file"
+            )
+        if len(matches) == 1:
             found[split] = matches[0]
         elif matches or pattern is not None or split == "train":
             names = ", ".join(path.name for path in (matches or files)[:8]) or "nothing"
@@ -62,7 +70,7 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
                 f"{directory}: found {names}, expected one file for {split}{f' ({pattern})' if pattern else ''}; "
                 f"name it with the option {split}_file"
             )
-    return found
+    return {split: found[split] for split in named if split in found}
 
 
 def _is_of(split: str, path: Path) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bertcore.compressed import plain_name, read_json
 from bertcore.errors import InputError
-from bertcore.examples.rows import EMPTY_TEXT, BadRowError, BadRows, OnError
+from bertcore.examples.rows import EMPTY_TEXT, BadRowError, BadRows, OnError, is_empty
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 
 _FILE = re.compile(r"(?P<split>train|dev|test)(?P<version>-v[0-9.]+)?\.json")
@@ -39,10 +39,14 @@ def read(directory: Path, options: SquadOptions) -> ExampleSet:
     An `answer_start` that does not fit is moved to the nearest place where the answer's text stands in the context. An
     answer that stands nowhere is dropped, in train with its question if it was the only one; dev and test keep theirs
     with `NOWHERE`, since the official score is over all questions. A question without words, or whose context has none,
-    is dropped in train. All of it is counted; `on_error: strict` raises `InputError` for the first.
+    is dropped in train. All of it is counted; `on_error: strict` raises `InputError` for the first. A test file may
+    have no answers, or only empty lists of them where no question is marked as impossible: its `answers` are null.
     """
     bad = BadRows(on_error=options.on_error)
-    splits = {split: read_file(path, split == "train", bad) for split, path in _find(directory).items()}
+    splits = {
+        split: read_file(path, split == "train", bad, labelled=split != "test")
+        for split, path in _find(directory).items()
+    }
     return ExampleSet(
         family="question_answering",
         labels=None,
@@ -52,25 +56,16 @@ def read(directory: Path, options: SquadOptions) -> ExampleSet:
     )
 
 
-def read_file(path: Path, is_train: bool, bad: BadRows | None = None) -> pa.Table:
-    """One file's questions in order, with `answers` empty where a question has none (2.0). Without `bad`, bad answers
-    are mended or dropped."""
+def read_file(path: Path, is_train: bool, bad: BadRows | None = None, *, labelled: bool = True) -> pa.Table:
+    """One file's questions in order, with `answers` empty where a question has none (2.0), and null where `labelled` is
+    off and the file has none. Without `bad`, bad answers are mended or dropped."""
     bad = BadRows(on_error="skip") if bad is None else bad
     content = read_json(path)
     rows: list[dict[str, Any]] = []
     try:
-        for article in content["data"]:
-            for paragraph in article["paragraphs"]:
-                for question in paragraph["qas"]:
-                    row = {
-                        "id": question["id"],
-                        "title": article.get("title", ""),
-                        "context": paragraph["context"],
-                        "question": question["question"],
-                        "answers": [] if question.get("is_impossible") else question["answers"],
-                    }
-                    if (checked := check(row, str(path), is_train, bad)) is not None:
-                        rows.append(checked)
+        for row in _questions(content, labelled):
+            if (checked := check(row, str(path), is_train, bad)) is not None:
+                rows.append(checked)
     except (KeyError, TypeError, AttributeError) as error:
         after = f" after question {rows[-1]['id']}" if rows else ""
         raise InputError(
@@ -78,6 +73,25 @@ def read_file(path: Path, is_train: bool, bad: BadRows | None = None) -> pa.Tabl
         ) from None
     _check_ids(rows, path)
     return pa.Table.from_pylist(rows, QUESTION_ANSWERING)
+
+
+def _questions(content: Any, labelled: bool) -> Iterator[dict[str, Any]]:
+    """Every question in the schema's columns, as `read_file` describes them."""
+    paragraphs = [(article, paragraph) for article in content["data"] for paragraph in article["paragraphs"]]
+    every = (question for _, paragraph in paragraphs for question in paragraph["qas"])
+    hidden = not labelled and not any(each.get("answers") or each.get("is_impossible") for each in every)
+    for article, paragraph in paragraphs:
+        for question in paragraph["qas"]:
+            answers = [] if question.get("is_impossible") else question.get("answers")
+            if answers is None and labelled:
+                raise KeyError("answers")
+            yield {
+                "id": question["id"],
+                "title": article.get("title") or "",
+                "context": paragraph["context"],
+                "question": question["question"],
+                "answers": None if hidden else answers,
+            }
 
 
 def to_articles(table: pa.Table) -> list[dict[str, Any]]:
@@ -101,28 +115,40 @@ def to_articles(table: pa.Table) -> list[dict[str, Any]]:
 
 
 def check(row: dict[str, Any], where: str, is_train: bool, bad: BadRows) -> dict[str, Any] | None:
-    """`row`, a question of the schema's columns, with its answers as `read` describes; None where it is dropped."""
+    """`row`, a question of the schema's columns, with its answers as `read` describes; None where it is dropped.
+
+    An id may be a whole number. `InputError` for anything else that is no text.
+    """
     where = f"{where}: question {row['id']}"
-    if is_train and not (row["question"].strip() and row["context"].strip()):
+    row = {**row, "id": str(row["id"]) if type(row["id"]) is int else row["id"]}
+    for name in ("id", "title", "context", "question"):
+        if not isinstance(row[name], str):
+            found = f"{row[name]!r} ({type(row[name]).__name__})"
+            raise InputError(f"{where}: found {found} as its {name}, expected a text; correct the file")
+    if is_train and (is_empty(row["question"]) or is_empty(row["context"])):
         bad.add(where, BadRowError(EMPTY_TEXT, "found an empty question or context, expected words"))
         return None
+    if row["answers"] is None:
+        return row
     answers = list(_answers(row["answers"], row["context"], where, is_train, bad))
-    if row["answers"] and not answers:
-        bad.counts[QUESTION_DROPPED] += 1
-        return None
-    return {**row, "answers": answers}
+    return None if row["answers"] and not answers else {**row, "answers": answers}
 
 
 def _answers(
-    answers: Iterable[Mapping[str, Any]], context: str, where: str, is_train: bool, bad: BadRows
+    answers: Sequence[Mapping[str, Any]], context: str, where: str, is_train: bool, bad: BadRows
 ) -> Iterator[dict[str, Any]]:
-    for answer in answers:
+    """The answers that are kept. Where train keeps none, the question is counted and not each of them."""
+    places = [_nearest(context, answer["text"], answer["answer_start"]) for answer in answers]
+    lost = is_train and set(places) == {NOWHERE}
+    for answer, place in zip(answers, places, strict=True):
         text, start = answer["text"], answer["answer_start"]
-        place = start if start >= 0 and context.startswith(text, start) else _nearest(context, text, start)
-        if place != start:
+        if place != start or place == NOWHERE:
             found = context[max(start, 0) :][: len(text)]
             message = f"found {found!r} at answer_start {start}, expected the answer {text!r}"
-            bad.add(where, BadRowError(ANSWER_DROPPED if place == NOWHERE else REPAIRED, message))
+            reason = QUESTION_DROPPED if lost else ANSWER_DROPPED if place == NOWHERE else REPAIRED
+            bad.add(where, BadRowError(reason, message))
+        if lost:
+            return
         if place != NOWHERE or not is_train:
             yield {"text": text, "answer_start": place}
 

@@ -1,7 +1,7 @@
 """Texts or pairs of texts with a label, several labels or a number, from any CSV, TSV, JSONL or Parquet file."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -20,12 +20,13 @@ from bertcore.examples.rows import (
     BadRowError,
     BadRows,
     OnError,
+    is_empty,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
-from bertcore.examples.table_rows import READERS, Row, Rows, TextLayout, read_rows
+from bertcore.examples.table_rows import READERS, NumberedRow, Row, Rows, TextLayout, read_rows
 
-BROKEN_LABEL = "label with a tab or a line break"
+BROKEN_LABEL, NO_NAME = "label with a tab or a line break", "label that is no name"
 
 METRICS = {
     "classification": ("accuracy", "macro_f1", "f1", "mcc"),
@@ -90,40 +91,54 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
     where = {split: rows.where for split, rows in splits.items()}
     rows = {split: _read(of_split, options, split, bad) for split, of_split in splits.items()}
     labels = None if options.kind == "regression" else options.labels or _labels(rows["train"], options, where["train"])
+    metrics = options.metrics or _DEFAULT_METRICS[options.kind]
+    _check_metrics(metrics, labels, where["train"])
     family = "multi_label" if options.kind == "multi_label" else "classification"
     tables = {}
     for split, of_split in rows.items():
         kept = of_split if labels is None else _known(of_split, labels, options, where[split], bad)
-        tables[split] = pa.Table.from_pylist([row for _, row in kept], schema_of(family, labels))
+        tables[split] = pa.Table.from_pylist([row for _, row in _some(kept, where[split])], schema_of(family, labels))
     if "dev" not in tables:
         texts = ("\t".join(filter(None, pair)) for pair in _texts(tables["train"]))
         tables |= draw_dev(tables["train"], texts, options, where["train"])
     return ExampleSet(
         family=family,
         labels=labels,
-        metrics=options.metrics or _DEFAULT_METRICS[options.kind],
+        metrics=metrics,
         splits=tables,
         dropped=dict(bad.counts),
     )
 
 
 def _read(rows: Rows, options: TableOptions, split: str, bad: BadRows) -> list[tuple[int, dict[str, Any]]]:
-    """Numbered rows of the family's schema; `id` counts the split's rows from 0, those left out included."""
+    """Numbered rows of the family's schema; `id` counts the split's rows from 0, those left out included. A test split
+    without any label is unlabelled."""
     found: list[tuple[int, dict[str, Any]]] = []
     columns: _Columns | None = None
-    for index, (number, row) in enumerate(rows.numbered):
+    numbered: Iterable[NumberedRow] = rows.numbered if split != "test" else list(rows.numbered)
+    labelled = split != "test" or any(_has_label(row, options) for _, row in numbered)
+    for index, (number, row) in enumerate(numbered):
         try:
             if isinstance(row, BadRowError):
                 raise row
-            columns = columns or _Columns.of(row, options, split, rows.where)
+            columns = columns or _Columns.of(row, options, labelled, rows.where)
             found.append((number, {"id": str(index), **columns.example(row)}))
         except BadRowError as error:
             bad.add(f"{rows.where}:{number}", error)
-    if not found:
-        raise InputError(
-            f"{rows.where}: found no usable row, expected some; check the file and the options of its columns"
-        )
+    return _some(found, rows.where)
+
+
+def _some(rows: Iterable[tuple[int, dict[str, Any]]], where: str) -> list[tuple[int, dict[str, Any]]]:
+    if not (found := list(rows)):
+        raise InputError(f"{where}: found no usable row, expected some; check the file and the options of its columns")
     return found
+
+
+def _has_label(row: Row | BadRowError, options: TableOptions) -> bool:
+    cell = None if isinstance(row, BadRowError) else row.get(options.label_column)
+    if isinstance(cell, list):
+        return any(each is not None for each in cell)
+    return cell is not None and str(cell).strip() != ""
 
 
 @dataclass(frozen=True)
@@ -134,24 +149,22 @@ class _Columns:
     labelled: bool
 
     @classmethod
-    def of(cls, first: Row, options: TableOptions, split: str, where: str) -> "_Columns":
-        label = first.get(options.label_column)
-        has_label = label is not None and (label != "" or options.kind == "multi_label")
+    def of(cls, first: Row, options: TableOptions, labelled: bool, where: str) -> "_Columns":
         names = {"text_column": options.text_column, "text_pair_column": options.text_pair_column}
-        names |= {"label_column": options.label_column} if split != "test" or has_label else {}
+        names |= {"label_column": options.label_column} if labelled else {}
         for option, name in names.items():
             if name is not None and name not in first:
                 raise InputError(
                     f"{where}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
                     f"correct the option {option}{'' if options.header else ' (there is no header: give its number)'}"
                 )
-        return cls(options, split != "test" or has_label)
+        return cls(options, labelled)
 
     def example(self, row: Row) -> dict[str, Any]:
         options = self.options
         text_a = _text(row, options.text_column)
         text_b = None if options.text_pair_column is None else _text(row, options.text_pair_column)
-        if not text_a.strip() and not (text_b or "").strip():
+        if is_empty(text_a) and is_empty(text_b or ""):
             raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
         key = "labels" if options.kind == "multi_label" else "label"
         label = _LABELS[options.kind](_cell(row, options.label_column), options) if self.labelled else None
@@ -172,11 +185,9 @@ def _text(row: Row, name: str) -> str:
 
 
 def _label(cell: Any, options: TableOptions) -> str:
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
-    if cell is None or not str(cell).strip():
+    label = _name(cell)
+    if not label:
         raise BadRowError(NO_LABEL, "found no label, expected one")
-    label = str(cell).strip()
     if found := [character for character in label if character in "\t\r\n"]:
         message = f"found {found[0]!r} in the label {label!r}, expected none, as predictions are a row each"
         raise BadRowError(BROKEN_LABEL, message)
@@ -184,8 +195,18 @@ def _label(cell: Any, options: TableOptions) -> str:
 
 
 def _label_set(cell: Any, options: TableOptions) -> list[str]:
-    cells = cell if isinstance(cell, list) else str("" if cell is None else cell).split(options.label_separator)
-    return sorted({str(each).strip() for each in cells} - {""})
+    cells = cell if isinstance(cell, list) else _name(cell).split(options.label_separator)
+    return sorted({_name(each) for each in cells} - {""})
+
+
+def _name(cell: Any) -> str:
+    """A label as it is kept, "" where there is none."""
+    if isinstance(cell, (list, dict, bytes)):
+        message = f"found the label {str(cell)[:60]} ({type(cell).__name__}), expected a name or a number"
+        raise BadRowError(NO_NAME, message)
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
+    return "" if cell is None else str(cell).strip()
 
 
 def _number(cell: Any, options: TableOptions) -> float:
@@ -219,6 +240,14 @@ def _labels(train: Iterable[tuple[int, dict[str, Any]]], options: TableOptions, 
             "correct the option label_column"
         )
     return sorted(found, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label))
+
+
+def _check_metrics(metrics: Sequence[str], labels: list[str] | None, where: str) -> None:
+    if "f1" in metrics and not set(labels or ()) <= {"0", "1"}:
+        raise InputError(
+            f"{where}: metrics: found f1, which scores the label 1 against 0, for the labels "
+            f"{', '.join(map(repr, (labels or [])[:12]))}; rename them to 0 and 1, or take macro_f1"
+        )
 
 
 def _known(

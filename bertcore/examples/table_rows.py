@@ -60,13 +60,19 @@ def _read_text(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
     delimiter = layout.delimiter or ("," if Path(plain_name(path)).suffix.lower() == ".csv" else "\t")
     quotes = delimiter != "\t" if layout.quotes is None else layout.quotes
     names: list[str] | None = None
+    blank: list[int] = []
     for number, cells in _records(path, delimiter, quotes):
-        if cells in ([], [""]):
+        if not cells:
+            blank.append(number)
             continue
         if names is None:
             names = cells if layout.header else [str(index) for index in range(len(cells))]
             if layout.header:
+                blank.clear()
                 continue
+        if len(names) == 1:  # a blank line is a row with an empty cell, except at the end of the file
+            yield from ((line, {names[0]: ""}) for line in blank)
+        blank.clear()
         if len(cells) != len(names):
             message = f"found {len(cells)} columns, expected {len(names)} (delimiter {delimiter!r})"
             yield number, BadRowError(WRONG_COLUMNS, message)
@@ -77,14 +83,15 @@ def _read_text(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
 
 
 def _records(path: Path, delimiter: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row; bytes that are not UTF-8 become surrogates, so that only their row is lost."""
+    """The cells of each row, none for a blank line; bytes that are not UTF-8 become surrogates, so that only their row
+    is lost."""
     lines = (
         line.decode("utf-8-sig" if index == 0 else "utf-8", errors="surrogateescape") + "\n"
         for index, line in enumerate(read_lines(path))
     )
     if not quotes:
         for number, line in enumerate(lines, start=1):
-            yield number, line.removesuffix("\n").split(delimiter)
+            yield number, line.removesuffix("\n").split(delimiter) if line != "\n" else []
         return
     csv.field_size_limit(sys.maxsize)  # the default of 131,072 characters is less than a long document has
     reader = csv.reader(lines, delimiter=delimiter, strict=True)

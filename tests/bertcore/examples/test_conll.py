@@ -94,11 +94,20 @@ def test_bad_rows_are_named_or_their_sentence_is_left_out(
 
 def test_empty_cells_between_tabs(tmp_path: Path) -> None:
     files(tmp_path, train="a\tO\n\tO\n\nb\t\n\nc\tB-A\n", dev="c\tB-A\n")
-    with pytest.raises(InputError, match="train.txt:2: found an empty word"):
+    with pytest.raises(InputError, match="train.txt:2: found the empty word ''"):
         conll.read(tmp_path, ConllOptions())
     examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
     assert examples.splits["train"]["words"].to_pylist() == [["c"]]
     assert examples.dropped == {rows.EMPTY_TEXT: 1, conll.BROKEN_TAG: 1}
+
+
+def test_words_of_characters_that_cleaning_removes(tmp_path: Path) -> None:
+    files(tmp_path, train="a B-A\n\nb O\n\u200d\ufe0f B-A\n\nc O\n\u200b\u00ad O\n", dev="a B-A\n")
+    with pytest.raises(InputError, match=r"train.txt:7: found the empty word '\\u200b\\xad', expected a word"):
+        conll.read(tmp_path, ConllOptions())
+    examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
+    assert examples.splits["train"]["words"].to_pylist() == [["a"], ["b", "\u200d\ufe0f"]]
+    assert examples.dropped == {rows.EMPTY_TEXT: 1}
 
 
 def test_tags_that_break_the_scheme_are_named_or_mended(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ def test_qqp_rows_of_too_few_columns_are_skipped_and_counted(tmp_path: Path) -> 
         ("one", "found 1 columns, expected 2", rows.WRONG_COLUMNS),
         ("text\t2", "found the label '2', expected one of: 0, 1", rows.UNKNOWN_LABEL),
         (" \t1", "found an empty text", rows.EMPTY_TEXT),
+        ("\u200b\x07\t1", "found an empty text", rows.EMPTY_TEXT),
     ],
 )
 def test_bad_rows_are_named_or_counted(row: str, message: str, reason: str, tmp_path: Path) -> None:

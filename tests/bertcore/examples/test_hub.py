@@ -75,6 +75,10 @@ def test_glue_and_squad(tmp_path: Path) -> None:
     stsb = [{"sentence1": "a", "sentence2": "b", "label": 2.5, "idx": 0}]
     answers = {"text": ["fox", "fox"], "answer_start": [4, 0]}
     question = {"id": "q", "title": "t", "context": "The fox.", "question": "Who?", "answers": answers}
+    text, answer_lists = Value("string"), {"text": List(Value("string")), "answer_start": List(Value("int32"))}
+    names = ("title", "context", "question")
+    squad = Features({"id": Value("int64"), **dict.fromkeys(names, text), "answers": answer_lists})
+    unanswered = {**question, "id": 8, "answers": {"text": [], "answer_start": []}}
     repositories = {
         "o/cola": repository("cola", {"train": cola, "validation": cola, "test": hidden}),
         "o/glue": two_configurations(
@@ -85,6 +89,11 @@ def test_glue_and_squad(tmp_path: Path) -> None:
         ),
         "o/stsb": repository("stsb", {"train": stsb, "validation": stsb}),
         "o/squad": repository("plain_text", {"train": [question], "validation": [question]}),
+        "o/hidden": repository(
+            "plain_text",
+            {"train": [{**question, "id": 7}], "validation": [{**question, "id": 7}], "test": [unanswered]},
+            squad,
+        ),
         "o/half": repository("cola", {"train": cola}),
         "o/bad": repository("cola", {"train": [*cola, {"sentence": " ", "label": 1}, *hidden], "validation": sevens}),
     }
@@ -98,6 +107,7 @@ def test_glue_and_squad(tmp_path: Path) -> None:
         ["hf://o/cola/cola", "glue/colla"],
         ["hf://o/bad", "glue/cola"],
         ["hf://o/bad", "glue/cola", {"on_error": "skip"}],
+        ["hf://o/hidden", "squad"],
     ]
     half, columns, unknown, bad = run(asked, repositories, tmp_path)
     assert half[0] == "InputError" and "no split 'validation' among train" in half[1]
@@ -119,6 +129,9 @@ def test_glue_and_squad(tmp_path: Path) -> None:
     assert read[2].labels is None and read[2].splits["train"]["label"].to_pylist() == [2.5]
     assert read[3].splits["dev"]["answers"].to_pylist() == [[{"text": "fox", "answer_start": 4}] * 2]
     assert read[3].dropped == {REPAIRED: 2}  # one in train, one in dev
+    hidden_answers = schema.read(tmp_path / "out/9").splits
+    assert hidden_answers["train"]["id"].to_pylist() == ["7"] and hidden_answers["dev"]["answers"].null_count == 0
+    assert hidden_answers["test"]["answers"].to_pylist() == [None]
 
 
 def test_tables_and_tagged_words(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
         (["latest-developments.csv"], ["latest-developments.csv", None, None]),
         (["test.csv"], ["test.csv", None, None]),
         (["a/train.csv", "b/dev.csv"], ["a/train.csv", "b/dev.csv", None]),
+        (["train_dev.csv", "dev.csv"], ["train_dev.csv", "dev.csv", None]),
     ],
 )
 def test_files_are_told_by_their_names(names: list[str], found: list[str | None], tmp_path: Path) -> None:
@@ -38,10 +39,37 @@ def test_files_are_named_by_options(tmp_path: Path) -> None:
         (SplitOptions(), r"found a.data.gz, b.data, c.data, expected one file for train; .* option train_file"),
         (SplitOptions(train_file="a.data", test_file="d*"), r"expected one file for test \(d\*\)"),
         (SplitOptions(train_file="*.data"), r"expected one file for train \(\*.data\)"),
-        (SplitOptions(train_file="a.data", dev_file="a.data"), r"found a.data.gz, expected one file for dev"),
+        (SplitOptions(train_file="a.data", dev_file="a.data"), r"a.data.gz for train and for dev.* option dev_file"),
     ):
         with pytest.raises(InputError, match=message):
             find_splits(tmp_path, options)
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "found"),
+    [
+        (["train.csv", "test.csv"], {"dev_file": "test.csv"}, {"train": "train.csv", "dev": "test.csv"}),
+        (["train_dev.csv", "dev.csv"], {"train_file": "train_*"}, {"train": "train_dev.csv", "dev": "dev.csv"}),
+        (
+            ["train.csv", "train_test.csv"],
+            {"test_file": "*_test.csv"},
+            {"train": "train.csv", "test": "train_test.csv"},
+        ),
+    ],
+)
+def test_a_file_that_an_option_names_is_of_no_other_split(
+    names: list[str], options: dict[str, str], found: dict[str, str], tmp_path: Path
+) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    splits = find_splits(tmp_path, SplitOptions(**options))  # type: ignore[arg-type]
+    assert list(splits.items()) == [(split, tmp_path / name) for split, name in found.items()]
+
+
+def test_the_only_file_cannot_be_dev_and_train(tmp_path: Path) -> None:
+    (tmp_path / "test.csv").touch()
+    with pytest.raises(InputError, match="found test.csv, expected one file for train; .* option train_file"):
+        find_splits(tmp_path, SplitOptions(dev_file="test.csv"))
 
 
 def test_only_files_of_some_endings_are_looked_at(tmp_path: Path) -> None:

@@ -65,15 +65,77 @@ def test_an_answer_that_stands_nowhere_is_dropped_in_train_and_kept_in_dev(tmp_p
     assert examples.splits["train"]["answers"].to_pylist() == [[{"text": "dog", "answer_start": 27}]]
     assert examples.splits["dev"]["id"].to_pylist() == ["a", "b"]
     assert examples.splits["dev"]["answers"].to_pylist()[1] == [{"text": "cat", "answer_start": squad.NOWHERE}]
-    assert examples.dropped == {squad.ANSWER_DROPPED: 4, squad.QUESTION_DROPPED: 1}
+    # One of a in train and two in dev; b in train is counted once, as the question that it is.
+    assert examples.dropped == {squad.ANSWER_DROPPED: 3, squad.QUESTION_DROPPED: 1}
     with pytest.raises(
         InputError, match="train-v1.1.json: question a: found 'fox' at answer_start 4, expected .*'cat'"
     ):
         squad.read(tmp_path, SquadOptions(on_error="strict"))
 
 
-def test_an_empty_question_is_dropped_in_train_alone(tmp_path: Path) -> None:
-    content = dataset(question("a", ("dog", 27)), {**question("b", ("dog", 27)), "question": " "})
+@pytest.mark.parametrize("start", [4, squad.NOWHERE])
+def test_a_question_whose_answers_stand_nowhere_is_counted_once(start: int, tmp_path: Path) -> None:
+    path = pack(
+        tmp_path / "train-v1.1.json", dataset(question("a", ("cat", start), ("", 0)), question("b", ("dog", 27)))
+    )
+    bad = rows.BadRows(on_error="skip")
+    assert squad.read_file(path, True, bad)["id"].to_pylist() == ["b"]
+    assert bad.counts == {squad.QUESTION_DROPPED: 1}
+    with pytest.raises(InputError, match="question a: found .* expected the answer 'cat'"):
+        squad.read_file(path, True, rows.BadRows())
+
+
+IMPOSSIBLE = question("b", is_impossible=True)
+NO_KEY = {"id": "a", "question": "What?"}
+
+
+@pytest.mark.parametrize(
+    ("questions", "answers"),
+    [
+        ([NO_KEY, {**NO_KEY, "id": "b"}], [None, None]),
+        ([question("a"), question("b", is_impossible=False)], [None, None]),
+        ([question("a"), IMPOSSIBLE], [[], []]),
+        ([question("a", ("dog", 27)), question("b")], [[{"text": "dog", "answer_start": 27}], []]),
+        ([NO_KEY, IMPOSSIBLE], [None, []]),
+    ],
+)
+def test_a_test_file_may_have_no_answers(questions: list[dict], answers: list, tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        pack(tmp_path / f"{split}-v2.0.json", dataset(question("a", ("dog", 27))))
+    pack(tmp_path / "test-v2.0.json", dataset(*questions))
+    assert squad.read(tmp_path, SquadOptions()).splits["test"]["answers"].to_pylist() == answers
+
+
+@pytest.mark.parametrize("answers", [{}, {"answers": None}])
+def test_train_and_dev_must_have_answers(answers: dict, tmp_path: Path) -> None:
+    path = pack(tmp_path / "dev-v1.1.json", dataset({**NO_KEY, **answers}))
+    with pytest.raises(InputError, match=r"not SQuAD's layout \(KeyError: 'answers'\)"):
+        squad.read_file(path, is_train=False)
+
+
+def test_ids_may_be_whole_numbers(tmp_path: Path) -> None:
+    content = dataset({**question("", ("dog", 27)), "id": 7})
+    assert squad.read_file(pack(tmp_path / "a.json", content), is_train=True)["id"].to_pylist() == ["7"]
+    with pytest.raises(InputError, match="found the id '7' for 2 questions"):
+        both = dataset(question("7", ("dog", 27)), {**question("", ("dog", 27)), "id": 7})
+        squad.read_file(pack(tmp_path / "a.json", both), is_train=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [("id", 1.5, "1.5 (float)"), ("id", None, "None (NoneType)"), ("question", 3, "3 (int)")],
+)
+def test_what_should_be_text_and_is_not(name: str, value: Any, found: str, tmp_path: Path) -> None:
+    path = pack(tmp_path / "dev-v1.1.json", dataset({**question("q", ("dog", 27)), name: value}))
+    with pytest.raises(InputError) as error:
+        squad.read_file(path, is_train=False)
+    key = value if name == "id" else "q"
+    assert str(error.value).startswith(f"{path}: question {key}: found {found} as its {name}, expected a text")
+
+
+@pytest.mark.parametrize("empty", [" ", "\u200b\u00ad"])
+def test_an_empty_question_is_dropped_in_train_alone(empty: str, tmp_path: Path) -> None:
+    content = dataset(question("a", ("dog", 27)), {**question("b", ("dog", 27)), "question": empty})
     for split in ("train", "dev"):
         pack(tmp_path / f"{split}-v1.1.json", content)
     examples = squad.read(tmp_path, SquadOptions())

@@ -65,6 +65,35 @@ def test_quotes_in_tsv_are_ordinary_characters_and_blank_lines_are_nothing(tmp_p
     assert examples.splits["dev"]["text_a"].to_pylist() == ['"open', 'end" ']
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "ids"),
+    [
+        (".csv", b"\ntext\na\n\n\nb\n\n\n", ["0", "3"]),
+        (".tsv", b"text\r\na\r\n\r\n\r\nb\r\n\r\n", ["0", "3"]),
+        (".csv", b'text\na\n""\n\nb\n', ["0", "3"]),
+        (".csv", b"text,label\n\na,yes\n\n\nb,no\n\n", ["0", "1"]),
+    ],
+)
+def test_blank_lines_of_one_column_are_rows(name: str, content: bytes, ids: list[str], tmp_path: Path) -> None:
+    both(tmp_path, ".jsonl", as_jsonl())
+    pack(tmp_path / f"test{name}", content)
+    examples = read(tmp_path, on_error="skip")
+    assert examples.splits["test"]["id"].to_pylist() == ids
+    assert examples.dropped == ({rows.EMPTY_TEXT: 2} if ids == ["0", "3"] else {})
+
+
+def test_a_blank_line_of_one_column_is_named(tmp_path: Path) -> None:
+    both(tmp_path, ".jsonl", as_jsonl())
+    pack(tmp_path / "test.csv", b'text\n"two\nlines"\n\nb\n')
+    with pytest.raises(InputError, match="test.csv:4: found an empty text"):
+        read(tmp_path)
+    pack(tmp_path / "test.csv", b"\nb\n")
+    for split in ("train", "dev"):
+        pack(tmp_path / f"{split}.jsonl", as_jsonl().replace(b"text", b"0"))
+    with pytest.raises(InputError, match="test.csv:1: found an empty text"):
+        read(tmp_path, header=False, text_column="0")
+
+
 def test_pairs_without_a_header(tmp_path: Path) -> None:
     options = {"header": False, "text_column": "1", "text_pair_column": "2", "label_column": "0"}
     examples = read(both(tmp_path, ".csv", b"10,a,b\n9,c,\nx,d,e\n"), **options)
@@ -126,6 +155,68 @@ def test_a_test_file_may_have_no_labels(content: bytes, tmp_path: Path) -> None:
     assert test.num_rows > 0 and test["label"].null_count == test.num_rows
 
 
+@pytest.mark.parametrize(
+    ("kind", "test", "line"),
+    [
+        ("classification", b"text,label\na,\nb,yes\n", "2: found no label"),
+        ("classification", b"text,label\na,yes\nb, \n", "3: found no label"),
+        ("regression", b"text,label\na,\nb,1.5\n", "2: found the score '', expected a number"),
+    ],
+)
+def test_a_test_file_with_some_labels_is_labelled(kind: str, test: bytes, line: str, tmp_path: Path) -> None:
+    content = as_csv(",") if kind == "classification" else b"text,label\na,1\nb,2\n"
+    both(tmp_path, ".csv", content)
+    pack(tmp_path / "test.csv", test)
+    with pytest.raises(InputError, match=f"test.csv:{line}"):
+        read(tmp_path, kind=kind)
+    examples = read(tmp_path, kind=kind, on_error="skip")
+    assert examples.splits["test"].num_rows == 1 and examples.splits["test"]["label"].null_count == 0
+    assert sum(examples.dropped.values()) == 1
+
+
+@pytest.mark.parametrize("empty", ["[]", "[null]", "null", '""'])
+def test_several_labels_may_be_hidden(empty: str, tmp_path: Path) -> None:
+    both(tmp_path, ".csv", b"text,label\na,x\nb,\n")
+    pack(tmp_path / "test.jsonl", f'{{"text": "c", "label": {empty}}}\n{{"text": "d"}}\n'.encode())
+    test = read(tmp_path, kind="multi_label").splits["test"]
+    assert test["labels"].to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "found"),
+    [
+        ("classification", '["x"]', r"\['x'\] \(list\)"),
+        ("classification", '{"a": 1}', r"\{'a': 1\} \(dict\)"),
+        ("multi_label", '{"a": 1}', r"\{'a': 1\} \(dict\)"),
+        ("multi_label", '["x", ["y"]]', r"\['y'\] \(list\)"),
+    ],
+)
+def test_labels_that_are_no_names(kind: str, label: str, found: str, tmp_path: Path) -> None:
+    lines = [f'{{"text": "a", "label": {each}}}\n' for each in ('"x"', label, '"z"')]
+    both(tmp_path, ".jsonl", "".join(lines).encode())
+    with pytest.raises(InputError, match=f"train.jsonl:2: found the label {found}, expected a name or a number"):
+        read(tmp_path, kind=kind)
+    examples = read(tmp_path, kind=kind, on_error="skip")
+    assert (examples.labels, examples.dropped) == (["x", "z"], {table.NO_NAME: 2})
+
+
+def test_f1_needs_the_labels_0_and_1(tmp_path: Path) -> None:
+    both(tmp_path, ".csv", as_csv(","))
+    with pytest.raises(
+        InputError, match="train.csv: metrics: found f1, .* labels 'no', 'yes'; rename .* take macro_f1"
+    ):
+        read(tmp_path, metrics=["accuracy", "f1"])
+    both(tmp_path, ".csv", b"text,label\na,0\nb,1\n")
+    assert read(tmp_path, metrics=["f1"]).metrics == ["f1"]
+
+
+def test_a_split_that_keeps_no_row_is_named(tmp_path: Path) -> None:
+    both(tmp_path, ".csv", as_csv(","))
+    pack(tmp_path / "dev.csv", b"text,label\na,perhaps\n")
+    with pytest.raises(InputError, match="dev.csv: found no usable row"):
+        read(tmp_path, on_error="skip")
+
+
 def test_one_file_is_split_by_draws(tmp_path: Path) -> None:
     content = "text,label\n" + "".join(f"text {index},{index % 2}\n" for index in range(200))
     pack(tmp_path / "reviews.csv", content.encode())
@@ -140,6 +231,8 @@ BAD = [
     (".csv", b"b,x,y", 4, rows.WRONG_COLUMNS, "found 3 columns"),
     (".csv", b"b\xff,x", 4, rows.NOT_UTF8, "found bytes that are not UTF-8"),
     (".csv", b" ,x", 4, rows.EMPTY_TEXT, "found an empty text"),
+    (".csv", "\u200b\u2060\ue000,x".encode(), 4, rows.EMPTY_TEXT, "found an empty text"),
+    (".csv", b'""', 4, rows.WRONG_COLUMNS, "found 1 columns, expected 2"),
     (".csv", b"b,", 4, rows.NO_LABEL, "found no label"),
     (".csv", b"b,z", 4, rows.UNSEEN_LABEL, "found the label 'z', expected those of train: x, y"),
     (".jsonl", b"{", 3, table_rows.NOT_JSON, "found no JSON (Expecting property"),

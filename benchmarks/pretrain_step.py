@@ -46,6 +46,7 @@ def main() -> None:
         f"{arguments.length} tokens ({real:.0%} real), dropout {arguments.dropout}",
         "turns": f"{arguments.turns} of {arguments.steps} steps each",
         "matrix-multiply peak": f"{peak / 1e9:,.0f} GFLOP/s",
+        "share of the peak": "of the products that a step needs; padding, and states that no head reads, earn nothing",
     }
     rows = [_row(name, turns, measured["bertcore"], flops / peak) for name, turns in measured.items()]
     name = f"pretrain_step-{arguments.preset}-{arguments.length}-dropout{arguments.dropout:g}"

@@ -74,7 +74,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     write_json(METRICS / "finetune" / f"{name}.json", metrics)
     seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", {"seconds": seconds})
-    compared = {key: value for key, value in metrics.items() if key in ("random_initialisation", "majority")}
+    compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
     stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
     Checkpoints(checkpoints).remove()
 

@@ -2,7 +2,8 @@
 
     python -m bertcore.evaluation.tagging FILE [--accuracy-only]
 
-FILE has one word a line; of its columns the last two are the gold and the predicted tag; a blank line ends a sentence.
+FILE has one word a line, in three columns or more, as many in each line: the first is the word, the last two are the
+gold and the predicted tag. A blank line ends a sentence.
 One set of rules reads IOB1, IOB2 and BIOES: a tag continues the entity before it where it is I or E, the tag before it
 is B or I, and both have the same type; any other tag but O begins an entity.
 """
@@ -76,16 +77,16 @@ def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]],
     """
     gold: list[list[str]] = [[]]
     predicted: list[list[str]] = [[]]
+    width = 0
     for number, line in enumerate(read_lines(path), start=1):
         columns = line.decode("utf-8", errors="replace").split()
         if not columns or _ends_document(columns):
             gold.append([])
             predicted.append([])
             continue
-        if len(columns) < 2:
-            raise InputError(
-                f"{path}:{number}: found 1 column, expected 2 or more, the gold and the predicted tag last"
-            )
+        if columns[0] != _DOCUMENT:
+            _check_width(len(columns), width, f"{path}:{number}")
+            width = len(columns)
         for tag in columns[-2:]:
             if not any_tag and not is_entity_tag(tag):
                 raise InputError(
@@ -97,8 +98,22 @@ def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]],
     return [tags for tags in gold if tags], [tags for tags in predicted if tags]
 
 
+_DOCUMENT = "-DOCSTART-"
+
+
+def _check_width(found: int, width: int, where: str) -> None:
+    """`width`: the columns of the lines before, 0 for the first one. A line that has lost one has other tags last."""
+    if found < 3:
+        raise InputError(
+            f"{where}: found {found} column{'s' * (found > 1)}, expected 3 or more: the word first, the gold and the "
+            "predicted tag last; predictions without gold tags have no score"
+        )
+    if width and found != width:
+        raise InputError(f"{where}: found {found} columns, expected {width} as in the lines before; correct the line")
+
+
 def _ends_document(columns: list[str]) -> bool:
-    return columns[0] == "-DOCSTART-" and (len(columns) < 3 or "-X-" in columns[-2:])
+    return columns[0] == _DOCUMENT and (len(columns) < 3 or "-X-" in columns[-2:])
 
 
 def evaluate_file(path: Path, *, accuracy_only: bool = False) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from typing import TypeAlias
 Entity: TypeAlias = tuple[str, int, int]
 """Type, position of the first word, position after the last one."""
 
-SCHEMES = ("iob1", "iob2", "bioes")
-
 _TYPED = re.compile(r"[BIES]-.+")
 _BARE = {"O", "B", "I", "E", "S"}
 _TAG = re.compile(r"O|[BIES](-.*)?")

@@ -1,4 +1,8 @@
-"""The usual mistakes of fine-tuning, each said in one line before the work begins. None of them is refused."""
+"""The usual mistakes of fine-tuning, each said in one line before the work begins. None of them is refused.
+
+One of the most usual, a missing attention mask, cannot happen: sequences lie end to end, and there is no padding that
+anything could attend to.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,10 +13,12 @@ from bertcore.data.wordpiece import CONTINUATION
 from bertcore.finetune.config import RunConfig
 from bertcore.model.config import BertConfig
 
-HIGHEST_RATE = 1e-4
-"""Above it, an encoder of `LARGE` or more dimensions commonly forgets what it has learned."""
-LARGE = 768
-"""`hidden_size` of base; smaller models do well with 1e-4 to 3e-4, tiny ones with more (Turc et al. 2019)."""
+HIGHEST_RATE, WIDE = 1e-4, 768
+"""Above that rate, an encoder of that `hidden_size` (base) or more commonly forgets what it has learned."""
+GROWTH = 1.5
+"""A step of Adam moves every weight by about the rate, and a state is a sum over `hidden_size` of them: the narrower
+the encoder, the higher the rate that it bears, at least by 1 / `hidden_size`. This power of it gives 2e-4 at 512, 5e-4
+at 256 and 1.5e-3 at 128, a little above what is known to do well there (Turc et al. 2019 take up to 3e-4)."""
 FEW_EXAMPLES, MANY_EPOCHS, TOO_MANY_EPOCHS = 1_000, 10, 20
 """Mosbach et al. 2021 find 20 epochs helpful on sets of a few thousand examples; nobody more."""
 UPPER_CASE_SHARE = 0.02
@@ -24,15 +30,18 @@ def advice(task: RunConfig, encoder: BertConfig, tokenizer: Tokenizer, train_exa
     return [
         *_rate(task, encoder),
         *_epochs(task, train_examples),
+        *_windows(task),
         *_case(tokenizer),
     ]
 
 
 def _rate(task: RunConfig, encoder: BertConfig) -> Iterator[str]:
-    if task.learning_rate > HIGHEST_RATE and task.layer_decay == 1.0 and encoder.hidden_size >= LARGE:
+    highest = HIGHEST_RATE * max(WIDE / encoder.hidden_size, 1.0) ** GROWTH
+    if task.learning_rate > highest and task.layer_decay == 1.0:
         yield (
             f"learning_rate {task.learning_rate:g} for an encoder of hidden_size {encoder.hidden_size} without "
-            "layer_decay: usual are 2e-5 to 5e-5; a higher rate may destroy what pre-training has learned"
+            f"layer_decay: usual are at most {highest:.2g} there, 2e-5 to 5e-5 for base and large; a higher rate may "
+            "destroy what pre-training has learned"
         )
     if task.warmup_ratio == 0.0:
         yield "warmup_ratio 0: usual is 0.1; without a warm-up some seeds do not learn at all"
@@ -44,6 +53,15 @@ def _epochs(task: RunConfig, train_examples: int) -> Iterator[str]:
         yield (
             f"{task.epochs} epochs over {train_examples:,} training examples: usual are 2 to 4, and at most "
             f"{bearable} for so many; set early_choice to keep the best epoch on dev"
+        )
+
+
+def _windows(task: RunConfig) -> Iterator[str]:
+    found = (task.sequence_length, task.doc_stride)
+    if task.format == "squad" and found == (RunConfig.sequence_length, RunConfig.doc_stride):
+        yield (
+            f"sequence_length {found[0]} and doc_stride {found[1]} for the format squad: usual are 384 and 128; "
+            "shorter windows see less of a context, and the scores are not comparable with published ones"
         )
 
 

@@ -1,5 +1,6 @@
 """From the logits of a question's windows to its best answers."""
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
@@ -55,10 +56,18 @@ def best_answers(windows: Sequence[Window], context: str, n_best: int, max_answe
     found: dict[str, _Scored] = {}
     for _, index, first, last in candidates:
         window = windows[index]
-        text = context[window.characters[first, 0] : window.characters[last, 1]]
+        text = _cut(context, int(window.characters[first, 0]), int(window.characters[last, 1]))
         if text and text not in found:
             found[text] = _scored(text, float(window.start_logits[first]), float(window.end_logits[last]))
     return list(found.values())[:n_best]
+
+
+def _cut(context: str, begin: int, end: int) -> str:
+    """`context[begin:end]` with the marks on its last character: an uncased tokenizer drops accents that are characters
+    of their own, so that no token ends behind them."""
+    while end < len(context) and unicodedata.category(context[end]) in ("Mn", "Me", "Mc"):
+        end += 1
+    return context[begin:end]
 
 
 def null_score(windows: Sequence[Window]) -> _Scored:

@@ -18,6 +18,7 @@ from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Exported, Predictions
 from bertcore.finetune.features import Batch
+from bertcore.finetune.head import scores
 from bertcore.finetune.labels import label_index, label_names
 from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
 from bertcore.model.bert import BertModel, BertModule
@@ -40,7 +41,7 @@ class BertForSequenceClassification(BertModule):
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (B, labels) logits."""
         pooled = self.bert.pooled(input_ids, token_type_ids, layout)
-        return self.classifier(functional.dropout(pooled, self.config.hidden_dropout_prob, self.training))
+        return scores(self.classifier, functional.dropout(pooled, self.config.hidden_dropout_prob, self.training))
 
 
 @dataclass(frozen=True, kw_only=True)

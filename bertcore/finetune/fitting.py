@@ -63,17 +63,16 @@ class Finetuning:
 
     @property
     def headline(self) -> str:
-        """The metric by which runs are compared on dev; `InputError` where dev has no labels."""
+        """The metric by which runs are compared on dev; `InputError` where dev has no rows or no labels."""
         if not self._is_labelled("dev"):
             raise InputError(
                 f"task {self._task.data}: found no labelled dev example, expected some to choose on; add them"
             )
         return self._examples.metrics_of("dev")[0]
 
-    def advise(self, encoder: Encoder, task: RunConfig) -> None:
-        """Warn of the usual mistakes, one line each."""
-        config = load_config(encoder) if isinstance(encoder, Path) else encoder
-        for line in advice(task, config, self._tokenizer, self._tables["train"].num_rows):
+    def advise(self, encoder: Path, task: RunConfig) -> None:
+        """Warn of the usual mistakes with a pre-trained encoder, one line each."""
+        for line in advice(task, load_config(encoder), self._tokenizer, self._tables["train"].num_rows):
             logger.warning("%s: %s", task.data, line)
 
     def run(
@@ -113,9 +112,10 @@ class Finetuning:
             seconds={"train": done - began, "evaluate": time.perf_counter() - done},
         )
         found = self.result(trained)
-        final = {f"eval/{metric}": value for metric, value in found.metrics.get("dev", {}).items()}
-        report(loop.steps, final)
-        trained.curves.append({"step": loop.steps, **final})
+        if choice is None:  # which has scored dev after every epoch, the last one among them
+            final = {f"eval/{metric}": value for metric, value in found.metrics.get("dev", {}).items()}
+            report(loop.steps, final)
+            trained.curves.append({"step": loop.steps, **final})
         return replace(trained, metrics=found.metrics, settled=found.settled)
 
     def result(self, trained: Trained) -> Result:
@@ -172,7 +172,8 @@ class Finetuning:
         return logits_of(model, self._features[split], self.accelerator)
 
     def _is_labelled(self, split: str) -> bool:
-        return split in self._tables and not self._tables[split][self._family.gold].null_count
+        table = self._tables.get(split)
+        return table is not None and bool(table.num_rows) and not table[self._family.gold].null_count
 
 
 def finetune(

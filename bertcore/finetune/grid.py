@@ -60,8 +60,13 @@ class Grid:
         self._metric = finetuning.headline
 
     def run(self, encoder: Encoder, name: str, report: Report = silent) -> Outcome:
-        """All runs that are not there yet; `name` tells the runs of one encoder from those of another."""
-        self._finetuning.advise(encoder, max(self._flat, key=lambda task: (task.learning_rate, task.epochs)))
+        """All runs that are not there yet; `name` tells the runs of one encoder from those of another.
+
+        The curves of all runs are reported, those of earlier ones too; where there are several, the name of a metric
+        begins with what tells its run from the others.
+        """
+        if isinstance(encoder, Path):  # random weights have learned nothing that a wrong setting could destroy
+            self._finetuning.advise(encoder, max(self._flat, key=lambda task: (task.learning_rate, task.epochs)))
         done: list[list[Run]] = []
         seconds = 0.0
         for setting in self._settings:
@@ -75,7 +80,7 @@ class Grid:
             runs=[run for runs in done for run in runs],
             chosen=done[leader],
             saved=task,
-            result=self._finetuning.result(self._restored(encoder, task, name, report)),
+            result=self._finetuning.result(self._restored(encoder, task, name)),
             seconds=seconds,
         )
 
@@ -92,21 +97,25 @@ class Grid:
             checkpoints.save(record["steps"], record)
         else:
             logger.info("%s: this run has finished before", self._title(task, name))
+            for point in record["curves"]:
+                metrics = {key: value for key, value in point.items() if key != "step"}
+                self._named(report, task)(int(point["step"]), metrics)
         return {key: value for key, value in record.items() if key not in _TENSORS}
 
     def _train(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:
-        trained = self._finetuning.train(encoder, task, name=self._title(task, name), report=report)
+        named = self._named(report, task)
+        trained = self._finetuning.train(encoder, task, name=self._title(task, name), report=named)
         return {
             "model": {key: tensor.cpu() for key, tensor in trained.model.state_dict().items()},
             "logits": {split: torch.from_numpy(logits) for split, logits in trained.logits.items()},
             **{field: getattr(trained, field) for field in _RECORDED},
         }
 
-    def _restored(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> Trained:
+    def _restored(self, encoder: Encoder, task: RunConfig, name: str) -> Trained:
         """A finished run with its weights; made again where they are not kept."""
         record = self._checkpoints(task, name).latest()
         if record is None or "model" not in record:
-            record = self._train(encoder, task, name, report)
+            record = self._train(encoder, task, name, silent)
         model = self._finetuning.build(encoder, task).to(self._finetuning.accelerator.device)
         model.load_state_dict(record["model"])
         logits = {split: tensor.numpy() for split, tensor in record["logits"].items()}
@@ -126,9 +135,20 @@ class Grid:
         config = json.dumps(dataclasses.asdict(task), sort_keys=True)
         return Checkpoints(self._directory / training_key(self._key, name, config), keep=1)
 
+    def _named(self, report: Report, task: RunConfig) -> Report:
+        """`report` for one run, whose points are not to be mixed with those of another."""
+        title = self._varied(task)
+        if not title:
+            return report
+        return lambda step, metrics: report(step, {f"{title}/{key}": value for key, value in metrics.items()})
+
     def _title(self, task: RunConfig, name: str) -> str:
+        return f"{name} {self._varied(task)}".rstrip()
+
+    def _varied(self, task: RunConfig) -> str:
+        """What tells a run from the others; empty where there are none."""
         varied = [field for field in (*GRID, "seed") if len({getattr(each, field) for each in self._flat}) > 1]
-        return " ".join([name, *(f"{field}={getattr(task, field)}" for field in varied)])
+        return " ".join(f"{field}={getattr(task, field)}" for field in varied)
 
 
 _TENSORS = ("model", "logits")

@@ -19,6 +19,8 @@ from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.layout import Layout
 
 _TOKENS_AT_ONCE = 8192
+_SHORTEST = 3
+"""[CLS], one token of the text, [SEP]."""
 
 
 def load_encoder(directory: Path) -> BertModel:
@@ -40,11 +42,14 @@ def extract(
 ) -> tuple[NDArray[np.float32], int]:
     """(texts, H) vectors, computed in float32, and how many texts were cut to `max_length` tokens.
 
-    `max_length` None means as many as the model reads. `ConfigError` for a layer that the model has not, or without
-    attention for the pooling `attention`.
+    `max_length` None means as many as the model reads. `ConfigError` for a `max_length` that leaves nothing of a text,
+    for a layer that the model has not, or without attention for the pooling `attention`.
     """
+    if max_length is not None and max_length < _SHORTEST:
+        raise ConfigError(f"max_length: found {max_length}, expected at least {_SHORTEST}: [CLS], a token and [SEP]")
     depth = _depth(model, layer, pooling)
-    longest = min(max_length or model.config.max_position_embeddings, model.config.max_position_embeddings)
+    positions = model.config.max_position_embeddings
+    longest = min(max_length or positions, positions)
     sequences, cut = _encode(tokenizer, texts, longest)
     lengths = np.asarray([len(ids) for ids in sequences], dtype=np.int64)
     device = model.embeddings.word_embeddings.weight.device

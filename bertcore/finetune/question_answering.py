@@ -26,6 +26,7 @@ from bertcore.finetune.answers import Answer, Window, best_answers, null_score, 
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Exported
 from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
+from bertcore.finetune.head import scores
 from bertcore.finetune.windows import best_windows, windows
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
@@ -47,7 +48,7 @@ class BertForQuestionAnswering(BertModule):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T, 2) logits of start and end."""
-        return self.qa_outputs(self.bert.hidden_states(input_ids, token_type_ids, layout))
+        return scores(self.qa_outputs, self.bert.hidden_states(input_ids, token_type_ids, layout))
 
 
 @dataclass(frozen=True, kw_only=True)

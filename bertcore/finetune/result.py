@@ -1,5 +1,6 @@
 """What comes out of fine-tuning one task."""
 
+import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcore.files import replace_directory
+from bertcore.finetune.crf import CRF
 from bertcore.finetune.family import Exported, Predictions
 from bertcore.model.bert import BertModule
 from bertcore.model.huggingface import save_pretrained
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +52,8 @@ class Result:
     settled: dict[str, float]
     """What was tuned on dev after the training, by the name of the parameter: it flatters the score on dev."""
     curves: list[dict[str, float]]
-    """`step`, and the mean training loss since the point before, the gradient norm and the learning rate; in the last
-    one the metrics on dev."""
+    """`step`, and the mean training loss since the point before, the gradient norm and the learning rate; and the
+    metrics on dev: after the last step, or after each epoch where the best one was chosen."""
     counts: dict[str, dict[str, int]]
     """Split -> reason -> number of examples that the model did not see as they are (truncated, in windows …), and under
     `examples` and `sequences` how many there are."""
@@ -88,6 +92,12 @@ class Result:
 
     def save_model(self, directory: Path, tokenizer_directory: Path) -> None:
         """`directory` as `transformers` loads it, with the files of the tokenizer."""
+        if CRF in self.model_config:
+            logger.warning(
+                "%s: transformers knows no chain over the tags (crf) and gives other tags with this model than those "
+                "scored here; python -m bertcore.finetune.tag gives the same",
+                directory,
+            )
         save_pretrained(self.model, directory, tokenizer_directory, self.model_config)
 
     def save_predictions(self, directory: Path) -> None:

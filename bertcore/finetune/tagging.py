@@ -27,6 +27,7 @@ from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF, LinearChain
 from bertcore.finetune.family import Exported, Predictions
 from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
+from bertcore.finetune.head import scores
 from bertcore.finetune.labels import label_index, label_names
 from bertcore.finetune.windows import best_windows, windows
 from bertcore.model.bert import BertModel, BertModule
@@ -52,7 +53,7 @@ class BertForTokenClassification(BertModule):
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T, labels) logits."""
         hidden = self.bert.hidden_states(input_ids, token_type_ids, layout)
-        return self.classifier(functional.dropout(hidden, self.config.hidden_dropout_prob, self.training))
+        return scores(self.classifier, functional.dropout(hidden, self.config.hidden_dropout_prob, self.training))
 
 
 class BertCrfForTokenClassification(BertForTokenClassification):
@@ -94,11 +95,15 @@ class Tagged:
         return {name: scores[name] for name in metrics}
 
     def write(self, directory: Path, split: str) -> None:
-        """`SPLIT.txt`: word, gold tag (where there is one) and predicted tag, a blank line after each sentence.
+        """`SPLIT.txt`, as `write_file` writes it."""
+        self.write_file(directory / f"{split}.txt")
+
+    def write_file(self, path: Path) -> None:
+        """Word, gold tag (where there is one) and predicted tag, a blank line after each sentence.
 
         White space in a word or a tag, which would be read as a border between columns, becomes `_`.
         """
-        with replace_file(directory / f"{split}.txt") as beside, beside.open("w", encoding="utf-8") as file:
+        with replace_file(path) as beside, beside.open("w", encoding="utf-8") as file:
             for words, predicted, gold in zip(self.words, self.predicted, self.gold, strict=True):
                 columns = (words, predicted) if gold is None else (words, gold, predicted)
                 visible = [["_".join(cell.split()) or "_" for cell in column] for column in columns]
@@ -123,7 +128,8 @@ class Tagging:
         return (BertCrfForTokenClassification if self._crf else BertForTokenClassification)(config, len(self._labels))
 
     def exported(self, model: BertModule) -> Exported:
-        """The chain's scores stand in config.json, under `crf`: its class at Hugging Face gives the words' own."""
+        """The chain's scores stand in config.json, under `crf`: its class at Hugging Face gives the words' own tags,
+        `bertcore.finetune.tag` those of the chain."""
         if isinstance(model, BertCrfForTokenClassification):
             return Exported(model.without_chain(), {CRF: model.crf.to_config(), **label_names(self._labels)})
         return Exported(model, label_names(self._labels))
@@ -192,7 +198,7 @@ class Tagging:
         for (key, words), encoding in zip(sentences, self._encode([words for _, words in sentences]), strict=True):
             word_of = np.asarray(encoding.word_ids, dtype=np.int64)
             sizes = np.bincount(word_of, minlength=len(words))
-            if len(sizes) and not sizes.min():  # a word of control characters, say: it is unknown, but it is there
+            if len(sizes) and not sizes.min():  # an accent alone, say: it is unknown, but it is there
                 if not counts["words_without_pieces"]:
                     message = "example %s: found the word %r, which has no pieces: read as %s, as all such are"
                     logger.warning(message, key, words[int(sizes.argmin())], UNK)

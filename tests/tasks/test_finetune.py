@@ -1,6 +1,7 @@
 """The stage on a toy task: the grid's protocol in its metrics, the median run in its outputs, nothing left behind."""
 
 import json
+import shutil
 import statistics
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import torch
 from bertcore.data.wordpiece import load_tokenizer, save_tokenizer
 from bertcore.examples import schema
 from bertcore.examples.schema import TAGGING, ExampleSet
-from bertcore.finetune.crf import LinearChain
+from bertcore.finetune import tag
+from bertcore.finetune.advice import advice
+from bertcore.finetune.config import TaskConfig
 from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig
+from bertcore.model.config import BertConfig, ModelConfig
 from bertcore.model.huggingface import save_pretrained
-from tasks import finetune
+from tasks import finetune, params
 from tests.samples import sentences, tokenizer
 
 PARAMS = """
@@ -35,9 +38,15 @@ finetune:
 """
 
 
+ROOT = Path(__file__).parents[2]
+
+
 class FakeRun:
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
     def report(self, step: int, metrics: dict[str, float]) -> None:
-        pass
+        self.names |= metrics.keys()
 
     def log_metrics(self, metrics: dict[str, Any], step: int) -> None:
         self.logged = metrics
@@ -55,7 +64,18 @@ def examples() -> ExampleSet:
     return ExampleSet(family="tagging", labels=["B-X", "I-X", "O"], metrics=["f1", "precision"], splits=tables)
 
 
-def test_stage_runs_the_protocol_and_leaves_the_median_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _tags_of_the_saved_model_are_those_scored() -> None:
+    sentences = [each for each in examples().splits["dev"]["words"].to_pylist()]
+    Path("words.txt").write_text("".join(" ".join(words) + "\n" for words in sentences))
+    assert tag.main(["models/finetuned/toy", "words.txt", "tagged.txt", "--sequence-length", "24"]) == 0
+    scored = [line.split() for line in Path("predictions/toy/dev.txt").read_text().splitlines()]
+    found = [line.split() for line in Path("tagged.txt").read_text().splitlines()]
+    assert found == [[cells[0], cells[2]] if cells else [] for cells in scored]
+
+
+def test_stage_runs_the_protocol_and_leaves_the_median_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BERTCORE_PRECISION", "no")
     Path("params.yaml").write_text(PARAMS)
@@ -73,7 +93,8 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(tmp_path: Path, monke
     )
     save_pretrained(BertForPreTraining(config), Path("data/inputs/encoders/toy"), Path("tokenizer"))
     Path("data/inputs/encoders/toy/tokenizer.json").unlink()  # as in older checkpoints
-    finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
+    run = FakeRun()
+    finetune.run(run, "toy")  # type: ignore[arg-type]
 
     metrics = json.loads(Path("metrics/finetune/toy.json").read_text())
     assert metrics["truncated"] == metrics["counts"]["dev"]["words_cut"] == 1
@@ -100,5 +121,21 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(tmp_path: Path, monke
     written = json.loads(Path("models/finetuned/toy/config.json").read_text())
     assert written["architectures"] == ["BertForTokenClassification"]
     assert load_tokenizer(Path("models/finetuned/toy")).to_str() == tokenizer().to_str()
-    assert LinearChain.from_config(written["crf"]).transitions.shape == (3, 3)
+    assert len(written["crf"]["transitions"]) == 3
+    assert caplog.text.count("models/finetuned/toy: transformers knows no chain over the tags (crf)") == 1
+    titles = {f"learning_rate={rate} seed={seed}" for rate in (1e-3, 1e-5) for seed in (1, 2, 3)}
+    assert {name.partition("/")[0] for name in run.names} == titles
+    assert run.logged["pretrained"] == metrics["pretrained"] and "random_initialisation" in run.logged
+    _tags_of_the_saved_model_are_those_scored()
     assert not list(Path(".checkpoints/finetune").iterdir())
+
+
+@pytest.mark.parametrize("file", ["params.yaml", "benchmarks/tasks.yaml"])
+def test_tasks_of_the_project_need_no_advice(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copyfile(ROOT / file, tmp_path / "params.yaml")
+    monkeypatch.chdir(tmp_path)
+    values = params.read()
+    encoder = ModelConfig(**values["pretrain"]["model"]).build(30_522)
+    for name in values["finetune"]["tasks"]:
+        for run in (run for setting in params.task(name, TaskConfig).settings() for run in setting):
+            assert advice(run, encoder, tokenizer(), 2_500) == []

@@ -86,15 +86,32 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(path)]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert (scores["precision"], scores["recall"], scores["accuracy"]) == (1.0, 0.5, 0.75)
-    path.write_text("-DOCSTART-\n-DOCSTART- -X- O\nEU B-ORG B-ORG\n-DOCSTART-\nof I-ORG O\n")  # those count for nothing
+    path.write_text(
+        "-DOCSTART-\n-DOCSTART- -X- O\nEU B-ORG B-ORG\n-DOCSTART- -X- O O\n-DOCSTART-\nof I-ORG O\n"
+    )  # those count for nothing
     assert main([str(path)]) == 0
     scores = json.loads(capsys.readouterr().out)
-    assert (scores["precision"], scores["recall"], scores["accuracy"]) == (1.0, 0.5, 0.5)
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5) and scores["accuracy"] == 2 / 3
     path.write_text("a NN NN\nb VB NN\n")
     assert main([str(path)]) == 1
     assert "tagged.txt:1: found the tag 'NN'" in capsys.readouterr().err
     assert main([str(path), "--accuracy-only"]) == 0
     assert json.loads(capsys.readouterr().out) == {"accuracy": 0.5}
-    path.write_text("a O O\nO\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a O O\nO\n", "tagged.txt:2: found 1 column, expected 3 or more: the word first"),
+        ("word O\nother B-X\n", "tagged.txt:1: found 2 columns, expected 3 or more"),  # an unlabelled split's
+        ("EU NNP B-ORG B-ORG\n\nO VBZ O\n", "tagged.txt:3: found 3 columns, expected 4 as in the lines before"),
+        ("-DOCSTART- -X- O O\na O O\nb NN O O\n", "tagged.txt:3: found 4 columns, expected 3 as in the lines before"),
+    ],
+)
+def test_row_that_lost_a_column_is_not_scored(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tagged.txt"
+    path.write_text(text)
     assert main([str(path)]) == 1
-    assert "tagged.txt:2: found 1 column" in capsys.readouterr().err
+    assert said in capsys.readouterr().err

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from bertcore.finetune.answers import Window, best_answers, null_score, with_probabilities
 
@@ -69,3 +70,29 @@ def test_probabilities_are_the_softmax_of_the_scores() -> None:
     for (high, first), (low, second) in pairwise(zip(scores, answers, strict=True)):
         assert first["probability"] / second["probability"] == pytest.approx(np.exp(high - low))
     assert with_probabilities([])[0]["text"] == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "following"),
+    [
+        ("Zoe\u0308", " sang"),  # dropped by the tokenizer
+        ("हिन्दू", "।"),  # Mn and Mc within, Mn at the end
+        ("e\u0301\u0323", ""),
+    ],
+)
+def test_answer_has_the_marks_of_its_last_character(word: str, following: str, tokenizer: Tokenizer) -> None:
+    context = f"the {word}{following}"
+    encoding = tokenizer.encode(context, add_special_tokens=False)
+    characters = np.asarray(encoding.offsets, dtype=np.int32)
+    last = next(place for place, (begin, _) in reversed(list(enumerate(encoding.offsets))) if begin < 4 + len(word))
+    logits = np.full(len(characters), -1.0, dtype=np.float32)
+    starts, ends = logits.copy(), logits.copy()
+    starts[1], ends[last] = 5.0, 5.0
+    window = Window(
+        start_logits=starts,
+        end_logits=ends,
+        null_logits=(0.0, 0.0),
+        characters=characters,
+        owned=np.ones(len(characters), dtype=bool),
+    )
+    assert best_answers([window], context, 1, 30)[0]["text"] == word

@@ -109,6 +109,10 @@ def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
         ("in.tsv", "id\tbody\n1\ta\n", [], "in.tsv: found the columns id, body, expected 'text'"),
         ("in.tsv", "id\ttext\n1\n", [], "in.tsv:2: found 1 columns, expected more than 1"),
         ("in.csv", "a\n", [], "found 'in.csv', expected .txt, .jsonl or .tsv"),
+        *(
+            ("in.txt", "a b c\n", ["--max-length", length], f"max_length: found {length}, expected at least 3")
+            for length in ("2", "1", "0", "-1")
+        ),
         ("in.txt", "a\n", ["--layer", "3"], "layer: found 3, expected 0 (embeddings) to 2, or -1 to -3"),
     ],
 )
@@ -126,6 +130,12 @@ def test_what_cannot_be_is_one_line(
     error = capsys.readouterr().err
     assert error.startswith("error: ") and said in error and error.count("\n") == 1
     assert not (tmp_path / "out.npy").exists()
+
+
+def test_shortest_length_leaves_one_token_of_a_text(saved: Path, tokenizer: Tokenizer) -> None:
+    vectors, cut = extract(load_encoder(saved), tokenizer, ["red cat dog", "red"], max_length=3)
+    assert cut == 1
+    np.testing.assert_allclose(vectors[0], vectors[1], rtol=1e-5, atol=1e-6)
 
 
 def test_output_of_another_kind_is_refused(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,7 +117,7 @@ def test_toy_task_is_learned_from_random_weights(
     assert result.metrics.keys() == {"dev"} and result.metrics["dev"][metric] >= least
     assert result.predictions.keys() == {"dev", "test"}
     assert result.steps == 12 * -(-result.counts["train"]["sequences"] // 16) == steps[-1]
-    assert [row["step"] for row in result.curves] == steps
+    assert [row["step"] for row in result.curves] == steps == sorted(steps)
     assert result.curves[-1][f"eval/{metric}"] == result.metrics["dev"][metric]
     assert result.counts["train"]["examples"] == 256
     assert result.counts["test"]["sequences"] == (7 if "long_texts" in fields else 5)
@@ -214,10 +214,18 @@ def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_dev(
 ) -> None:
     task = make_task(epochs=4, batch_size=16, learning_rate=1e-2, schedule="constant", warmup_ratio=0.0, dropout=0.1)
     prepared = Finetuning(task, toy("single", 64), tokenizer)
-    plain, early = prepared.run(config), prepared.run(config, replace(task, early_choice=True))
-    scores = [row["eval/accuracy"] for row in early.curves[:-1] if "eval/accuracy" in row]
-    assert len(scores) == 4 and early.best_epoch == 1 + scores.index(max(scores))
-    assert early.metrics["dev"]["accuracy"] == max(scores) == early.curves[-1]["eval/accuracy"]
+    reported: list[tuple[int, float]] = []
+
+    def report(step: int, metrics: dict[str, float]) -> None:
+        reported.extend((step, value) for name, value in metrics.items() if name == "eval/accuracy")
+
+    plain = prepared.run(config)
+    early = prepared.run(config, replace(task, early_choice=True), report=report)
+    scored = [(row["step"], row["eval/accuracy"]) for row in early.curves if "eval/accuracy" in row]
+    assert reported == scored and [step for step, _ in scored] == [4, 8, 12, 16]
+    scores = [value for _, value in scored]
+    assert early.best_epoch == 1 + scores.index(max(scores))
+    assert early.metrics["dev"]["accuracy"] == max(scores)
     assert plain.best_epoch is None and plain.metrics["dev"]["accuracy"] == scores[-1]
     # Without warm-up and fall, as many epochs by themselves are the same run.
     alone = prepared.run(config, replace(task, epochs=early.best_epoch))
@@ -278,6 +286,10 @@ def test_loss_that_is_not_finite_stops_the_training(
         finetune(task, toy("single", 64), tokenizer, config)
 
 
+def never(step: int, metrics: dict[str, float]) -> None:
+    raise AssertionError(f"step {step} has been trained")
+
+
 def test_what_does_not_fit_is_refused_before_training(
     toy: Toy,
     tokenizer: Tokenizer,
@@ -290,6 +302,12 @@ def test_what_does_not_fit_is_refused_before_training(
         prepared.run(replace(config, vocab_size=50))
     with pytest.raises(ConfigError, match="sequence_length: found 32, expected at most the 16 positions"):
         prepared.run(replace(config, max_position_embeddings=16))
+    rowless = make_examples("classification", ["x"], ["accuracy"], train=[{"text_a": "a", "label": "x"}], dev=[])
+    choosing = Finetuning(make_task(early_choice=True), rowless, tokenizer)
+    for use in (lambda: choosing.headline, lambda: choosing.train(config, report=never)):
+        with pytest.raises(InputError, match="task toy: found no labelled dev example, expected some to choose on"):
+            use()
+    assert Finetuning(make_task(epochs=1), rowless, tokenizer).run(config).metrics == {}
     empty = make_examples("classification", ["x"], ["accuracy"], train=[])
     with pytest.raises(InputError, match="no labelled training example"):
         Finetuning(make_task(), empty, tokenizer)

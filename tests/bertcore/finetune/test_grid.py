@@ -1,7 +1,7 @@
 """Several runs: the median one comes out, finished ones are kept, and an interruption changes no bit."""
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,9 @@ from bertcore.finetune.fitting import Finetuning
 from bertcore.finetune.grid import Grid, Outcome
 from bertcore.finetune.protocol import best_setting, median_run
 from bertcore.finetune.result import Trained
+from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import save_pretrained
 from bertcore.training.checkpoint import Checkpoints
 
 TASK = TaskConfig(
@@ -134,6 +136,56 @@ def test_finished_runs_are_not_repeated_and_the_rest_has_the_same_bits(
     assert resumed.result.predictions == whole.result.predictions and resumed.result.curves == whole.result.curves
     trained.clear()
     assert torch.equal(bits(cut.run(config, "toy")), bits(whole)) and not trained
+
+
+class Curves:
+    """Every point that was reported, by the name of its metric."""
+
+    def __init__(self) -> None:
+        self.points: dict[str, list[tuple[int, float]]] = defaultdict(list)
+
+    def report(self, step: int, metrics: dict[str, float]) -> None:
+        for name, value in metrics.items():
+            self.points[name].append((step, value))
+
+
+def test_each_run_has_curves_of_its_own_also_when_it_has_finished_before(
+    prepared: Finetuning, config: BertConfig, tmp_path: Path
+) -> None:
+    task = replace(TASK, epochs=2, seed=[1, 2], early_choice=True)
+    live, later = Curves(), Curves()
+    outcome = Grid(prepared, task.settings(), tmp_path, "key").run(config, "toy", live.report)
+    Grid(prepared, task.settings(), tmp_path, "key").run(config, "toy", later.report)
+    assert live.points == later.points
+    titles = {f"learning_rate={rate} seed={seed}" for rate in (1e-3, 1e-6) for seed in (1, 2)}
+    assert {name.partition("/")[0] for name in live.points} == titles
+    for points in live.points.values():
+        steps = [step for step, _ in points]
+        assert steps == sorted(set(steps))
+    saved = f"learning_rate={outcome.saved.learning_rate} seed={outcome.saved.seed}"
+    expected = [(row["step"], row["train/loss"]) for row in outcome.result.curves if "train/loss" in row]
+    assert live.points[f"{saved}/train/loss"] == expected
+    assert [step for step, _ in live.points[f"{saved}/eval/accuracy"]] == [1, 2]
+
+
+def test_curves_of_a_single_run_have_plain_names(prepared: Finetuning, config: BertConfig, tmp_path: Path) -> None:
+    curves = Curves()
+    Grid(prepared, [TASK.settings()[0][:1]], tmp_path, "key").run(config, "toy", curves.report)
+    assert curves.points.keys() == {
+        "train/loss", "train/gradient_norm", "train/learning_rate", "eval/accuracy", "eval/mcc"
+    }  # fmt: skip
+
+
+def test_advice_is_for_pretrained_encoders_alone(
+    prepared: Finetuning, config: BertConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    save_pretrained(BertForPreTraining(config), tmp_path / "encoder")
+    task = replace(TASK, warmup_ratio=0.0, epochs=1, seed=1)
+    grid = Grid(prepared, task.settings(), tmp_path / "runs", "key")
+    grid.run(config, "toy.random")
+    assert "warmup_ratio" not in caplog.text
+    grid.run(tmp_path / "encoder", "toy.pretrained")
+    assert caplog.text.count("d: warmup_ratio 0: usual is 0.1") == 1
 
 
 def test_other_inputs_and_other_settings_are_other_runs(

@@ -8,18 +8,20 @@ import torch
 
 from bertcore.training.distributed import device, precision
 from bertcore.training.flops import peak_flops
+from tasks.lineage import git_commit
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy")
 
 
-def describe() -> dict[str, str]:
-    """Device, cores, precision and versions."""
+def describe(code: Path = Path(__file__).parent) -> dict[str, str]:
+    """Device, cores, precision, versions, and the commit of the working tree that `code` is in."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
     cores = len(os.sched_getaffinity(0))
     return {
         "device": f"{name}, {cores} core{'s' * (cores > 1)}, {torch.get_num_threads()} threads",
         "precision": {"bf16": "bfloat16 autocast", "no": "float32"}[precision()],
         "versions": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
+        "commit": git_commit(code) or "unknown",
     }
 
 

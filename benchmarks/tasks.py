@@ -36,6 +36,8 @@ def main() -> None:
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
         prepare(arguments.data.resolve(), clone)
+    if (clone / "params.yaml").read_bytes() != (HERE / "tasks.yaml").read_bytes():
+        sys.exit(f"{clone}: found another params.yaml than benchmarks/tasks.yaml; remove it, or name another directory")
     subprocess.run([sys.executable, "-m", "dvc", "repro"], cwd=clone, check=True, env=project_environment())
     show(clone, arguments.keep)
 
@@ -80,10 +82,11 @@ def show(clone: Path, keep: bool) -> None:
     pretraining = summary["tokens"] / timing["tokens_per_second"]
     seconds = sum(float(row["Seconds"].replace(",", "")) for row in of_task.values())
     facts = {
-        **describe(),
+        **describe(clone),
         "encoder": f"{params['pretrain']['model']['preset']}, {summary['parameters']:,} parameters, "
         f"{summary['steps']:,} steps of {params['pretrain']['batch_size']} sequences, "
         f"{summary['tokens'] / 1e6:,.1f} million tokens of Wikipedia",
+        "params": "benchmarks/tasks.yaml",
         "cost": f"{pretraining / 60:,.0f} minutes of pre-training, {seconds / 60:,.0f} "
         "of fine-tuning and evaluation, random initialisation included",
         "scores": "dev (AG News: test) in percent, median and range over the seeds; every task once from the encoder "

@@ -76,6 +76,11 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
     entries = _entries(values)
     tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
+    _check_local({
+        "tokenizer.vocab_file": configs["tokenizer"].vocab_file,
+        "pretrain.init_from": configs["pretrain"].init_from,
+        **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
+    })  # fmt: skip
     _check_phases(configs["mask"], configs["pretrain"])
     check_packing(configs["pretrain"].objective, configs["mask"].packing)
     _check_lengths(configs, tasks)
@@ -87,7 +92,19 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
 
 def _entries(values: dict[str, Any]) -> dict[str, Any]:
     tasks = (values.get("finetune") or {}).get("tasks") or {}
-    return {str(name): entry for name, entry in tasks.items()}
+    for name in tasks:
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"params.yaml: finetune.tasks: found the task name {name!r} ({type(name).__name__}), expected a text "
+                "that begins with a letter; rename it"
+            )
+    return dict(tasks)
+
+
+def _check_local(paths: dict[str, str | None]) -> None:
+    for where, path in paths.items():
+        if path is not None and "://" in path:
+            raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")
 
 
 def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
@@ -108,22 +125,27 @@ def encoder(configs: dict[str, Any], vocab_size: int) -> BertConfig:
 
 
 def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
-    positions = encoder(configs, configs["tokenizer"].vocab_size).max_position_embeddings
-    lengths = {"mask": configs["mask"].phases[-1].sequence_length}
-    lengths |= {f"finetune.tasks.{name}": task.sequence_length for name, task in tasks.items() if not task.init_from}
-    for where, length in lengths.items():
-        if length > positions:
+    own = encoder(configs, configs["tokenizer"].vocab_size)
+    lengths = [("mask", configs["mask"].phases[-1].sequence_length, own)]
+    for name, task in tasks.items():
+        model = load_config(Path(task.init_from)) if task.init_from else own
+        lengths.append((f"finetune.tasks.{name}", task.sequence_length, model))
+    for where, length, model in lengths:
+        if length > model.max_position_embeddings:
+            remedy = "lower it" if model is not own else "lower it or raise pretrain.model.max_position_embeddings"
             raise ConfigError(
-                f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the {positions} "
-                "positions of "
-                "the model; lower it or raise pretrain.model.max_position_embeddings"
+                f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the "
+                f"{model.max_position_embeddings} positions of the model; {remedy}"
             )
 
 
 def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
     where = f"params.yaml: finetune.tasks.{name}"
-    if not name.replace("_", "").replace("-", "").isalnum() or name in RESERVED:
-        raise ConfigError(f"{where}: found the task name {name!r}, expected letters, digits, - and _; rename it")
+    # DVC would read a name of digits as a number, and find no stage of that name.
+    if not name[:1].isalpha() or not name.replace("_", "").replace("-", "").isalnum() or name in RESERVED:
+        raise ConfigError(
+            f"{where}: found the task name {name!r}, expected a letter, then letters, digits, - and _; rename it"
+        )
     if task.format not in FORMATS:
         raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")
     if task.format.startswith("pydoc/") != (task.data == DERIVED):

@@ -3,14 +3,16 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from bertcore.errors import BertcoreError
+from bertcore.errors import BertcoreError, ConfigError
 from bertcore.finetune.config import TaskConfig
+from bertcore.model.config import ModelConfig
 from tasks import inputs, params
 from tasks.inputs import check
 from tests.import_closure import ROOT
@@ -166,13 +168,33 @@ def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict
     for name in ("bert/config.json", "bert/vocab.txt", "cola/train.tsv"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(name)
+    (project / "bert" / "config.json").write_text(json.dumps(asdict(ModelConfig(preset="tiny").build(100))))
     entry = {"format": "glue/cola", "data": "cola", "init_from": "bert", "sequence_length": 512, "seed": [1, 2]}
     values["finetune"]["tasks"] = {"cola": entry}
     write(project, values)
     run()
     encoder = Path("data/inputs/encoders/cola")
     assert {path.name for path in encoder.iterdir()} == {"config.json", "vocab.txt"}
-    assert (encoder / "config.json").read_text() == "bert/config.json"
+    assert json.loads((encoder / "config.json").read_text())["vocab_size"] == 100
+    values["finetune"]["tasks"] = {"cola": {**entry, "sequence_length": 513}}
+    with pytest.raises(ConfigError, match=r"cola.sequence_length: found 513 tokens, .* 512 positions .*; lower it$"):
+        check(values)
+
+
+@pytest.mark.parametrize("where", ["tokenizer.vocab_file", "pretrain.init_from", "finetune.tasks.one.init_from"])
+def test_what_must_be_local_is_not_looked_for_elsewhere(where: str, values: dict[str, Any]) -> None:
+    values["finetune"]["tasks"] = {"one": {"format": "glue/cola", "data": "cola"}}
+    values["pretrain"]["model"] = {}
+    set_path(values, where, "hf://google-bert/bert-base-uncased")
+    with pytest.raises(ConfigError, match=f"{where}: found 'hf://google-bert/.*', expected a local path; download it"):
+        check(values)
+
+
+@pytest.mark.parametrize("name", [2020, "2020", True, "-a", "a b"])
+def test_a_task_name_that_dvc_would_not_find_is_refused(name: Any, values: dict[str, Any]) -> None:
+    values["finetune"]["tasks"] = {name: {"format": "glue/cola", "data": "cola"}}
+    with pytest.raises(ConfigError, match=f"found the task name {name!r}.*letter.*; rename it"):
+        check(values)
 
 
 def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, Any]) -> None:

@@ -62,8 +62,9 @@ def _write(config: MaskConfig, manifest: Manifest, vocabulary: Vocabulary, direc
         "train": audit.report(),
         "heldout": heldout_audit.report(),
         "heldout_unigram_baseline": unigram_baseline(frequencies, np.concatenate(labels)),
+        "heldout_label_baselines": heldout_audit.label_baselines(audit),
     }
 
 
 if __name__ == "__main__":
-    sys.exit(main("mask", run))
+    sys.exit(main("mask", run, configs={"mask": MaskConfig}))

@@ -1,6 +1,8 @@
 """Proof that the instances are what the recipe says: counted from the written instances, not from the code that drew
 them."""
 
+import logging
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,15 +17,17 @@ from bertcore.data.mask_config import MaskConfig
 from bertcore.data.ragged import offsets_of
 from bertcore.data.shards import Vocabulary
 from bertcore.data.words import Words
-from bertcore.errors import ArtifactError
+from bertcore.errors import ArtifactError, InputError
+
+logger = logging.getLogger(__name__)
 
 # A sound run fails a check of this level once in a million audits.
 _SIGNIFICANCE = 1e-6
 _BINS = 10
 _ID_BINS = 16
 
-_LABEL_NAMES = {"pairs": ("random_next", "next_sentence"), "sentence_order": ("swapped", "sentence_order")}
-"""What label 1 means, and what it is asked for."""
+_LABEL_NAMES = {"pairs": "random_next", "sentence_order": "swapped"}
+"""What label 1 means."""
 
 
 @dataclass
@@ -33,6 +37,8 @@ class Audit:
     config: MaskConfig
     vocabulary: Vocabulary
     counts: Counter[str] = field(default_factory=Counter)
+    shards: list[str] = field(default_factory=list)
+    """The names of what was drawn from."""
     replaced: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, 3)))
     """Predictions that became [MASK], another id, and themselves: found, and expected by the rule."""
     places: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, _BINS)))
@@ -52,6 +58,7 @@ class Audit:
             self.add(part, None if free is None else free[done : done + len(part)])
             parts.append(part)
             done += len(part)
+        self.shards.append(drawn.name)
         self.counts.update(truncated=drawn.packed.truncated_tokens, left_out=drawn.packed.left_out_tokens)
         return Instances.concatenate(parts)
 
@@ -180,17 +187,40 @@ class Audit:
     def _label_report(self) -> dict[str, float]:
         if self.config.packing not in _LABEL_NAMES:
             return {}
-        one, asked = _LABEL_NAMES[self.config.packing]
+        one = _LABEL_NAMES[self.config.packing]
         sequences = self.counts["sequences"]
         return {
             f"{one}_share": self.labels_by_length[1].sum() / sequences,
             f"{one}_share_expected": (self.counts["forced"] + self.counts["free"] / 2) / sequences,
             f"{one}_p_value": self._balance_p_value(),
-            f"{asked}_by_length_alone_accuracy": self.labels_by_length.max(axis=0).sum() / sequences,
+        }
+
+    def label_baselines(self, train: "Audit") -> dict[str, float]:
+        """Accuracies on the labels counted here of two rules that the labels of `train` alone decide: always the more
+        frequent one, and the more frequent one among sequences of the same length; empty where there are no labels.
+
+        Where a length does not decide, the overall majority does.
+        """
+        if self.config.packing not in _LABEL_NAMES:
+            return {}
+        known, asked = train.labels_by_length, self.labels_by_length
+        majority = int(known.sum(axis=1).argmax())
+        by_length = np.where(known[0] == known[1], majority, known.argmax(axis=0))
+        return {
+            "majority_accuracy": float(asked[majority].sum() / asked.sum()),
+            "by_length_alone_accuracy": float(asked[by_length, np.arange(len(by_length))].sum() / asked.sum()),
         }
 
     def check(self) -> None:
-        """Raise `ArtifactError` where a rate is off by more than chance allows."""
+        """Raise `ArtifactError` where a rate is off by more than chance allows, and `InputError` where there is no
+        sequence; warn where the text or the parameters leave little to learn."""
+        if not self.counts["sequences"]:
+            raise InputError(
+                f"data/shards: {', '.join(self.shards[:3]) or 'no shard of a split'}: found no sequence of packing "
+                f"{self.config.packing!r}, expected at least one in each split; give more text, documents of several "
+                "sentences, or a larger corpus.heldout_fraction, or set mask.packing: full_sentences"
+            )
+        self._warn()
         rule = self.config.rule
         shares = "/".join(f"{100 * share:g}" for share in (rule.mask_share, rule.random_share))
         problems = {
@@ -206,6 +236,29 @@ class Audit:
         if found := [problem for problem, is_off in problems.items() if is_off]:
             raise ArtifactError(
                 f"data/instances: the audit failed: {'; '.join(found)} ({self.report()}); this is a defect: report it"
+            )
+
+    def _warn(self) -> None:
+        """Of the training's sequences only: what is wrong with them is so with the held-out ones."""
+        if self.shards and self.shards[0].startswith("heldout"):
+            return
+        most, share = self.config.max_predictions_per_seq, self.config.masked_lm_prob
+        length, lengths = self.config.sequence_length, self.labels_by_length.sum(axis=0)
+        wanted = np.arange(len(lengths)) * share
+        if most is not None and (lengths * np.minimum(wanted, most)).sum() < 0.9 * (lengths * wanted).sum():
+            logger.warning(
+                "only %.1f %% of the tokens are predicted, not %g %%: max_predictions_per_seq %d is too few at "
+                "sequence_length %d; set it to %d",
+                *(100 * self.counts["predicted"] / self.counts["tokens"], 100 * share),
+                *(most, length, math.ceil(share * length)),
+            )
+        sequences = self.counts["sequences"]
+        if self.config.packing == "pairs" and self.counts["free"] < sequences / 20:
+            logger.warning(
+                "%.1f %% of the pairs are random ones, and hardly any could be either: next sentence prediction has "
+                "nothing to learn; give documents of several sentences, several in each shard (a blank line ends a "
+                "document of a .txt), or set mask.packing: full_sentences and pretrain.objective: mlm",
+                100 * self.labels_by_length[1].sum() / sequences,
             )
 
     def _balance_p_value(self) -> float:

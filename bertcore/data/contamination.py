@@ -7,6 +7,7 @@ share 13 such words in a row have them from one another or from a common source 
 import csv
 import hashlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,8 @@ class ContaminationConfig:
     def __post_init__(self) -> None:
         if self.ngram < 5:
             raise ValueError(f"ngram: found {self.ngram}, expected at least 5 words; fewer are shared by chance")
+        if remote := [text for text in self.texts if "://" in text]:
+            raise ValueError(f"texts: found {remote[0]}, expected a local file; download it and name the file")
 
 
 class Ngrams:
@@ -102,19 +105,29 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
+    if isinstance(value, str):  # half of a surrogate pair, which JSON can escape, has no UTF-8
+        yield value if value.isascii() else value.encode(errors="replace").decode()
     elif isinstance(value, dict | list):
         for member in value.values() if isinstance(value, dict) else value:
             yield from _strings(member)
+
+
+def _cells(path: Path) -> Iterator[str]:
+    csv.field_size_limit(sys.maxsize)  # the default of 131,072 characters is less than a long document has
+    reader = csv.reader(line + "\n" for line in _lines(path))
+    try:
+        for row in reader:
+            yield from row
+    except csv.Error as error:
+        raise InputError(f"{path}:{reader.line_num}: not CSV ({error}); correct the file") from None
 
 
 def _json_lines(path: Path) -> Iterator[str]:
     for number, line in enumerate(_lines(path), start=1):
         try:
             yield from _strings(json.loads(line or "null"))
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}:{number}: not JSON ({error.msg}); correct the file") from None
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}:{number}: not JSON ({error}); correct the file") from None
 
 
 def _columns(path: Path) -> Iterator[str]:
@@ -122,7 +135,7 @@ def _columns(path: Path) -> Iterator[str]:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(1024):
                 yield from _strings(batch.to_pylist())
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InputError(f"{path}: damaged ({str(error).splitlines()[0]}); fetch the file again") from None
 
 
@@ -133,7 +146,7 @@ def _hash(word: str) -> int:
 READERS = {
     ".txt": _lines,
     ".tsv": lambda path: (cell for line in _lines(path) for cell in line.split("\t")),
-    ".csv": lambda path: (cell for row in csv.reader(_lines(path)) for cell in row),
+    ".csv": _cells,
     ".json": lambda path: _strings(read_json(path)),
     ".jsonl": _json_lines,
     ".parquet": _columns,

@@ -1,6 +1,8 @@
 """From sources to a corpus: cleaned, mixed, without copies, split into sentences and into train and held out."""
 
 import hashlib
+import logging
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bertcore.config import suggest
 from bertcore.data import cleaning, mixture, quality
 from bertcore.data.contamination import ContaminationConfig, Ngrams, evaluation_texts
 from bertcore.data.documents import SPLITS, CorpusWriters, DocstringWriter, Document
@@ -16,6 +19,8 @@ from bertcore.data.near_duplicates import NearDuplicates, NearDuplicatesConfig
 from bertcore.data.quality import QualityConfig
 from bertcore.data.sources import open_source, pydoc
 from bertcore.errors import InputError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +35,7 @@ class CorpusConfig:
     max_documents: int | None = None
     """Documents read from each source; None reads all."""
     min_words: int = 8
-    """Documents of fewer words are dropped."""
+    """Documents of fewer words are dropped; in scripts without blanks between words every character is one."""
     quality: QualityConfig = field(default_factory=QualityConfig)
     """Filters of lines and documents."""
     near_duplicates: NearDuplicatesConfig | None = None
@@ -40,7 +45,7 @@ class CorpusConfig:
     heldout_fraction: float = 0.02
     """Share of the documents that pre-training never sees."""
     language: str = "en"
-    """Language code whose rules split the sentences."""
+    """Its code (ISO 639): whose rules split the sentences. Those of `cleaning.LANGUAGES` have rules of their own."""
     seed: int = 1
     """Decides, with its id, on which side of the split a document falls, and how often it is used."""
 
@@ -64,6 +69,9 @@ class CorpusConfig:
             raise ValueError(f"max_documents: found {self.max_documents}, expected at least 1, or null for all")
         if not 0 < self.heldout_fraction < 1:
             raise ValueError(f"heldout_fraction: found {self.heldout_fraction}, expected a share between 0 and 1")
+        if not re.fullmatch("[a-z]{2,3}", self.language):
+            known = suggest(self.language, cleaning.LANGUAGES.split())
+            raise ValueError(f"language: found {self.language!r}, expected a code of two or three letters; {known}")
 
     def split_of(self, document_id: str) -> str:
         """`train` or `heldout`; a function of the seed and the document's id alone."""
@@ -109,6 +117,8 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path) -> CorpusStat
     `inputs` holds one folder per source, named by its position, with links to the source's local files, and
     `contamination` with links to the evaluation texts. Raises `InputError` where nothing is left for a split.
     """
+    if config.language not in cleaning.LANGUAGES.split():
+        logger.warning("corpus.language: sentences of %r are split by English rules: it has none here", config.language)
     statistics = CorpusStatistics()
     documents = _cleaned(_drawn(_read(config, inputs, output, statistics), config, statistics), config, statistics)
     with CorpusWriters(output) as writers:
@@ -173,7 +183,8 @@ def _cleaned(documents: Iterable[Document], config: CorpusConfig, statistics: Co
 
 
 def _unique(documents: Iterable[Document], statistics: CorpusStatistics) -> Iterator[Document]:
-    """Without exact copies: 16 bytes are kept of each document, so memory stays small for millions of them."""
+    """Without exact copies: about 100 bytes are kept of each document (a hash of 16 and what Python adds), so memory
+    stays small for millions of them."""
     seen: set[bytes] = set()
     for document in documents:
         digest = hashlib.blake2b(document.text.encode(), digest_size=16).digest()

@@ -98,12 +98,15 @@ class DrawnInstances:
 
     @cached_property
     def packed(self) -> Packed:
-        """All sequences of the epoch, unmasked."""
-        return PACKINGS[self.config.packing](self.shard, self.config, self._key)
+        """All sequences of the epoch, unmasked; where a shard of few sentences gives none in it, those of epoch 0."""
+        drawn = self._pack(self.epoch)
+        return drawn if len(drawn) or not self.count else self._pack(0)
 
-    @property
-    def _key(self) -> tuple[int | str, ...]:
-        return (self.config.seed, self.config.sequence_length, self.epoch, self.name)
+    def _pack(self, epoch: int) -> Packed:
+        return PACKINGS[self.config.packing](self.shard, self.config, self._key(epoch))
+
+    def _key(self, epoch: int) -> tuple[int | str, ...]:
+        return (self.config.seed, self.config.sequence_length, epoch, self.name)
 
     def __len__(self) -> int:
         return len(self.packed) if self.count is None else self.count
@@ -111,7 +114,7 @@ class DrawnInstances:
     @cached_property
     def mask_key(self) -> int:
         """Decides, with its row, the masks of each instance."""
-        return draws.key("mask", *self._key)
+        return draws.key("mask", *self._key(self.epoch))
 
     def rows_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which of the sequences in `packed` the instances `rows` show."""
@@ -121,7 +124,9 @@ class DrawnInstances:
     def first_row(self) -> int:
         """Which of the sequences in `packed` the first instance shows."""
         drawn = len(self.packed)
-        return 0 if len(self) == drawn else int(draws.fraction_of(draws.key(*self._key), "first row") * drawn)
+        if len(self) == drawn:
+            return 0
+        return int(draws.fraction_of(draws.key(*self._key(self.epoch)), "first row") * drawn)
 
     @property
     def free(self) -> NDArray[np.bool_] | None:
@@ -132,8 +137,8 @@ class DrawnInstances:
         return _Drawing([self]).take(np.zeros_like(rows), rows)
 
     def blocks(self, size: int = _BLOCK) -> Iterator[Instances]:
-        """Every row, `size` at a time."""
-        for start in range(0, len(self), size):
+        """Every row, `size` at a time; one empty block where there is none."""
+        for start in range(0, max(len(self), 1), size):
             yield self.take(np.arange(start, min(start + size, len(self))))
 
     def all(self) -> Instances:

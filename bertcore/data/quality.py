@@ -7,6 +7,7 @@ A.1.1); here all of them are off, but for the share of letters.
 
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,18 @@ BOILERPLATE = re.compile(
     re.IGNORECASE,
 )
 _ASCII, _ASCII_LETTERS = bytes(range(128)), string.ascii_letters.encode()
+# Thai and Lao, Burmese, Khmer, Chinese and Japanese are written without blanks between words.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+# Their signs one by one, and what else stands between blanks and them, without their punctuation.
+_PUNCTUATION = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
+_WORDS = re.compile(f"[{_UNSPACED}]|[^\\s{_UNSPACED}{_PUNCTUATION}]+")
+# The bytes that UTF-8 begins a character with from U+0800 on, general punctuation aside: looking for them is ten times
+# as fast as for the characters.
+_LEADS = bytes([0xE0, 0xE1, *range(0xE3, 0xF5)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +48,8 @@ class QualityConfig:
     max_repeated_line_share: float | None = None
     """Drop documents in which more of the lines than this have stood before (Gopher: 0.3)."""
     min_letter_share: float = 0.5
-    """Drop documents in which fewer of the characters that are no blanks are letters."""
+    """Drop documents in which fewer of the characters that are no blanks are letters, or vowel signs and other marks on
+    them."""
     max_words: int | None = None
     """Drop documents of more words (Gopher: 100,000)."""
     min_mean_word_length: float | None = None
@@ -93,8 +107,20 @@ def first_reason(text: str, filters: list[Filter]) -> str | None:
 
 
 def count_words(text: str) -> int:
-    """Of a normalised text, where one blank or newline parts two words; splitting would take ten times its size."""
+    """Of a normalised text, where one blank or newline parts two words; splitting would take ten times its size.
+
+    In scripts without blanks between words (`_UNSPACED`) every character is one.
+    """
+    if _has_unspaced(text):
+        return sum(1 for _ in _WORDS.finditer(text))
     return text.count(" ") + text.count("\n") + 1 if text else 0
+
+
+def _has_unspaced(text: str) -> bool:
+    if text.isascii():
+        return False
+    encoded = text.encode("utf-8", "surrogatepass")
+    return len(encoded.translate(None, _LEADS)) < len(encoded) and _IS_UNSPACED.search(text) is not None
 
 
 def _visible(text: str) -> int:
@@ -125,12 +151,18 @@ def _letters(text: str) -> int:
     return len(encoded) - len(encoded.translate(None, _ASCII_LETTERS)) + sum(map(str.isalpha, others))
 
 
+def _marks(text: str) -> int:
+    """Vowel signs, accents and the like (Unicode's categories M), which `str.isalpha` denies."""
+    return sum(count for sign, count in Counter(text).items() if unicodedata.category(sign)[0] == "M")
+
+
 def few_letters(share: float) -> Filter:
-    """Of the characters other than blanks."""
+    """Of the characters other than blanks. Marks count, too, but few texts need them, and they take longer to count."""
     reason = f"fewer than {share:.0%} of the characters are letters"
 
     def check(text: str) -> str | None:
-        return reason if _letters(text) < share * _visible(text) else None
+        letters, wanted = _letters(text), share * _visible(text)
+        return reason if letters < wanted and letters + _marks(text) < wanted else None
 
     return check
 

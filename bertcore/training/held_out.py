@@ -2,13 +2,18 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from torch import nn
 
-from bertcore.data.instances import InstanceSource
+from bertcore.data import draws
+from bertcore.data.instance_arrays import Instances
+from bertcore.data.instances import InstanceSource, joined
+from bertcore.data.ragged import offsets_of
 from bertcore.errors import TrainingError
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.training.control import Control
@@ -22,18 +27,25 @@ _BATCH = 64
 
 
 class HeldOut:
-    """The first `sequences` of `sources`, divided among the processes."""
+    """A random choice of `sequences` of `sources` (all where there are fewer), divided among the processes.
+
+    The choice depends on the number of sequences alone: trainings with other seeds and on more processes see the same.
+    """
 
     def __init__(
         self, sources: Sequence[InstanceSource], sequences: int, accelerator: Accelerator, control: Control
     ) -> None:
-        self._sources, self._sequences = sources, sequences
+        self._sources = sources
+        self._offsets = offsets_of(np.array([len(source) for source in sources], np.int64))
+        # In the order of the files, so that neighbours are read together.
+        self._numbers = np.sort(draws.permutation(draws.key("held-out rows"), int(self._offsets[-1]))[:sequences])
         self._accelerator, self._control = accelerator, control
 
     def evaluate(self, module: nn.Module, step: int, between: Callable[[], None]) -> dict[str, float]:
         """Of a `WithObjective` as the accelerator has prepared it; `between` is called before every batch.
 
-        `TrainingError` naming `step` where the loss is not finite, or a batch does not fit into the memory.
+        Beside what the objective gives, `eval/heldout_sequences` says how many were evaluated. `TrainingError` naming
+        `step` where the loss is not finite, or a batch does not fit into the memory.
         """
         module.eval()
         tally = Tally()
@@ -50,18 +62,24 @@ class HeldOut:
                 f"step {step}: found held-out loss {metrics['eval/loss']}, expected a finite number; lower "
                 "pretrain.learning_rate or lengthen pretrain.warmup_steps"
             )
-        return metrics
+        return {**metrics, "eval/heldout_sequences": len(self._numbers)} if metrics else metrics
 
     def _batches(self) -> Iterator[tuple[PreTrainingBatch, bool]]:
         """As many for every process; False where it has none of its own left.
 
         Divided weights are put together for a forward pass, so every process must make one.
         """
-        rank, world, left = self._accelerator.process_index, self._accelerator.num_processes, self._sequences
+        rank, world = self._accelerator.process_index, self._accelerator.num_processes
         size = micro_batch_size(_BATCH) * world
-        for source in self._sources:
-            rows = np.arange(min(len(source), left))
-            left -= len(rows)
-            for start in range(0, len(rows), size):
-                own = rows[start : start + size][rank::world]
-                yield as_batch(source.take(own if len(own) else rows[:1])), bool(len(own))
+        for start in range(0, len(self._numbers), size):
+            own = self._numbers[start : start + size][rank::world]
+            yield as_batch(self._take(own if len(own) else self._numbers[:1])), bool(len(own))
+
+    def _take(self, numbers: NDArray[np.int64]) -> Instances:
+        """The sequences with these numbers, counted through all sources."""
+        which = np.searchsorted(self._offsets, numbers, side="right") - 1
+        return self._joined(which, numbers - self._offsets[which])
+
+    @cached_property
+    def _joined(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
+        return joined(self._sources)

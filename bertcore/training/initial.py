@@ -1,9 +1,11 @@
 """The model that a pre-training starts from: random weights of a given shape, or a published encoder."""
 
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer
 
+from bertcore.compressed import read_json
 from bertcore.data.shards import Vocabulary
 from bertcore.data.wordpiece import TOKENIZER_FILE
 from bertcore.errors import ArtifactError
@@ -11,7 +13,7 @@ from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.training.config import PretrainConfig
 
-VOCABULARY = "vocab.txt"
+VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
 
 
 def initial_model(
@@ -20,7 +22,7 @@ def initial_model(
     """A model for `vocabulary`; the weights come from the directory `published` where `config.init_from` is given.
 
     `tokenizer` is the directory of the pipeline's tokenizer. `ArtifactError` where the published model has another
-    vocabulary or other sizes than `config.model` asks for.
+    vocabulary, read texts with other letters, or has other sizes than `config.model` asks for.
     """
     if config.init_from is None:
         return BertForPreTraining(config.model.build(vocabulary.size, vocabulary.pad))
@@ -31,7 +33,8 @@ def initial_model(
 
 
 def check_vocabulary(published: Path, tokenizer: Path, name: str) -> None:
-    """`ArtifactError` unless every id means the same to the model in `published` (called `name`) and the pipeline."""
+    """`ArtifactError` unless every id means the same to the model in `published` (called `name`) and the pipeline, and
+    both normalise texts alike, as far as `published` says how."""
     remedy = f"set tokenizer.vocab_file to {name}/{VOCABULARY} and tokenizer.lowercase as it was trained"
     entries, size = _entries(tokenizer), load_config(published).vocab_size
     if len(entries) > size:
@@ -51,6 +54,45 @@ def check_vocabulary(published: Path, tokenizer: Path, name: str) -> None:
             f"pretrain.init_from: {name}: found {len(theirs)} entries, expected the {len(entries)} of "
             f"{tokenizer}; {remedy}"
         )
+    _check_normalization(published, tokenizer, name)
+
+
+def _check_normalization(published: Path, tokenizer: Path, name: str) -> None:
+    theirs, mine = _normalization(published), _normalization(tokenizer)
+    if not theirs or not mine or theirs == mine:
+        return
+    found, expected = (", ".join(f"{key} {value}" for key, value in each.items()) for each in (theirs, mine))
+    if theirs["strip_accents"] == theirs["lowercase"] and theirs["handle_chinese_chars"]:
+        remedy = f"set tokenizer.lowercase: {str(theirs['lowercase']).lower()} and run `dvc repro tokenizer`"
+    else:
+        remedy = "no tokenizer of the pipeline does that; give another model"
+    raise ArtifactError(
+        f"pretrain.init_from: {name}: found a model of texts with {found}, expected {expected} as in {tokenizer}; "
+        f"{remedy}"
+    )
+
+
+def _normalization(directory: Path) -> dict[str, bool]:
+    """What BERT's normaliser does to texts, from tokenizer.json or else tokenizer_config.json; empty where neither says
+    whether it lower-cases."""
+    found = _object(directory / TOKENIZER_FILE).get("normalizer")
+    names = ("lowercase", "strip_accents", "handle_chinese_chars")
+    if not isinstance(found, dict) or "lowercase" not in found:
+        found, names = _object(directory / SETTINGS), ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+    lowercase, strip_accents, chinese = (found.get(name) for name in names)
+    if not isinstance(lowercase, bool):
+        return {}
+    return {
+        "lowercase": lowercase,
+        "strip_accents": strip_accents if isinstance(strip_accents, bool) else lowercase,  # null: as it lower-cases
+        "handle_chinese_chars": chinese is not False,
+    }
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Empty where there is no such file, or something else in it."""
+    found = read_json(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _entries(directory: Path) -> list[str]:

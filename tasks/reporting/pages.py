@@ -12,6 +12,8 @@ from tasks.reporting.summary import Summary, summarize
 
 EXPLANATION = (
     "Scores are times 100, on held-out text and on each task's dev examples; the loss is in nats, less is better. "
+    "The model is evaluated on a random choice of the held-out sequences, majority, unigram and length on all of them, "
+    "by what is frequent in the training text. "
     "Gain: for masked LM and next sentence prediction (NSP) over the simple baseline; for the tasks over the same "
     "architecture fine-tuned from random weights with the same budget (column Random). A difference counts where it "
     "exceeds two standard errors, by the number of examples; the spread over fine-tuning seeds comes on top of that. "
@@ -23,12 +25,12 @@ CURVES_NOTE = (
     "around it. What the curve gains below that line it has learned from context."
 )
 LENGTH_NOTE = (
-    "Guessing by length alone knows how many of the held-out pairs of each length are random ones; what the model "
+    "Guessing by length alone knows how many of the training pairs of each length are random ones; what the model "
     "scores above that it has read in the text."
 )
 AUDIT_NOTE = (
-    "Counted in the written instances, not in the code that drew them. What is expected allows for random tokens that "
-    "are the old ones by chance, and for pairs that had to be random ones."
+    "Counted in the instances themselves (those of the first epoch, where masks are drawn while training). What is "
+    "expected allows for random tokens that are the old ones by chance, and for pairs that had to be random ones."
 )
 CONTAMINATION_NOTE = (
     "Evaluation examples of which a text shares 13 words in a row with the pre-training text; shorter texts are not "

@@ -51,11 +51,10 @@ def _next_sentence(measurements: Measurements) -> Mapping[str, float]:
     """Empty where the objective asks nothing about the next sentence."""
     if not measurements.has("pretrain", "", "nsp_accuracy"):
         return {}
-    share = measurements.number("mask", "heldout", "random_next_share")
     return {
         "nsp_accuracy": measurements.number("pretrain", "", "nsp_accuracy"),
-        "nsp_majority": max(share, 1 - share),
-        "nsp_by_length_alone": measurements.number("mask", "heldout", "next_sentence_by_length_alone_accuracy"),
+        "nsp_majority": measurements.number("mask", "heldout_label_baselines", "majority_accuracy"),
+        "nsp_by_length_alone": measurements.number("mask", "heldout_label_baselines", "by_length_alone_accuracy"),
     }
 
 

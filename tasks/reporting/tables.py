@@ -12,8 +12,10 @@ NOTHING = "–"
 
 _RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict")
 _PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
-_IN_WORDS = ("seeds", "settings", "early_choice", "saved_epoch", "tuned_null_threshold")
-"""Entries of a protocol that `_protocol_in_words` says."""
+_IN_WORDS = ("early_choice",)
+"""Settings that `_protocol_in_words` says."""
+_ALWAYS = ("epochs", "batch_size", "learning_rate", "optimizer", "sequence_length")
+"""Settings that the protocol shows of every task; the others, where a task's is not the default."""
 
 
 def percent(share: float) -> str:
@@ -47,8 +49,10 @@ def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tupl
     loss_row = ["masked LM", "loss", NOTHING, f"{unigram_loss:.2f} unigram", NOTHING, f"{loss:.2f}"]
     better = loss < unigram_loss
     verdict = Verdict("beats unigram", GOOD) if better else Verdict("no better than unigram", BAD)
-    predicted = round(measurements.number("mask", "heldout", "predicted_tokens"))
-    sequences = round(measurements.number("mask", "heldout", "sequences"))
+    # As many as the model was evaluated on: the baselines are of all held-out sequences, and vary less.
+    sequences = round(measurements.number("pretrain", "", "heldout_sequences"))
+    predicted_tokens, written = (measurements.number("mask", "heldout", of) for of in ("predicted_tokens", "sequences"))
+    predicted = round(sequences * predicted_tokens / written)
     rows = [
         ([*loss_row, _signed(loss - unigram_loss, 2)], verdict),
         _accuracy_row("masked LM", None, "unigram", pretrain["unigram_accuracy"], pretrain["mlm_accuracy"], predicted),
@@ -136,7 +140,6 @@ def vocabulary(measurements: Measurements) -> Table:
 
 
 _AUDIT_LABELS = {"random_next": "pairs with a random second part", "swapped": "pairs in swapped order"}
-_BY_LENGTH = {"random_next": "next_sentence", "swapped": "sentence_order"}
 _CHANCE = "> 0.000001"
 
 
@@ -162,11 +165,9 @@ def masking(measurements: Measurements) -> Table:
     ]
     for label, words in _AUDIT_LABELS.items():
         if measurements.has("mask", "train", f"{label}_share"):
-            by_length = f"{_BY_LENGTH[label]}_by_length_alone_accuracy"
             lines += [
                 (words, "expected", f"{label}_share", share),
                 ("p-value of this share", _CHANCE, f"{label}_p_value", p_value),
-                ("accuracy of guessing them by length alone", "", by_length, share),
             ]
     lines += [
         ("tokens cut off to fit", "", "truncated_tokens", count),
@@ -218,8 +219,8 @@ def _other_splits(measurements: Measurements, task: str) -> list[list[str]]:
 
 def protocol(measurements: Measurements) -> Table:
     """How each task was fine-tuned."""
-    known = {task: measurements.numbers(f"finetune/{task}", "protocol") for task in measurements.tasks}
-    columns = list(dict.fromkeys(name for values in known.values() for name in values if name not in _IN_WORDS))
+    known = {task: _settings(measurements, task) for task in measurements.tasks}
+    columns = [*_ALWAYS, *dict.fromkeys(name for task in known for name in _chosen(measurements, task))]
     names = [_PROTOCOL_NAMES.get(name, readable(name)).capitalize() for name in columns]
     header = ["Task", "Protocol", "Train", "Dev", *names, "Truncated", "Seconds"]
     rows = []
@@ -230,11 +231,25 @@ def protocol(measurements: Measurements) -> Table:
             task,
             _protocol_in_words(measurements, task),
             *(count(own[name]) if name in own else NOTHING for name in ("train_examples", "dev_examples")),
-            *(f"{values[name]:g}" if name in values else NOTHING for name in columns),
+            *(values.get(name, NOTHING) for name in columns),
             count(own["truncated"]) if "truncated" in own else NOTHING,
             f"{sum(seconds.values()):.0f}" if seconds else NOTHING,
         ])  # fmt: skip
     return Table(header, rows, left=("Protocol",))
+
+
+def _settings(measurements: Measurements, task: str) -> dict[str, str]:
+    """A task's protocol, as it is shown."""
+    source = f"finetune/{task}"
+    numbers = {name: f"{value:g}" for name, value in measurements.numbers(source, "protocol").items()}
+    return numbers | measurements.words(source, "protocol")
+
+
+def _chosen(measurements: Measurements, task: str) -> list[str]:
+    """The settings of a task that are not the default and not shown in any case."""
+    source, group = f"finetune/{task}", "protocol/changed"
+    names = [*measurements.numbers(source, group), *measurements.words(source, group)]
+    return [name for name in names if name not in (*_ALWAYS, *_IN_WORDS)]
 
 
 def _protocol_in_words(measurements: Measurements, task: str) -> str:

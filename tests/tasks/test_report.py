@@ -39,7 +39,6 @@ SPLIT = {
     "random_next_share": 0.45,
     "random_next_share_expected": 0.4512,
     "random_next_p_value": 0.8,
-    "next_sentence_by_length_alone_accuracy": 0.6,
     "padding_share_if_padded": 0.2,
     "truncated_tokens": 7,
     "length_histogram": {"16-31": 500, "128-128": 1500},
@@ -63,13 +62,19 @@ FILES: dict[str, Any] = {
         "topic": {"dev": {"examples": 1000, "checked": 800, "contaminated": 20, "contaminated_share": 0.025}},
         "gone": {"dev": {"examples": 1, "checked": 1, "contaminated": 1, "contaminated_share": 1.0}},
     },
-    "mask.json": {"train": SPLIT, "heldout": SPLIT, "heldout_unigram_baseline": {"loss": 6.5, "accuracy": 0.07}},
+    "mask.json": {
+        "train": SPLIT,
+        "heldout": SPLIT,
+        "heldout_unigram_baseline": {"loss": 6.5, "accuracy": 0.07},
+        "heldout_label_baselines": {"majority_accuracy": 0.55, "by_length_alone_accuracy": 0.6},
+    },
     "pretrain.json": {
         "loss": 4.7,
         "mlm_loss": 4.0,
         "mlm_accuracy": 0.3,
         "nsp_loss": 0.7,
         "nsp_accuracy": 0.7,
+        "heldout_sequences": 1000,
         "steps": 40,
         "tokens": 300_000,
         "parameters": 1_500_000,
@@ -119,6 +124,7 @@ class FakeRun:
     def __init__(self) -> None:
         self.metrics: dict[str, Any] = {}
         self.parent_metrics: dict[str, Any] = {}
+        self.parent_tags: dict[str, str] = {}
         self.artifacts: list[Path] = []
 
     def log_metrics(self, metrics: dict[str, Any]) -> None:
@@ -126,6 +132,9 @@ class FakeRun:
 
     def log_parent_metrics(self, metrics: dict[str, Any]) -> None:
         self.parent_metrics |= metrics
+
+    def set_parent_tags(self, tags: dict[str, str]) -> None:
+        self.parent_tags |= tags
 
     def log_artifacts(self, path: Path) -> None:
         self.artifacts.append(path)
@@ -151,6 +160,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FakeRun]:
 def fabricate(project: Path) -> Path:
     write(project, {**FILES, **task_files("topic", SCORES)})
     (project / "params.yaml").write_text("finetune: {tasks: {topic: {format: pydoc/topic}}}\n")
+    outs = "[{path: models/pretrained, md5: abc.dir}, {path: metrics/pretrain.json, md5: def}]"
+    (project / "dvc.lock").write_text(f"stages: {{pretrain: {{outs: {outs}}}}}\n")
     return project
 
 
@@ -191,12 +202,19 @@ def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(pro
     metrics["runs"] = {"pretrained": [{"seed": 1, "scores": {"dev": {"accuracy": 0.99}}}]}
     metrics["other_splits"] = {"ax": {"mcc": 0.12}}
     metrics["protocol"] |= {"scored_on": "dev", "started_from": "models/pretrained", "seeds": 3, "settings": 4}
+    metrics["protocol"] |= {"optimizer": "muon", "momentum": 0.95, "long_texts": "windows", "layer_decay": 0.8}
+    metrics["protocol"]["changed"] = {"optimizer": "muon", "long_texts": "windows", "layer_decay": 0.8}
     write(project, files)
     page, summary, _ = make(project)
     row = next(row for row in result_rows(project) if row[0] == "topic")
     assert row[4:6] == ["60.0 (50.0–65.0)", "70.0 (68.0–73.0)"]
     assert "dev, median of 3 seeds, best of 4 settings on dev, from `models/pretrained`" in page
     assert "| topic | pre-trained, on ax | MCC 12.0 |" in page
+    of_report = map(cells, tables(project / "reports" / "report.md"))
+    header, shown = next(table for table in of_report if table[0][:2] == ["Task", "Protocol"])
+    settings = dict(zip(header, shown, strict=True))
+    assert (settings["Optimizer"], settings["Long texts"], settings["Layer decay"]) == ("muon", "windows", "0.8")
+    assert "Momentum" not in settings  # the default
     assert "99.0" not in page and summary["finetune"]["topic"]["bag_of_words"] == 0.65
 
 
@@ -223,6 +241,7 @@ def test_the_summary_and_the_logged_numbers(made: tuple[Path, FakeRun]) -> None:
     assert summary["finetune"]["topic"] == {"metric": "accuracy", **SCORES, "dev_examples": 1000}
     assert run.parent_metrics["eval/mlm_loss"] == 4.0
     assert run.parent_metrics["topic/accuracy"] == 0.7
+    assert run.parent_tags == {"dvc.out.models/pretrained": "abc.dir"}
     assert run.artifacts == [Path("reports")]
 
 
@@ -245,6 +264,16 @@ def test_an_encoder_that_learned_nothing_is_called_so(project: Path) -> None:
     write(project, {"pretrain.json": learned})
     verdicts = [row[-1] for row in result_rows(project)[:3]]
     assert verdicts == ["no better than unigram", "no better than unigram", "no better than length"]
+
+
+def test_a_difference_counts_by_the_number_of_sequences_that_were_evaluated(project: Path) -> None:
+    verdicts = []
+    for sequences in (1000, 2000):  # 2 * sqrt(0.6 * 0.4 * 2 / 1000) = 4.4 points, of 2000 3.1
+        write(
+            project, {"pretrain.json": {**FILES["pretrain.json"], "nsp_accuracy": 0.64, "heldout_sequences": sequences}}
+        )
+        verdicts.append(result_rows(project)[2][-1])
+    assert verdicts == ["no better than length", "beats length"]
 
 
 def test_both_forms_have_every_section_and_every_picture(made: tuple[Path, FakeRun]) -> None:
@@ -272,7 +301,6 @@ def test_the_audit_stands_beside_what_the_rule_leads_to_expect(made: tuple[Path,
     assert rows["p-value of even random tokens"] == ["\\> 0.000001", "0.7", "0.7"]
     assert "swapped order" not in markdown
     swapped = {name.replace("random_next", "swapped"): value for name, value in SPLIT.items()}
-    swapped["sentence_order_by_length_alone_accuracy"] = swapped.pop("next_sentence_by_length_alone_accuracy")
     write(project, {"mask.json": {"train": swapped, "heldout": swapped}})
     shown = [row[0] for row in masking(Measurements.read(project / "metrics", ["topic"])).rows]
     assert "pairs in swapped order" in shown and "pairs with a random second part" not in shown

@@ -26,8 +26,11 @@ from bertcore.errors import ConfigError, InputError
 logger = logging.getLogger(__name__)
 
 NOT_UTF8, NOT_JSON, NO_TEXT = "not UTF-8", "line is not a JSON object", "no text in the field 'text'"
+BEYOND_JSON = "line has too long a number or too deep a nesting"
 BATCH_ROWS = 256
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_DOCUMENT = 64 << 20
+"""Bytes of one document of a `.txt`, which is held in memory; more of them are a file without blank lines."""
 
 
 def find_files(uri: str) -> list[Path]:
@@ -55,14 +58,16 @@ def find_files(uri: str) -> list[Path]:
 def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Document]:
     """The documents of `paths`, in that order, with the ids `FILENAME:INDEX` or `FILENAME:ID`.
 
-    A text that is not UTF-8, a line that is not JSON and a record without text are left out, counted in `statistics`
-    and the first of each file is named in the log; where a file's very first record is one of them, the whole file is
-    probably something else, and `InputError` names file and line, as it does for a cut-off or damaged archive.
+    A text that is not UTF-8, a line that cannot be read as JSON and a record without text are left out, counted in
+    `statistics` and the first of each file is named in the log; where the very first record of a `.txt` or `.jsonl` is
+    one of them, the whole file is probably something else, and `InputError` names file and line, as it does for a
+    document of more than `LONGEST_DOCUMENT` bytes in a `.txt`, and for a cut-off or damaged archive.
     """
     for path, name in zip(paths, _names(paths), strict=True):
         drops = _Drops(path, statistics)
         for key, text in READERS[_format(path)](path, drops):
-            yield Document(f"{name}:{key}", text, uri)
+            # Half of a surrogate pair, which JSON can escape, has no UTF-8; cleaning takes it out of the text.
+            yield Document(f"{name}:{key}".encode(errors="replace").decode(), text, uri)
 
 
 class _Drops:
@@ -75,7 +80,10 @@ class _Drops:
     def add(self, reason: str, number: int, *, first: bool) -> None:
         where = f"{self._path}:{number}: {reason}"
         if first:
-            raise InputError(f"{where}, in the file's first record; see bertcore/data/sources/local.py for the layouts")
+            raise InputError(
+                f"{where}, in the file's first record; convert the file to UTF-8 in one of the layouts at the head of "
+                "bertcore/data/sources/local.py"
+            )
         if reason not in self._said:
             logger.warning("%s; left out, and counted with all others like it", where)
             self._said.add(reason)
@@ -84,11 +92,13 @@ class _Drops:
 
 def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
     paragraphs: list[bytes] = []
-    index = begin = 0
+    index = begin = size = 0
     for number, line in _lines_and_an_end(path):
         if line.strip():
-            begin = begin if paragraphs else number
+            begin, size = (begin, size) if paragraphs else (number, 0)
             paragraphs.append(line)
+            if (size := size + len(line)) > LONGEST_DOCUMENT:
+                raise _endless(path, begin, number)
             continue
         if not paragraphs:
             continue
@@ -96,8 +106,15 @@ def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
             yield str(index), b"\n".join(paragraphs).decode("utf-8")
         except UnicodeDecodeError as error:
             bad = begin + error.object[: error.start].count(b"\n")
-            drops.add(NOT_UTF8, bad, first=False)
+            drops.add(NOT_UTF8, bad, first=index == 0)
         paragraphs, index = [], index + 1
+
+
+def _endless(path: Path, begin: int, number: int) -> InputError:
+    return InputError(
+        f"{path}:{number}: no blank line since line {begin}, so that one document has more than "
+        f"{LONGEST_DOCUMENT >> 20} MiB; put a blank line between documents, or write them as .jsonl"
+    )
 
 
 def _lines_and_an_end(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -116,16 +133,16 @@ def _read_json_lines(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
         index += 1
         try:
             record = json.loads(line.decode("utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            reason = NOT_UTF8 if isinstance(error, UnicodeDecodeError) else NOT_JSON
-            drops.add(reason, number, first=index == 0)
+        except (ValueError, RecursionError) as error:
+            reasons = {UnicodeDecodeError: NOT_UTF8, json.JSONDecodeError: NOT_JSON}
+            drops.add(reasons.get(type(error), BEYOND_JSON), number, first=index == 0)
             continue
         if not isinstance(record, dict):
             drops.add(NOT_JSON, number, first=index == 0)
         elif not isinstance(record.get("text"), str):
             drops.add(NO_TEXT, number, first=index == 0)
         else:
-            yield str(record.get("id", index)), record["text"]
+            yield _key(record.get("id"), index), record["text"]
 
 
 def _read_parquet(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
@@ -146,12 +163,32 @@ def _rows(path: Path, file: pq.ParquetFile, drops: _Drops) -> Iterator[tuple[str
         )
     index = -1
     for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name for name in ("text", "id") if name in types]):
-        for record in batch.to_pylist():
+        # Parquet promises UTF-8, but not every writer keeps it, and Arrow does not look: so texts are read as bytes.
+        texts = batch.column("text").cast(pa.large_binary()).to_pylist()
+        for text, id_ in zip(texts, _ids(batch), strict=True):
             index += 1
-            if record["text"] is None:
-                drops.add(NO_TEXT, index + 1, first=False)
-            else:
-                yield str(index if record.get("id") is None else record["id"]), record["text"]
+            try:
+                if text is None:
+                    drops.add(NO_TEXT, index + 1, first=False)
+                else:
+                    yield _key(id_, index), text.decode()
+            except UnicodeDecodeError:
+                drops.add(NOT_UTF8, index + 1, first=False)
+
+
+def _ids(batch: pa.RecordBatch) -> list[Any]:
+    if "id" not in batch.schema.names:
+        return [None] * batch.num_rows
+    column = batch.column("id")
+    if not _is_text(column.type):
+        return column.to_pylist()
+    ids = column.cast(pa.large_binary()).to_pylist()
+    return [None if id_ is None else id_.decode(errors="replace") for id_ in ids]
+
+
+def _key(id_: Any, index: int) -> str:
+    """What a document is called in its file: its id, or where it has none, its number."""
+    return str(index if id_ is None else id_)
 
 
 def _is_text(type_: Any) -> bool:

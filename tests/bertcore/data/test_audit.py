@@ -1,5 +1,6 @@
 """The audit passes every sound kind of instances, and names each thing that can be wrong with them."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from bertcore.data.instance_arrays import Instances
 from bertcore.data.instances import DrawnInstances
 from bertcore.data.mask_config import MaskConfig
 from bertcore.data.ragged import offsets_of
+from bertcore.data.shards import TokenShard
 from bertcore.data.words import Words
-from bertcore.errors import ArtifactError
+from bertcore.errors import ArtifactError, InputError
 from tests.samples import token_shard, vocabulary
 
 CONFIG = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
@@ -186,17 +188,94 @@ def test_pieces_replaced_each_for_itself_fail_the_audit_of_words_replaced_togeth
         audit.check()
 
 
-def test_the_length_baseline_is_the_best_guess_for_each_length(tmp_path: Path) -> None:
+def test_pairs_that_had_to_be_random_are_expected(tmp_path: Path) -> None:
     source, audit = drawn(tmp_path), Audit(CONFIG, vocabulary())
     instances = audit.add_drawn(source)
-    right = 0
-    for length in np.unique(instances.lengths):
-        labels = instances.next_sentence_labels[instances.lengths == length]
-        right += max((labels == 0).sum(), (labels == 1).sum())
-    report = audit.report()
-    assert report["next_sentence_by_length_alone_accuracy"] == right / len(instances)
     forced = instances.next_sentence_labels[~source.free].sum()
-    assert report["random_next_share_expected"] == (forced + source.free.sum() / 2) / len(instances)
+    assert audit.report()["random_next_share_expected"] == (forced + source.free.sum() / 2) / len(instances)
+
+
+def counted(labels_by_length: dict[int, tuple[int, int]], config: MaskConfig = CONFIG) -> Audit:
+    """An audit of sequences with these numbers of labels 0 and 1: length -> (zeros, ones)."""
+    audit = Audit(config, vocabulary())
+    for length, numbers in labels_by_length.items():
+        audit.labels_by_length[:, length] = numbers
+    return audit
+
+
+def test_the_label_baselines_know_the_training_labels_alone() -> None:
+    train = counted({20: (8, 2), 30: (1, 9), 40: (5, 5)})  # 16 ones, 14 zeros
+    heldout = counted({20: (30, 10), 30: (20, 0), 40: (3, 7), 48: (10, 20)})
+    found = heldout.label_baselines(train)
+    assert found == {"majority_accuracy": 37 / 100, "by_length_alone_accuracy": (30 + 0 + 7 + 20) / 100}
+    unpaired = replace(CONFIG, packing="full_sentences")
+    assert counted({20: (9, 0)}, unpaired).label_baselines(counted({20: (9, 0)}, unpaired)) == {}
+
+
+def test_labels_that_lengths_do_not_tell_give_the_length_baseline_nothing() -> None:
+    def shuffled(seed: int, sequences: int) -> Audit:
+        ones = np.random.default_rng(seed).binomial(sequences, 0.5, 40)
+        return counted({8 + place: (sequences - int(one), int(one)) for place, one in enumerate(ones)})
+
+    train, heldout = shuffled(1, 200), shuffled(2, 30)
+    in_sample = heldout.labels_by_length.max(axis=0).sum() / heldout.labels_by_length.sum()
+    found = heldout.label_baselines(train)["by_length_alone_accuracy"]
+    assert abs(found - 0.5) < 0.04 < in_sample - 0.5
+
+
+def shard_of(documents: list[list[int]]) -> TokenShard:
+    """Documents of sentences of these lengths."""
+    lengths = np.array([length for document in documents for length in document])
+    text = np.arange(lengths.sum()) % 50 + 20
+    bounds = offsets_of(lengths), offsets_of(np.array([len(document) for document in documents]))
+    return TokenShard(text.astype(np.uint16), *(offsets.astype(np.int32) for offsets in bounds))
+
+
+@pytest.mark.parametrize("masking", ["token", "whole_word", "span"])
+@pytest.mark.parametrize("packing", ["pairs", "sentence_order"])
+def test_a_shard_without_a_sequence_counts_nothing_and_a_split_of_them_is_an_error(
+    tmp_path: Path, packing: Any, masking: Any
+) -> None:
+    config = replace(CONFIG, packing=packing, masking=masking)
+    audit = Audit(config, vocabulary())
+    empty = DrawnInstances.of(shard_of([[5]]), "heldout-00007.arrow", 0, config, vocabulary())
+    instances = audit.add_drawn(empty)
+    assert len(instances) == len(empty) == 0
+    instances.write(tmp_path / "x.arrow")
+    assert len(Instances.read(tmp_path / "x.arrow")) == 0
+    with pytest.raises(InputError, match=r"heldout-00007.arrow: found no sequence .*mask.packing: full_sentences"):
+        audit.check()
+    audit.add_drawn(drawn(tmp_path, config))
+    audit.check()
+
+
+def warnings_of(shard: TokenShard, caplog: pytest.LogCaptureFixture, name: str = "train", **options: Any) -> list[str]:
+    config = replace(CONFIG, **options)
+    audit = Audit(config, vocabulary())
+    audit.add_drawn(DrawnInstances.of(shard, name, 0, config, vocabulary()))
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        audit.check()
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_pairs_without_a_choice_are_named_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
+    one_document, one_sentence = shard_of([[9] * 90]), shard_of([[9]] * 90)
+    for shard, share in ((one_document, "0.0 %"), (one_sentence, "100.0 %")):
+        (line,) = warnings_of(shard, caplog)
+        assert line.startswith(f"{share} of the pairs are random ones") and "blank line" in line
+    assert warnings_of(one_sentence, caplog, name="heldout-00000.arrow") == []
+    assert warnings_of(shard_of([[9] * 9] * 90), caplog) == []
+    assert warnings_of(one_document, caplog, packing="full_sentences") == []
+
+
+def test_too_few_predictions_for_the_length_are_named_with_the_remedy(caplog: pytest.LogCaptureFixture) -> None:
+    shard = shard_of([[9] * 60] * 20)
+    (line,) = warnings_of(shard, caplog, sequence_length=200)
+    assert "predicted, not 15 %: max_predictions_per_seq 8 is too few at sequence_length 200; set it to 30" in line
+    for enough in ({"max_predictions_per_seq": 30}, {"max_predictions_per_seq": None}):
+        assert warnings_of(shard, caplog, sequence_length=200, **enough) == []
+    assert warnings_of(shard_of([[3] * 3] * 200), caplog, sequence_length=200) == []  # short documents
 
 
 def test_the_unigram_baseline_is_the_cross_entropy_of_the_smoothed_frequencies() -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcore.data.contamination import Ngrams, evaluation_texts
-from bertcore.errors import InputError
+from bertcore.config import parse
+from bertcore.data.contamination import ContaminationConfig, Ngrams, evaluation_texts
+from bertcore.errors import ConfigError, InputError
 from tests.packing import pack
 
 TEXTS = st.lists(st.lists(st.sampled_from("aábc"), max_size=12).map(" ".join), max_size=8)
@@ -76,3 +77,25 @@ def test_parquet_and_files_that_cannot_be_read(tmp_path: Path) -> None:
         list(evaluation_texts(tmp_path / "b.jsonl"))
     with pytest.raises(InputError, match=r"c.doc: unknown ending, expected .txt, .tsv"):
         evaluation_texts(tmp_path / "c.doc")
+
+
+def test_cells_of_several_lines_and_of_any_length(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('1,"one\ntwo"\n2,' + "x" * 200_000 + "\n")
+    assert list(evaluation_texts(tmp_path / "a.csv")) == ["1", "one\ntwo", "2", "x" * 200_000]
+    (tmp_path / "b.csv").write_bytes(b"1,fine\n2,a\rb\n")
+    with pytest.raises(InputError, match=r"b.csv:2: not CSV \(new-line character"):
+        list(evaluation_texts(tmp_path / "b.csv"))
+
+
+def test_what_json_can_say_and_utf8_cannot(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one \\ud83d two"}\n')
+    texts = list(evaluation_texts(tmp_path / "a.jsonl"))
+    assert texts == ["one ? two"] and Ngrams(texts, 2).meet(["one two"]).tolist() == [True]
+    (tmp_path / "b.jsonl").write_text("9" * 5000)
+    with pytest.raises(InputError, match=r"b.jsonl:1: not JSON \(Exceeds the limit"):
+        list(evaluation_texts(tmp_path / "b.jsonl"))
+
+
+def test_only_local_files_are_read() -> None:
+    with pytest.raises(ConfigError, match=r"c.texts: found hf://rajpurkar/squad, expected a local file; download it"):
+        parse(ContaminationConfig, {"texts": ["dev.tsv", "hf://rajpurkar/squad"]}, "c")

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertcore.config import parse
 from bertcore.data import cleaning
 from bertcore.data.contamination import ContaminationConfig
 from bertcore.data.corpus import CorpusConfig, build_corpus
 from bertcore.data.documents import CorpusWriter, Document, corpus_shards, read_sentences
 from bertcore.data.near_duplicates import NearDuplicatesConfig
 from bertcore.data.quality import QualityConfig
-from bertcore.errors import InputError
+from bertcore.errors import ConfigError, InputError
 
 
 def build(tmp_path: Path, texts: list[str], **options: Any) -> tuple[dict[str, Any], Path]:
@@ -83,6 +84,39 @@ def test_shards_and_row_groups_bound_the_memory(tmp_path: Path) -> None:
     assert len(shards) == 5
     batches = list(read_sentences(shards))
     assert sum(map(len, batches)) == 100 and max(map(len, batches)) <= 6
+
+
+def test_halves_of_surrogate_pairs_leave_the_text(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, [*TEXTS, "An emoji that was cut \ud83d in two, and more."])
+    assert metrics["dropped"] == {}
+    sentences = [row["sentences"] for split in ("train", "heldout") for row in rows(output, split)]
+    assert ["An emoji that was cut in two, and more."] in sentences
+
+
+@pytest.mark.parametrize(("language", "nearest"), [("english", ""), ("en-GB", "did you mean 'en'"), ("EN", "")])
+def test_a_language_is_a_code(language: str, nearest: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"c.language: found '{language}', expected a code .*; {nearest}.*Expected one of: am, ar"
+    ):
+        parse(CorpusConfig, {"sources": ["x"], "language": language}, "c")
+
+
+def test_a_language_without_rules_of_its_own_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    build(tmp_path, TEXTS, language="sv")
+    assert "corpus.language: sentences of 'sv' are split by English rules" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Das war am 3. Mai."),
+        ("ru", "\u043d\u0430 \u0443\u043b. \u041b\u0435\u043d\u0438\u043d\u0430."),
+        ("pl", "Np. tak."),
+    ],
+)
+def test_a_language_has_rules_of_its_own(language: str, text: str) -> None:
+    assert language in cleaning.LANGUAGES.split()
+    assert cleaning.split_sentences(text, language) == [text] != cleaning.split_sentences(text, "xx")
 
 
 def test_normalisation_removes_what_cannot_be_seen() -> None:

@@ -141,6 +141,25 @@ def test_an_epoch_shows_as_many_sequences_as_the_first_and_loses_or_repeats_a_ru
     )
 
 
+def test_an_epoch_that_draws_nothing_shows_what_the_first_does() -> None:
+    shard = TokenShard(np.arange(20, 30, dtype=np.uint16), np.array([0, 5, 10], np.int32), np.array([0, 2], np.int32))
+    config = replace(CONFIG, short_seq_prob=0.5)
+
+    def source(epoch: int, count: int | None = None) -> DrawnInstances:
+        return DrawnInstances.of(shard, "tiny", epoch, config, vocabulary(), count)
+
+    lengths = [len(source(epoch)) for epoch in range(40)]
+    assert set(lengths) == {0, 1} and lengths[0] == 1
+    empty = lengths.index(0)
+    instances = source(empty, 1).all()
+    assert len(instances) == 1
+    assert_same_text(Instances.concatenate([source(0).all(), instances]))
+    none = source(0, 0)
+    both = joined([none, source(empty, 1), none])
+    assert_equal(both(np.array([1, 1]), np.array([0, 0])), Instances.concatenate([instances] * 2))
+    assert len(none.all()) == 0 and none.free is not None and len(none.free) == 0
+
+
 def assert_same_text(pair: Instances) -> None:
     original = pair.tokens.copy()
     original[pair.masked_positions] = pair.masked_labels

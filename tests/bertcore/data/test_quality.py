@@ -1,5 +1,6 @@
 """Filters of lines and documents: what each one objects to, in which words, and that the defaults are the old ones."""
 
+import unicodedata
 from collections import Counter
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bertcore.config import parse
-from bertcore.data.quality import QualityConfig, few_letters, first_reason, keep_lines
+from bertcore.data.quality import QualityConfig, count_words, few_letters, first_reason, keep_lines
 from bertcore.errors import ConfigError
 
 
@@ -23,6 +24,9 @@ def reason(text: str, min_words: int = 1, **options: Any) -> str | None:
         ("ab 12 34", {}, "fewer than 50% of the characters are letters"),
         ("ab 12 34", {"min_letter_share": 0.3}, None),
         ("12 34", {"min_letter_share": 0.0}, None),
+        ("\u1019\u103c\u1014\u103a\u1019\u102c 1", {"min_letter_share": 0.8}, None),
+        ("\u4f60\u597d\uff0c\u4e16\u754c\u3002 ok", {"min_words": 5}, None),
+        ("\u4f60\u597d\uff0c\u4e16\u754c\u3002 ok", {"min_words": 6}, "fewer than 6 words"),
         ("one two three", {"max_words": 2}, "more than 2 words"),
         ("a b c", {"min_mean_word_length": 2.0}, "words of fewer than 2 characters on average"),
         ("abcdefgh", {"max_mean_word_length": 7.5}, "words of more than 7.5 characters on average"),
@@ -65,7 +69,28 @@ def test_values_out_of_range_are_named(values: dict[str, Any], message: str) -> 
 
 @given(st.text() | st.text("a1 \n"), st.floats(0.01, 1))
 @example("na\u00efve \u4e2d\u6587 \ud800 \u0301 \u00b2 \u2167", 0.7)
-def test_letters_are_counted_as_the_language_counts_them(text: str, share: float) -> None:
+def test_letters_and_marks_are_counted_as_unicode_counts_them(text: str, share: float) -> None:
     visible = [character for character in text if character not in " \n"]
-    few = sum(map(str.isalpha, text)) < share * len(visible)
+    few = sum(unicodedata.category(character)[0] in "LM" for character in text) < share * len(visible)
     assert (first_reason(text, [few_letters(share)]) is not None) == few
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35",  # Thai
+        "\u0eaa\u0eb0\u0e9a\u0eb2",  # Lao
+        "\u1019\u103c\u1014\u103a",  # Burmese
+        "\u1780\u17b6\u179a",  # Khmer
+        "\u3072\u3089\u304c\u306a\u30ab\u30ca",  # Japanese
+        "\u4e2d\u6587\U00020000",  # Chinese
+    ],
+)
+def test_every_character_is_a_word_in_scripts_without_blanks(text: str) -> None:
+    assert count_words(text) == len(text)
+    assert count_words(f"two words\n{text}. {text}") == 2 * len(text) + 3  # the full stop between them is its own
+
+
+@given(st.lists(st.text("a\u00e9\u0434\u0939\u093f\u2014\u2019\uac00\U0001f600.", min_size=1), min_size=1))
+def test_elsewhere_blanks_part_words(words: list[str]) -> None:
+    assert count_words(" ".join(words)) == count_words("\n".join(words)) == len(words)

@@ -3,11 +3,12 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from bertcore.data.wordpiece import save_tokenizer
+from bertcore.data.wordpiece import make_tokenizer, save_tokenizer
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig, ModelConfig
@@ -76,6 +77,76 @@ def test_without_vocab_txt_the_entries_of_tokenizer_json_count(tmp_path: Path, t
     path.unlink()
     with pytest.raises(ArtifactError, match="found neither vocab.txt nor tokenizer.json, expected one"):
         initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+UNCASED = {"type": "BertNormalizer", "clean_text": True, "lowercase": True, "strip_accents": None}
+PIPELINE = "expected lowercase True, strip_accents True, handle_chinese_chars True as in "
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "settings", "found", "remedy"),
+    [
+        (
+            {**UNCASED, "lowercase": False, "handle_chinese_chars": True},
+            {"do_lower_case": True},
+            "lowercase False, strip_accents False, handle_chinese_chars True",
+            "set tokenizer.lowercase: false and run `dvc repro tokenizer`",
+        ),
+        (
+            None,
+            {"do_lower_case": False},
+            "lowercase False, strip_accents False, handle_chinese_chars True",
+            "set tokenizer.lowercase: false and run",
+        ),
+        (
+            {**UNCASED, "strip_accents": False, "handle_chinese_chars": True},
+            {},
+            "lowercase True, strip_accents False, handle_chinese_chars True",
+            "no tokenizer of the pipeline does that; give another model",
+        ),
+        (
+            {"type": "Lowercase"},
+            {"do_lower_case": True, "tokenize_chinese_chars": False},
+            "lowercase True, strip_accents True, handle_chinese_chars False",
+            "no tokenizer of the pipeline does that",
+        ),
+    ],
+)
+def test_texts_that_are_normalised_otherwise_are_named_with_both_ways(
+    normalizer: Any, settings: dict[str, Any], found: str, remedy: str, tmp_path: Path, tokenizer_directory: Path
+) -> None:
+    published(tmp_path / "bert", tokenizer_directory)
+    change(tmp_path / "bert" / "tokenizer.json", normalizer=normalizer)
+    change(tmp_path / "bert" / "tokenizer_config.json", **settings)
+    with pytest.raises(
+        ArtifactError, match=re.escape(f"init_from: org/bert: found a model of texts with {found}")
+    ) as caught:
+        initial_model(PretrainConfig(init_from="org/bert"), vocabulary(), tokenizer_directory, tmp_path / "bert")
+    assert PIPELINE + str(tokenizer_directory) in str(caught.value) and remedy in str(caught.value)
+
+
+def test_a_cased_model_goes_with_a_cased_tokenizer(tmp_path: Path, tokenizer_directory: Path) -> None:
+    published(tmp_path / "bert", tokenizer_directory)
+    cased = make_tokenizer(tokenizer().get_vocab(), lowercase=False)
+    save_tokenizer(cased, tokenizer_directory, lowercase=False)
+    begin = PretrainConfig(init_from="bert")
+    with pytest.raises(ArtifactError, match="set tokenizer.lowercase: true and run"):
+        initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
+    save_tokenizer(cased, tmp_path / "bert", lowercase=False)
+    initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
+
+
+def test_a_published_model_that_says_nothing_of_letters_is_taken(tmp_path: Path, tokenizer_directory: Path) -> None:
+    published(tmp_path / "bert", tokenizer_directory)
+    (tmp_path / "bert" / "tokenizer.json").unlink()
+    (tmp_path / "bert" / "tokenizer_config.json").write_text('{"strip_accents": null}')
+    initial_model(PretrainConfig(init_from="bert"), vocabulary(), tokenizer_directory, tmp_path / "bert")
+    (tmp_path / "bert" / "tokenizer_config.json").unlink()
+    initial_model(PretrainConfig(init_from="bert"), vocabulary(), tokenizer_directory, tmp_path / "bert")
 
 
 def test_a_model_too_small_for_the_vocabulary_is_refused_with_both_numbers(

@@ -1,4 +1,6 @@
+import errno
 import hashlib
+import os
 import re
 import threading
 from collections import Counter
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from bertcore.data.sources import http, open_source
-from bertcore.errors import InputError
+from bertcore.errors import InputError, UnavailableError
 
 CONTENT = b"".join(b"Document %d.\n\n" % number for number in range(40_000))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -117,7 +119,7 @@ def test_pauses_grow_and_end(server: FaultyServer, tmp_path: Path) -> None:
     assert fetch(server, tmp_path, pauses).read_bytes() == CONTENT
     assert pauses == [2.0, 4.0, 8.0]
     server.faults = [("status", 503)] * 100
-    with pytest.raises(InputError, match="corpus.txt: cannot be downloaded .*503"):
+    with pytest.raises(UnavailableError, match="corpus.txt: cannot be downloaded .*503.* after 6 attempts"):
         http.fetch(server.url.replace("corpus", "other/corpus"), tmp_path, sleep=pauses.append)
     assert len(server.faults) == 100 - http.ATTEMPTS
 
@@ -131,8 +133,20 @@ def test_not_found_is_not_tried_again(server: FaultyServer, tmp_path: Path) -> N
 
 def test_nobody_answers(server: FaultyServer, tmp_path: Path) -> None:
     server.server.server_close()
-    with pytest.raises(InputError, match="cannot be downloaded .*refused"):
+    with pytest.raises(UnavailableError, match="cannot be downloaded .*refused"):
         fetch(server, tmp_path)
+
+
+def test_a_full_disk_is_no_fault_of_the_network(
+    server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"corpus.txt.part: no space left on the disk"):
+        fetch(server, tmp_path)
+    assert len(server.requested) == 1
 
 
 def test_a_wrong_checksum_leaves_nothing(server: FaultyServer, tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from huggingface_hub import HfApi, constants
 
+from bertcore.hub import HubLocation, commit_of
 from tests.hub_server import COMMIT, HubServer
 
 PROGRAM = """
@@ -97,3 +100,36 @@ def test_the_endpoints_of_the_hub_are_called_and_no_other_host(hub: HubServer, t
     assert f"GET /datasets/org/plain/resolve/{COMMIT}/data/train-00001-of-00002.parquet" in hub.requests
     # the hub's own side server for data set previews; neither telemetry nor download counters
     assert all(url.startswith("http://datasets-server.127.0.0.1") for url in hub.strangers), hub.strangers
+
+
+COMMITS = """
+import json
+from bertcore.errors import InputError
+from bertcore.hub import commit_of, parse_uri
+found = [commit_of(parse_uri(uri)) for uri in ("hf://org/plain", "hf://org/configured/english@v1")]
+try:
+    commit_of(parse_uri("hf://org/absent"))
+except InputError as error:
+    found.append(str(error))
+print(json.dumps(found))
+"""
+
+
+def test_the_commit_that_is_read(hub: HubServer, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMITS], env=hub.environment(tmp_path), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    plain, configured, absent = json.loads(done.stdout)
+    assert plain == configured == COMMIT and "hf://org/absent: cannot be read" in absent
+    assert "GET /api/datasets/org/configured/revision/v1" in hub.requests
+
+
+@pytest.mark.parametrize("switched_off", [True, False])
+def test_without_a_hub_no_commit_is_known(switched_off: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise httpx.ConnectError("refused")
+
+    monkeypatch.setattr(HfApi, "dataset_info", refuse)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", switched_off)
+    assert commit_of(HubLocation(repository="org/plain")) is None

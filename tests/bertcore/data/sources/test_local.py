@@ -99,11 +99,64 @@ def test_bad_json_lines_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [(b'{"body": "x"}', "no text in the field 'text'"), (b"plain", "not a JSON object"), (b"\xff", "not UTF-8")],
+    [
+        (b'{"body": "x"}', "no text in the field 'text'"),
+        (b"plain", "not a JSON object"),
+        (b"\xff", "not UTF-8"),
+        (b"9" * 5000, "too long a number or too deep a nesting"),
+    ],
 )
 def test_a_bad_first_record_is_an_error(line: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"a.jsonl:2: .*{message}, in the file's first record"):
         read(pack(tmp_path / "a.jsonl", b"\n" + line + b'\n{"text": "one"}'))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_text_in_another_encoding_is_an_error(encoding: str, tmp_path: Path) -> None:
+    path = pack(tmp_path / "a.txt", "Sch\u00f6n.\n\nUnd noch sch\u00f6ner.\n".encode(encoding))
+    with pytest.raises(InputError, match=r"a.txt:1: not UTF-8, in the file's first record; convert the file to UTF-8"):
+        read(path)
+
+
+def test_json_that_python_does_not_read_is_counted(tmp_path: Path) -> None:
+    deep = b'{"text": "a", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    lines = [b'{"text": "one"}', b'{"text": "a", "n": ' + b"9" * 5000 + b"}", deep, b'{"text": "two"}']
+    documents, dropped = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
+    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:3", "two")] and dropped == {local.BEYOND_JSON: 2}
+
+
+def test_ids_are_valid_unicode_and_null_is_none(tmp_path: Path) -> None:
+    lines = [
+        b'{"text": "one", "id": null}',
+        b'{"text": "two", "id": "a\\ud83d"}',
+        b'{"text": "three", "id": "\\ud83d\\ude00"}',
+    ]
+    documents, _ = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
+    assert [document.id for document in documents] == ["a.jsonl:0", "a.jsonl:a?", "a.jsonl:\U0001f600"]
+
+
+def test_parquet_that_is_not_utf8_is_counted(tmp_path: Path) -> None:
+    values = [b"one", b"b\xff", None, b"caf\xc3\xa9"]
+    for type_ in (pa.string(), pa.large_string()):
+        binary = pa.array(values, pa.binary() if type_ == pa.string() else pa.large_binary())
+        texts = pa.Array.from_buffers(type_, 4, binary.buffers())
+        documents, dropped = read(pack(tmp_path / "a.parquet", parquet(text=texts)))
+        assert pairs(documents) == [("a.parquet:0", "one"), ("a.parquet:3", "caf\u00e9")]
+        assert dropped == {local.NOT_UTF8: 1, local.NO_TEXT: 1}
+    ids = pa.Array.from_buffers(pa.string(), 4, pa.array(values, pa.binary()).buffers())
+    documents, _ = read(pack(tmp_path / "b.parquet", parquet(id=ids, text=list("abcd"))))
+    assert [document.id.partition(":")[2] for document in documents] == ["one", "b\ufffd", "2", "caf\u00e9"]
+
+
+def test_a_text_without_blank_lines_is_an_error_before_memory_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "LONGEST_DOCUMENT", 2 << 20)
+    line = b"x" * (1 << 20)
+    assert len(read(pack(tmp_path / "a.txt", b"\n\n".join([line + b"\n" + line] * 2)))[0]) == 2
+    lines = [b"first", b"", *[line] * 4]
+    with pytest.raises(InputError, match=r"a.txt:5: no blank line since line 3, .* more than 2 MiB; put a blank line"):
+        read(pack(tmp_path / "a.txt", b"\n".join(lines)))
 
 
 def test_parquet_without_the_column_and_damaged_parquet(tmp_path: Path) -> None:

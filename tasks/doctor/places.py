@@ -16,6 +16,7 @@ from tasks import tracking
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
+from tasks.outbox import without_password
 
 SECONDS = 2.0
 """That a tracking server may take to answer."""
@@ -86,16 +87,17 @@ def unwritable(directory: Path) -> str | None:
 def check_tracking(uri: str | None = None) -> Finding:
     """The MLflow store: a database file that can be written to, or a server that answers."""
     uri = uri or tracking.tracking_uri()
+    shown = without_password(uri)
     if uri.startswith(("http://", "https://")):
         problem, remedy = _server_problem(uri), "start the MLflow server, or correct or unset MLFLOW_TRACKING_URI"
     elif uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
         problem, remedy = _database_problem(path), f"make {path} writable, or move it away to begin a new one"
     else:
-        return Finding(level="ok", name="tracking", text=f"{uri}: this kind of store is not looked at before the run")
+        return Finding(level="ok", name="tracking", text=f"{shown}: this kind of store is not looked at before the run")
     if problem:
-        return Finding(level="FAIL", name="tracking", text=f"MLflow at {uri}: {problem}", remedy=remedy)
-    return Finding(level="ok", name="tracking", text=f"MLflow at {uri}")
+        return Finding(level="FAIL", name="tracking", text=f"MLflow at {shown}: {problem}", remedy=remedy)
+    return Finding(level="ok", name="tracking", text=f"MLflow at {shown}")
 
 
 def _places(sources: list[str], environment: Mapping[str, str]) -> dict[str, tuple[Path, bool]]:

@@ -13,6 +13,10 @@ class InputError(BertcoreError):
     """A file, a data set, a row or a text that was given cannot be used."""
 
 
+class UnavailableError(BertcoreError):
+    """A network or a server does not answer now; the same attempt may succeed later."""
+
+
 class ArtifactError(BertcoreError):
     """Something an earlier stage wrote (tokenizer, shard, model, checkpoint) is missing, damaged or does not fit."""
 
@@ -23,3 +27,8 @@ class TrainingError(BertcoreError):
 
 class StoppedError(BertcoreError):
     """Not an error of anybody's: the work was asked to stop, and goes on from here when it is started again."""
+
+
+def may_pass(status: int) -> bool:
+    """Whether a server that answers with this HTTP status may answer otherwise later."""
+    return status >= 500 or status in (408, 425, 429)

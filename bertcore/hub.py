@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from bertcore.config import suggest
-from bertcore.errors import ConfigError, InputError
+from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _URI = re.compile(
@@ -53,8 +53,7 @@ def parse_uri(uri: str) -> HubLocation:
 
 def load(location: HubLocation, *, split: str | None = None, streaming: bool = False) -> Any:
     """`datasets.load_dataset` of a location: one split, or all of them where `split` is None."""
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
+    _be_quiet()
     with one_line_errors(location):
         from datasets import load_dataset  # only here: the import takes seconds and the training core does without it
 
@@ -63,9 +62,30 @@ def load(location: HubLocation, *, split: str | None = None, streaming: bool = F
         )
 
 
+def commit_of(location: HubLocation) -> str | None:
+    """The commit that the location names now; None where the hub does not answer, which `load` judges: it may have the
+    set in its cache. `InputError` where there is no such set or revision."""
+    _be_quiet()
+    try:
+        with one_line_errors(location):
+            from huggingface_hub import HfApi, constants
+
+            if constants.HF_HUB_OFFLINE:
+                return None
+            return HfApi().dataset_info(location.repository, revision=location.revision, timeout=60).sha
+    except UnavailableError:
+        return None
+
+
+def _be_quiet() -> None:
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
 @contextmanager
 def one_line_errors(location: HubLocation) -> Iterator[None]:
-    """Turn what the hub's libraries raise (a network, a missing set or split, a broken file) into `InputError`."""
+    """Turn what the hub's libraries raise into one line: `UnavailableError` for a network or a hub that may answer
+    later, `InputError` for all else (a missing set or split, a broken file)."""
     import httpx
     import pyarrow as pa
     from datasets.exceptions import DatasetsError
@@ -73,8 +93,33 @@ def one_line_errors(location: HubLocation) -> Iterator[None]:
     try:
         yield
     except (DatasetsError, OSError, ValueError, RuntimeError, httpx.HTTPError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
+        if temporary := _temporary(error):
+            raise UnavailableError(
+                f"hf://{location.repository}: cannot be read now ({_reason(temporary)}); check the connection to {hub} "
+                "and run again"
+            ) from error
         raise InputError(
-            f"hf://{location.repository}: cannot be read ({reason[:300]}); check name, configuration, revision, split "
-            f"and the connection to {os.environ.get('HF_ENDPOINT', 'https://huggingface.co')}"
+            f"hf://{location.repository}: cannot be read ({_reason(error)}); check name, configuration, revision, "
+            f"split and the connection to {hub}"
         ) from error
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def _temporary(error: BaseException) -> BaseException | None:
+    """Of `error` and its causes, the first that is an HTTP status or a broken connection, if it may pass."""
+    import httpx
+    from huggingface_hub import constants
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if (response := getattr(cause, "response", None)) is not None:
+            return cause if may_pass(response.status_code) else None
+        if isinstance(cause, httpx.TransportError | ConnectionError | TimeoutError):
+            lasting = constants.HF_HUB_OFFLINE or isinstance(cause, httpx.UnsupportedProtocol)
+            return None if lasting else cause
+        cause = cause.__cause__ or cause.__context__
+    return None

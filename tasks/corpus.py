@@ -4,6 +4,7 @@ import sys
 
 import pyarrow as pa
 
+from bertcore import hub
 from bertcore.data.corpus import CorpusConfig, build_corpus
 from bertcore.data.disk import disk_errors
 from bertcore.files import replace_directory, write_json
@@ -16,11 +17,12 @@ from tasks.tracking import StageRun
 def run(stage_run: StageRun) -> None:
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own allocator keeps what is freed, by chance up to 30 MiB
     config = params.section("corpus", CorpusConfig)
+    revisions = {uri: hub.commit_of(hub.parse_uri(uri)) for uri in config.sources if uri.startswith("hf://")}
     with disk_errors(CORPUS), replace_directory(CORPUS) as beside:
         statistics = build_corpus(config, INPUTS / "corpus", beside).as_metrics()
-    write_json(METRICS / "corpus.json", statistics)
+    write_json(METRICS / "corpus.json", {**statistics, "revisions": revisions})
     stage_run.log_metrics(statistics)
 
 
 if __name__ == "__main__":
-    sys.exit(main("corpus", run))
+    sys.exit(main("corpus", run, configs={"corpus": CorpusConfig}))

@@ -1,6 +1,6 @@
 """Curves without doubled points: MLflow keeps every point it is given, also the second one of a step."""
 
-from tasks.tracking import StageRun
+from tasks import tracking
 
 
 class Unreported:
@@ -10,10 +10,11 @@ class Unreported:
     new run gets them all; one that has some of them, because the process that wrote them was killed, gets the others.
     """
 
-    def __init__(self, run: StageRun) -> None:
+    def __init__(self, run: tracking.StageRun) -> None:
         self._run = run
-        names = run.client.get_run(run.run_id).data.metrics
-        histories = {name: run.client.get_metric_history(run.run_id, name) for name in names}
+        with tracking.reachable():
+            names = run.client.get_run(run.run_id).data.metrics
+            histories = {name: run.client.get_metric_history(run.run_id, name) for name in names}
         self._last = {name: max(point.step for point in points) for name, points in histories.items()}
 
     def report(self, step: int, metrics: dict[str, float]) -> None:

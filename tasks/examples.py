@@ -5,6 +5,7 @@ import json
 import sys
 from typing import Any
 
+from bertcore import hub
 from bertcore.examples import formats, schema
 from bertcore.examples.hub import read_hub
 from bertcore.examples.schema import ExampleSet
@@ -18,10 +19,12 @@ from tasks.tracking import StageRun
 def run(stage_run: StageRun, name: str) -> None:
     entry = params.task_entry(name)
     options = json.loads((INPUTS / "options" / f"{name}.json").read_text(encoding="utf-8"))
+    revision = hub.commit_of(hub.parse_uri(entry["data"])) if entry["data"].startswith("hf://") else None
     examples = _read(name, entry["format"], entry["data"], options)
     schema.write(examples, EXAMPLES / name)
     metrics = {
         "format": entry["format"],
+        "revision": revision,
         "family": examples.family,
         "splits": {split: table.num_rows for split, table in examples.splits.items()},
         "labels": None if examples.labels is None else len(examples.labels),

@@ -13,14 +13,14 @@ from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.export import gate
 from bertcore.files import write_json
-from bertcore.finetune.config import GRID, TaskConfig
+from bertcore.finetune.config import GRID, RunConfig, TaskConfig
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.fitting import Finetuning
 from bertcore.finetune.grid import Grid, Outcome
 from bertcore.model.huggingface import load_config
-from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
+from bertcore.training.checkpoint import code_hash, training_key
 from bertcore.training.distributed import describe
-from tasks import lineage, params
+from tasks import leftovers, lineage, params
 from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED
 from tasks.stage import main
 from tasks.tracking import StageRun
@@ -76,7 +76,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", {"seconds": seconds})
     compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
     stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
-    Checkpoints(checkpoints).remove()
+    leftovers.finished(checkpoints, "finetune", name)
 
 
 def _key(finetuning: Finetuning, name: str, encoder: Path) -> str:
@@ -91,14 +91,16 @@ def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome) -> dict[st
 
     `saved_seed` is that of the median run, whose weights and predictions are the stage's outputs.
     """
-    chosen = pretrained.chosen[0].task
+    chosen = asdict(pretrained.chosen[0].task)
+    settings = {key: value for key, value in chosen.items() if key not in _NOT_PROTOCOL}
     saved = pretrained.result
     return {
         "scored_on": "dev",
         "started_from": str(PRETRAINED) if task.init_from is None else task.init_from,
         "seeds": len(pretrained.chosen),
         "settings": len(pretrained.runs) // len(pretrained.chosen),
-        **{key: value for key, value in asdict(chosen).items() if key not in _NOT_PROTOCOL},
+        **settings,
+        "changed": {key: value for key, value in settings.items() if value != getattr(RunConfig, key)},
         "saved_seed": pretrained.saved.seed,
         **({} if saved.best_epoch is None else {"saved_epoch": saved.best_epoch}),
         **{f"tuned_{key}": value for key, value in saved.settled.items()},
@@ -128,4 +130,4 @@ def _shares(scores: Any, examples: ExampleSet) -> Any:
 
 if __name__ == "__main__":
     name = sys.argv[1]
-    sys.exit(main("finetune", lambda stage_run: run(stage_run, name), name))
+    sys.exit(main("finetune", lambda stage_run: run(stage_run, name), name, configs={"finetune": TaskConfig}))

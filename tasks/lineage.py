@@ -11,6 +11,10 @@ from ruamel.yaml import YAML
 from bertcore.errors import ArtifactError
 
 PIPELINE, LOCK = Path("dvc.yaml"), Path("dvc.lock")
+_DATA = ("data", "models")
+"""Where data lies; the code among a stage's deps is told by the git commit."""
+_SMALL = 2**20
+"""Bytes: all code and parameters are below."""
 
 
 def stage_paths(stage: str, task: str | None) -> tuple[list[str], list[str]]:
@@ -31,6 +35,17 @@ def recorded_hashes() -> dict[str, str]:
     return {out["path"]: out["md5"] for stage in stages.values() for out in stage.get("outs", []) if "md5" in out}
 
 
+def data_hashes(paths: list[str]) -> dict[str, str]:
+    """path -> hash of those of `paths` that are data: as recorded, else computed.
+
+    A part of an out (the links below data/inputs) has no hash in dvc.lock but as the dep of an earlier run, and nothing
+    there tells that the file is the same still. To read it once more takes little beside what the stage does with it.
+    """
+    recorded = recorded_hashes()
+    data = [path for path in paths if path in recorded or (Path(path).parts[0] in _DATA and Path(path).exists())]
+    return {path: recorded.get(path) or dvc_hash(Path(path)) for path in data}
+
+
 def dvc_hash(path: Path) -> str:
     """The hash that DVC records for a file or a directory."""
     if path.is_file():
@@ -40,16 +55,24 @@ def dvc_hash(path: Path) -> str:
     return hashlib.md5(json.dumps(listing, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
 
 
-def fingerprint(paths: list[str]) -> dict[str, tuple[int, int]]:
-    """Size and time of change of every file below `paths`: enough to see that a dependency was edited."""
+def fingerprint(paths: list[str]) -> dict[str, str]:
+    """What tells of every file below `paths` whether it was edited.
+
+    Of a small one its hash, so that `touch` or a branch switched to and back are no edits; of a large one, which is
+    data, its size and time of change.
+    """
     files = (
         file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*")))
     )
-    states = ((str(file), file.stat()) for file in files if file.is_file() and "__pycache__" not in file.parts)
-    return {name: (state.st_size, state.st_mtime_ns) for name, state in states}
+    return {str(file): _state(file) for file in files if file.is_file() and "__pycache__" not in file.parts}
 
 
-def check_unchanged(before: dict[str, tuple[int, int]], paths: list[str]) -> None:
+def _state(file: Path) -> str:
+    state = file.stat()
+    return _md5(file) if state.st_size <= _SMALL else f"{state.st_size} bytes at {state.st_mtime_ns}"
+
+
+def check_unchanged(before: dict[str, str], paths: list[str]) -> None:
     """Raise `ArtifactError` if a dependency was edited while the stage ran: DVC would record its new hash with old
     outputs."""
     after = fingerprint(paths)
@@ -61,9 +84,10 @@ def check_unchanged(before: dict[str, tuple[int, int]], paths: list[str]) -> Non
         )
 
 
-def git_commit() -> str | None:
-    """The commit of the working tree, with `-dirty` where tracked files differ from it; None outside of git."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+def git_commit(directory: Path = Path()) -> str | None:
+    """The commit of the working tree around `directory`, with `-dirty` where tracked files differ from it; None outside
+    of git."""
+    command = ["git", "-C", str(directory), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return result.stdout.strip() or None
 

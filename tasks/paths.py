@@ -16,7 +16,7 @@ METRICS = Path("metrics")
 REPORTS = Path("reports")
 
 CHECKPOINTS = Path(".checkpoints")
-"""Of trainings and shards that have not finished; not an output of any stage."""
+"""Of shards and trainings that have not finished, or whose end DVC has not recorded; not an output of any stage."""
 
 DERIVED = "corpus"
 """In place of a path, the `data` of a task whose examples are made from the docstrings in `CORPUS`."""

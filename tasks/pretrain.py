@@ -46,4 +46,5 @@ def check_inputs(mask: MaskConfig) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main("pretrain", run, memory=run_file))
+    configs = {"mask": MaskConfig, "pretrain": PretrainConfig}
+    sys.exit(main("pretrain", run, memory=run_file, configs=configs))

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from bertcore.training.initial import initial_model
 from bertcore.training.origin import rows_of
 from bertcore.training.pretraining import Pretraining
 from bertcore.training.stopping import StopRequest
-from tasks import params, tracking
+from tasks import leftovers, params, tracking
 from tasks.curves import Unreported
 from tasks.launcher import OWNER, report_end
 from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
@@ -66,18 +67,22 @@ def _train(stop: StopRequest) -> None:
 def train(stop: StopRequest) -> None:
     accelerator = distributed.make_accelerator()
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
-    report = Unreported(run).report if run else lambda step, metrics: None
-    training, checkpoints = build(accelerator, report, stop, run.run_id if run else "")
-    final = training.run()
-    model = training.whole_model()
-    if run is not None:
-        if training.resumed_from:
-            run.set_tags({f"resumed.{name}": str(value) for name, value in training.resumed_from.items()})
-        with disk_errors(PRETRAINED):
-            save_pretrained(model, PRETRAINED, TOKENIZER)
-        gate.check(model, PRETRAINED, TOKENIZER)
-        _write_metrics(training, final, accelerator, run)
-        checkpoints.remove()
+    with closing(run) if run else nullcontext():
+        report = Unreported(run).report if run else lambda step, metrics: None
+        training, checkpoints = build(accelerator, report, stop, run.run_id if run else "")
+        final = training.run()
+        training.keep()  # what fails from here on is done again without a step
+        model = training.whole_model()
+        if run is not None:
+            if training.resumed_from:
+                run.set_tags({f"resumed.{name}": str(value) for name, value in training.resumed_from.items()})
+            with disk_errors(PRETRAINED):
+                save_pretrained(model, PRETRAINED, TOKENIZER)
+            gate.check(model, PRETRAINED, TOKENIZER)
+            machine = distributed.describe(accelerator)
+            _write_metrics(training, final, machine, report)
+            run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
+            leftovers.finished(checkpoints.directory, "pretrain")
     accelerator.wait_for_everyone()
 
 
@@ -133,9 +138,7 @@ def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
     return Checkpoints(CHECKPOINTS / "pretrain" / key)
 
 
-def _write_metrics(
-    training: Pretraining, final: dict[str, float], accelerator: Accelerator, run: tracking.StageRun
-) -> None:
+def _write_metrics(training: Pretraining, final: dict[str, float], machine: dict[str, Any], report: Report) -> None:
     for name in ("train", "eval"):
         rows = [row for row in training.curves if f"{name}/loss" in row]
         _write_csv(METRICS / "curves" / f"pretrain_{name}.csv", rows)
@@ -147,11 +150,9 @@ def _write_metrics(
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
     }
     write_json(METRICS / "pretrain.json", metrics)
-    machine = distributed.describe(accelerator)
     timing = training.timing()
     write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
-    run.log_metrics({**timing, "tokens": training.tokens})
-    run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
+    report(training.step, {**timing, "tokens": training.tokens})
 
 
 def _write_csv(path: Path, rows: Iterable[dict[str, float]]) -> None:

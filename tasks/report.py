@@ -4,8 +4,8 @@ import sys
 
 from bertcore.errors import ConfigError
 from bertcore.files import replace_directory, write_json
-from tasks import params
-from tasks.paths import METRICS, REPORTS
+from tasks import lineage, params
+from tasks.paths import METRICS, PRETRAINED, REPORTS
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.pages import build_report
 from tasks.reporting.summary import headlines
@@ -20,6 +20,8 @@ def run(stage_run: StageRun) -> None:
     write_json(METRICS / "summary.json", summary)
     stage_run.log_metrics(summary)
     stage_run.log_parent_metrics(headlines(summary))
+    if encoder := lineage.recorded_hashes().get(str(PRETRAINED)):
+        stage_run.set_parent_tags({f"dvc.out.{PRETRAINED}": encoder})
     stage_run.log_artifacts(REPORTS)
 
 

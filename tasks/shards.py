@@ -24,4 +24,4 @@ def run(stage_run: StageRun) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main("shards", run))
+    sys.exit(main("shards", run, configs={"shards": ShardsConfig}))

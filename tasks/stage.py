@@ -4,15 +4,18 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from bertcore.data.disk import disk_errors
-from bertcore.errors import BertcoreError, StoppedError
-from tasks import lineage, tracking
+from bertcore.errors import BertcoreError, StoppedError, UnavailableError
+from tasks import leftovers, lineage, params, tracking
 
-BAD_INPUT, STOPPED, INTERRUPTED = 2, 75, 130
-"""Exit statuses: the input cannot be used; stopped, and goes on when started again; interrupted."""
+UNAVAILABLE, BAD_INPUT, STOPPED, INTERRUPTED = 1, 2, 75, 130
+"""Exit statuses: worth another attempt, which the flow makes; the input cannot be used; stopped, and goes on when
+started again; interrupted."""
 
 
 class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process has said why)
@@ -24,16 +27,20 @@ class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process
 
 
 Body = Callable[[tracking.StageRun], None]
+Memory = Callable[[], Path] | None
+Configs = Mapping[str, type]
 
 
-def main(stage: str, body: Body, task: str | None = None, memory: Callable[[], Path] | None = None) -> int:
+def main(stage: str, body: Body, task: str | None = None, memory: Memory = None, configs: Configs | None = None) -> int:
     """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process.
 
-    `memory` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped.
+    `memory` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped. `configs`:
+    section of params.yaml -> its dataclass (`finetune`: that of a task); the run shows all their values, defaults and
+    a recipe's included. Without it, those that are written in params.yaml.
     """
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return exit_status(lambda: _tracked(stage, body, task, memory))
+        return exit_status(lambda: _tracked(stage, body, task, memory, configs or {}))
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -41,6 +48,7 @@ def main(stage: str, body: Body, task: str | None = None, memory: Callable[[], P
 def exit_status(work: Callable[[], None]) -> int:
     """Do `work` with the stages' logging; the status of its process. What is said to the user is one line."""
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("urllib3").setLevel(logging.ERROR)  # every further try of a call; its end is told
     for chatty in ("alembic", "mlflow", "httpx"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
@@ -53,19 +61,21 @@ def exit_status(work: Callable[[], None]) -> int:
         return ended.status
     except BertcoreError as error:
         print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
 
 
-def _tracked(stage: str, body: Body, task: str | None, memory: Callable[[], Path] | None) -> None:
+def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: Configs) -> None:
+    leftovers.clear()
     deps, outs = lineage.stage_paths(stage, task)
     before = lineage.fingerprint(deps)
     run = tracking.start(f"{stage}@{task}" if task else stage, _tags(deps), memory() if memory else None)
     os.environ[tracking.RUN_ID] = run.run_id
     status: tracking.Status = "FAILED"
     try:
+        run.log_params(_values(stage, task, configs))
         body(run)
         lineage.check_unchanged(before, deps)
         run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(Path(path)) for path in outs})
@@ -80,9 +90,18 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Callable[[], Path
         run.end(status)
 
 
+def _values(stage: str, task: str | None, configs: Configs) -> dict[str, Any]:
+    """What the stage is told, by section; a task's is `finetune` for every task, so that tasks can be compared."""
+    if task:
+        config = configs.get("finetune")
+        return {"finetune": asdict(params.task(task, config)) if config else params.task_entry(task)}
+    if configs:
+        return {name: asdict(params.section(name, config)) for name, config in configs.items()}
+    return {stage: params.read().get(stage) or {}}
+
+
 def _tags(deps: list[str]) -> dict[str, str]:
-    recorded = lineage.recorded_hashes()
-    tags = {f"dvc.dep.{path}": recorded[path] for path in deps if path in recorded}
+    tags = {f"dvc.dep.{path}": value for path, value in lineage.data_hashes(deps).items()}
     if commit := lineage.git_commit():
         tags["git.commit"] = commit
     if flow_run := os.environ.get("BERTCORE_PIPELINE_RUN"):

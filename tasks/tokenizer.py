@@ -40,4 +40,4 @@ def _sentences(split: str) -> Iterator[list[str]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main("tokenizer", run))
+    sys.exit(main("tokenizer", run, configs={"tokenizer": TokenizerConfig}))

@@ -108,10 +108,6 @@ class Checkpoints:
         steps = self._steps()
         return int(steps[-1].name.removeprefix("step-")) if steps else None
 
-    def remove(self) -> None:
-        """Forget the training: the next one of the same key begins anew."""
-        shutil.rmtree(self.directory, ignore_errors=True)
-
     def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"
 

@@ -98,7 +98,8 @@ class Pretraining:
         return self._history.curves
 
     def timing(self) -> dict[str, float]:
-        """Speed over the steps of this process, without evaluation and checkpoints."""
+        """Speed over the steps of this process, without evaluation and checkpoints; where all steps were done before
+        it, over those of the process that did the last one."""
         return self._speed(self._timed)
 
     def _speed(self, timed: Timed) -> dict[str, float]:
@@ -285,11 +286,17 @@ class Pretraining:
             "skipped": self.skipped,
             "watch": self._watch.state(),
             "history": self._history.rows,
+            "timed": vars(self._timed),
             "run_id": self._run_id,
             "machine": describe(self._accelerator),
         }
         self._main_only(lambda: self._checkpoints.save(self.step, state))
         self._saved = time.monotonic()
+
+    def keep(self) -> None:
+        """Write a checkpoint, unless this process went on from the same step; every process must ask."""
+        if self.resumed_from is None or self.resumed_from["step"] != self.step:
+            self._save()
 
     def resume(self, latest: int | None = None, *, report: bool = True) -> None:
         """Go on from the last checkpoint (of at most `latest` steps), if there is one.
@@ -303,6 +310,8 @@ class Pretraining:
         self.step, self.tokens, self.skipped = state["step"], state["tokens"], state["skipped"]
         self._watch.restore(state["watch"])
         self.resumed_from = {"step": self.step, "run_id": state["run_id"]}
+        if self.step == self._config.max_steps:
+            self._timed = Timed(**state["timed"])
         rank, main = self._accelerator.process_index, self._accelerator.is_main_process
         if main:
             logger.info("going on from the checkpoint of step %d", self.step)

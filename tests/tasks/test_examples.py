@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from bertcore import hub
 from bertcore.errors import InputError
 from bertcore.examples import schema
 from tasks import examples, inputs, params
@@ -62,6 +63,7 @@ def test_skipped_rows_are_counted_by_reason_in_the_metrics(entry: dict[str, Any]
     metrics = json.loads(Path("metrics/examples/reviews.json").read_text())
     assert metrics == {
         "format": "table",
+        "revision": None,
         "family": "classification",
         "splits": {"train": 2, "dev": 2},
         "labels": 2,
@@ -78,3 +80,14 @@ def test_without_options(entry: dict[str, Any]) -> None:
     run()
     assert YAML(typ="safe").load(Path("data/inputs/options/reviews.json")) == {}
     assert schema.read(Path("data/examples/reviews")).splits["dev"].num_rows == 2
+
+
+def test_the_commit_of_a_hubs_set_is_noted(entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    entry["options"]["on_error"] = "skip"
+    run()
+    read = schema.read(Path("data/examples/reviews"))
+    entry["data"] = "hf://org/reviews@v1"
+    monkeypatch.setattr(examples, "read_hub", lambda uri, form, options: read)
+    monkeypatch.setattr(hub, "commit_of", lambda location: f"commit of {location.revision}")
+    run()
+    assert json.loads(Path("metrics/examples/reviews.json").read_text())["revision"] == "commit of v1"

@@ -1,4 +1,4 @@
-"""The stage on a toy task: the grid's protocol in its metrics, the median run in its outputs, nothing left behind."""
+"""The stage on a toy task: the grid's protocol in its metrics, the median run in its outputs, nothing trained twice."""
 
 import json
 import shutil
@@ -16,10 +16,11 @@ from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune import tag
 from bertcore.finetune.advice import advice
 from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.fitting import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig, ModelConfig
 from bertcore.model.huggingface import save_pretrained
-from tasks import finetune, params
+from tasks import finetune, leftovers, lineage, params
 from tests.samples import sentences, tokenizer
 
 PARAMS = """
@@ -79,6 +80,7 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BERTCORE_PRECISION", "no")
     Path("params.yaml").write_text(PARAMS)
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
     schema.write(examples(), Path("data/examples/toy"))
     Path("tokenizer").mkdir()
     save_tokenizer(tokenizer(), Path("tokenizer"), lowercase=True)
@@ -127,6 +129,20 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
     assert {name.partition("/")[0] for name in run.names} == titles
     assert run.logged["pretrained"] == metrics["pretrained"] and "random_initialisation" in run.logged
     _tags_of_the_saved_model_are_those_scored()
+    _a_second_attempt_trains_nothing(monkeypatch)
+
+
+def _a_second_attempt_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    outs = [Path(out) for out in lineage.stage_paths("finetune", "toy")[1]]
+    before = {out: lineage.dvc_hash(out) for out in outs}
+    shutil.rmtree("models/finetuned/toy")  # as DVC does before it starts a stage again
+    monkeypatch.setattr(Finetuning, "train", None)
+    leftovers.clear()
+    finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
+    assert {out: lineage.dvc_hash(out) for out in outs} == before
+    recorded = [{"path": str(out), "md5": value} for out, value in before.items()]
+    Path("dvc.lock").write_text(json.dumps({"stages": {"finetune@toy": {"outs": recorded}}}))
+    leftovers.clear()
     assert not list(Path(".checkpoints/finetune").iterdir())
 
 

@@ -74,6 +74,23 @@ def test_static_copies_are_what_the_training_would_draw(project: Path, packing: 
     np.testing.assert_array_equal(copies[2][0].tokens, copies[0][0].tokens)  # two copies: the third epoch is the first
 
 
+def test_the_baselines_of_heldout_labels_are_learned_from_the_training_split(project: Path) -> None:
+    metrics, config = run()
+    train, heldout = (
+        [source.take(np.arange(len(source))) for source in open_sources(INSTANCES, SHARDS, config, vocabulary(), of, 0)]
+        for of in ("train", "heldout")
+    )
+    known = np.concatenate([part.next_sentence_labels for part in train])
+    asked = np.concatenate([part.next_sentence_labels for part in heldout])
+    known_lengths, asked_lengths = (np.concatenate([part.lengths for part in parts]) for parts in (train, heldout))
+    baselines = metrics["heldout_label_baselines"]
+    majority = known.mean() > 0.5
+    assert baselines["majority_accuracy"] == (asked == majority).mean()
+    of_length = {length: known[known_lengths == length].mean() for length in set(known_lengths.tolist())}
+    guesses = [majority if of_length.get(n, 0.5) == 0.5 else of_length[n] > 0.5 for n in asked_lengths.tolist()]
+    assert baselines["by_length_alone_accuracy"] == (asked == guesses).mean()
+
+
 def test_each_phase_has_its_own_instances(project: Path) -> None:
     metrics, config = run(second_phase={"sequence_length": 96, "max_predictions_per_seq": 15})
     assert metrics["second_phase"]["train"]["sequences"] < metrics["train"]["sequences"]

@@ -1,11 +1,13 @@
 """Stage `pretrain` around the training: what it checks before, and the command that computes a recorded step again."""
 
+import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mlflow.tracking import MlflowClient
 
 from bertcore.data.instances import static_path
 from bertcore.data.mask_config import MaskConfig
@@ -141,6 +143,24 @@ def test_a_recorded_step_is_computed_again_with_the_same_numbers(
     assert "inputs, parameters or code are others now" in capsys.readouterr().err
     assert sorted(training.root.rglob(".checkpoints/**/*")) == before
     assert replay.main(["nothing.json"]) == 2
+
+
+@pytest.mark.timeout(120)
+def test_a_finished_training_is_saved_again_without_a_step(tmp_path: Path) -> None:
+    """As where DVC could not record what came of it: it has deleted the outs, and starts the stage once more."""
+    training = Training(prepare(tmp_path / "tree", params(max_steps=20)))
+    assert training.finish() == 0, training.log.read_text()
+    result, curves, run_id = training.result(), training.curves(), training.run_id
+    timing = json.loads((training.root / "metrics/timing/pretrain.json").read_text())
+    for out in ("models/pretrained", "metrics"):
+        shutil.rmtree(training.root / out)
+    assert training.finish() == 0, training.log.read_text()
+    assert training.resumed == [20] and training.run_id == run_id
+    assert training.result() == result and training.curves() == curves
+    again = json.loads((training.root / "metrics/timing/pretrain.json").read_text())
+    assert again | {"mfu": timing["mfu"]} == timing, "all but the peak, which every process measures"
+    history = MlflowClient(f"sqlite:///{training.root / 'mlflow.db'}").get_metric_history(run_id, "tokens_per_second")
+    assert len(history) == 1 and history[0].value > 0
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,21 @@
 """MLflow: one parent for one invocation, children for its stages, params, lineage and curves."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mlflow.entities import Run
 
-from bertcore.errors import ArtifactError, StoppedError
+from bertcore.data.mask_config import MaskConfig
+from bertcore.errors import ArtifactError, InputError, StoppedError, UnavailableError
+from bertcore.finetune.config import TaskConfig
+from bertcore.training.config import PretrainConfig
 from tasks import lineage, stage, tracking
 from tasks.stage import ProcessEnded
 from tests.import_closure import ROOT
@@ -72,7 +79,8 @@ def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> N
     )
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     assert parent.data.params == {"corpus.seed": "1", "finetune.tasks.topic.epochs": "2"}
-    assert runs["finetune@topic"].data.params == {"topic.epochs": "2"}
+    assert runs["finetune@topic"].data.params == {"finetune.epochs": "2"}
+    assert runs["finetune@topic"].data.tags["task"] == "topic" and "task" not in runs["corpus"].data.tags
     assert runs["finetune@topic"].data.metrics == {"dev/accuracy": 0.5}
     assert runs["finetune@topic"].data.tags["dvc.dep.data/corpus"] == "abc.dir"
     assert runs["corpus"].data.tags["prefect.flow_run_id"] == "run-1"
@@ -191,3 +199,114 @@ def test_a_run_that_the_store_does_not_have_is_begun_anew(project: Path, content
     assert memory.read_text() == run.run_id != content
     run.client.delete_run(run.run_id)
     assert tracking.start("corpus", {}, memory).run_id != run.run_id
+
+
+def run_of(name: str) -> Run:
+    client, experiment = tracking._client()
+    (found,) = client.search_runs([experiment], f"attributes.run_name = '{name}'")
+    return found
+
+
+def write_corpus(_: tracking.StageRun) -> None:
+    Path("data/corpus").mkdir(parents=True, exist_ok=True)
+
+
+def test_a_run_shows_defaults_and_what_a_recipe_gives(project: Path) -> None:
+    Path("params.yaml").write_text("mask: {masking: span}\npretrain: {recipe: modern, max_steps: 20000, seed: 7}\n")
+    assert stage.main("corpus", write_corpus, configs={"mask": MaskConfig, "pretrain": PretrainConfig}) == 0
+    shown = run_of("corpus").data.params
+    assert shown["mask.masking"] == "span" and shown["mask.duplicates"] == str(MaskConfig().duplicates)
+    expected = PretrainConfig(**PretrainConfig.complete({"recipe": "modern"}) | {"model": PretrainConfig().model})
+    assert (shown["pretrain.recipe"], shown["pretrain.seed"]) == ("modern", "7")
+    assert shown["pretrain.learning_rate"] == str(expected.learning_rate) != str(PretrainConfig().learning_rate)
+    assert shown["pretrain.optimizer"] == expected.optimizer and shown["pretrain.second_phase"] == "None"
+
+
+def test_the_values_of_all_tasks_have_the_same_names(project: Path) -> None:
+    Path("params.yaml").write_text(
+        "finetune: {tasks: {topic: {format: table, data: files, learning_rate: [1.0e-4, 2.0e-4], options: {a: b}}}}\n"
+    )
+
+    def finetune(_: tracking.StageRun) -> None:
+        Path("models/topic").mkdir(parents=True)
+        Path("metrics").mkdir()
+        Path("metrics/topic.json").write_text("{}")
+
+    assert stage.main("finetune", finetune, "topic", configs={"finetune": TaskConfig}) == 0
+    shown = run_of("finetune@topic").data.params
+    assert (shown["finetune.learning_rate"], shown["finetune.epochs"]) == ("[0.0001, 0.0002]", "3")
+    assert shown["finetune.format"] == "table" and not [name for name in shown if "topic" in name]
+
+
+def test_what_was_read_is_tagged_also_where_it_is_a_part_of_an_out(project: Path) -> None:
+    Path("dvc.yaml").write_text(PIPELINE.replace("[input.txt]", "[input.txt, data/inputs/corpus, models/none]"))
+    Path("dvc.lock").write_text("stages: {inputs: {outs: [{path: data/inputs, md5: abc.dir}]}}")
+    Path("data/inputs/corpus").mkdir(parents=True)
+    Path("data/inputs/corpus/text.txt").symlink_to(project / "input.txt")
+    assert stage.main("corpus", write_corpus) == 0
+    tags = run_of("corpus").data.tags
+    expected = {"dvc.dep.data/inputs/corpus": lineage.dvc_hash(Path("data/inputs/corpus"))}
+    assert {name: value for name, value in tags.items() if name.startswith("dvc.dep.")} == expected
+
+
+def test_the_parent_takes_tags_too(project: Path) -> None:
+    def body(run: tracking.StageRun) -> None:
+        run.set_parent_tags({"dvc.out.models/pretrained": "abc.dir"})
+        write_corpus(run)
+
+    assert stage.main("corpus", body) == 0
+    assert run_of("brisk-otter").data.tags["dvc.out.models/pretrained"] == "abc.dir"
+
+
+@pytest.mark.parametrize(("error", "status"), [(UnavailableError("no network"), 1), (InputError("no file"), 2)])
+def test_only_what_may_pass_is_worth_another_attempt(
+    error: Exception, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        raise error
+
+    assert stage.exit_status(work) == status
+    assert capsys.readouterr().err == f"error: {error}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/usr/bin/python3 /env/bin/dvc repro", "dvc repro"),
+        ("/env/bin/dvc --wait-for-lock repro --single-item mask", "dvc repro"),
+        ("python -m dvc repro report", "dvc repro"),
+        ("/env/bin/python /env/bin/dvc exp run -S pretrain.learning_rate=1e-3", "dvc exp run"),
+        ("python -m dvc -v experiments run -n repro", "dvc exp run"),
+        ("/env/bin/python dvc exp exec-run --infofile run", "dvc exp run"),
+        ("/env/bin/python /env/bin/dvc exp show", None),
+        ("/env/bin/python /env/bin/dvc params diff", None),
+        ("make -C /home/dvc/project repro", None),
+        ("", None),
+    ],
+)
+def test_the_commands_that_run_stages(command: str, name: str | None) -> None:
+    assert tracking._reproduction(command.split()) == name
+
+
+def test_all_stages_of_an_experiment_have_the_same_ancestor(tmp_path: Path) -> None:
+    probe = "import json, psutil; print(json.dumps([[p.pid, p.cmdline()] for p in psutil.Process().parents()]))"
+    (tmp_path / "probe.py").write_text(probe)
+    command = f"{sys.executable} probe.py"
+    (tmp_path / "dvc.yaml").write_text(
+        f"stages:\n  one: {{cmd: {command} > one, outs: [one], params: [seed]}}\n"
+        f"  two: {{cmd: {command} > two, outs: [two], deps: [one]}}\n"
+    )
+    (tmp_path / "params.yaml").write_text("seed: 1\n")
+    author = [word for key in ("name", "email") for word in ("-c", f"user.{key}=test")]
+    for line in (
+        ["git", "init", "--quiet"],
+        [sys.executable, "-m", "dvc", "init", "--quiet"],
+        ["git", "add", "."],
+        ["git", *author, "commit", "--quiet", "--message", "start"],
+        [sys.executable, "-m", "dvc", "exp", "run", "--quiet", "-S", "seed=2"],
+    ):
+        environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
+        subprocess.run(line, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    ancestors = [json.loads((tmp_path / name).read_text()) for name in ("one", "two")]
+    found = [[(pid, name) for pid, line in each if (name := tracking._reproduction(line))] for each in ancestors]
+    assert found[0] == found[1] and [name for _, name in found[0]] == ["dvc exp run"]

@@ -16,9 +16,10 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urldefrag, urlsplit
 
 from bertcore.compressed import plain_name
+from bertcore.data.disk import disk_errors
 from bertcore.data.documents import Document
 from bertcore.data.sources import local
-from bertcore.errors import ConfigError, InputError
+from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,6 @@ ATTEMPTS = 6
 """Tries in a row that bring no new byte before giving up; the pauses between them add up to half a minute."""
 TIMEOUT_SECONDS = 60
 CHUNK_BYTES = 1 << 20
-TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 BROKEN = (urllib.error.URLError, http.client.HTTPException, OSError)
 
 
@@ -58,8 +58,8 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     """The file at `uri`, below `directory`; one that is there already is checked and not fetched again.
 
     A download that broke off goes on where it stopped, also in a later process, if the server's copy is still the same.
-    Network errors and the statuses of `TRY_AGAIN` are tried again after growing pauses; any other status, and a file
-    with another sha256, raises `InputError`.
+    Network errors and statuses that `may_pass` are tried again after growing pauses, then raise `UnavailableError`; any
+    other status, a full disk, and a file with another sha256 raise `InputError`.
     """
     url, digest, name = parse_url(uri)
     target = directory / hashlib.sha256(url.encode()).hexdigest()[:16] / name
@@ -72,12 +72,12 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     while True:
         before = _size(part)
         try:
-            _download(url, part)
+            with disk_errors(part):
+                _download(url, part)
             break
         except BROKEN as error:
             failures, pause = (1, 1.0) if _size(part) > before else (failures + 1, pause * 2)
-            if not _may_pass(error) or failures >= ATTEMPTS:
-                raise InputError(f"{url}: cannot be downloaded ({error}); check the address and run again") from None
+            _refuse_what_lasts(url, error, failures)
             logger.warning("%s: broke off at %d bytes (%s); trying again in %.0f s", url, _size(part), error, pause)
             sleep(pause)
     try:
@@ -114,6 +114,16 @@ def _download(url: str, part: Path) -> None:
         raise ConnectionError(f"got {_size(part) - start} of {length} bytes")
 
 
+def _refuse_what_lasts(url: str, error: Exception, failures: int) -> None:
+    if isinstance(error, urllib.error.HTTPError) and not may_pass(error.code):
+        raise InputError(f"{url}: cannot be downloaded ({error}); check the address and run again") from None
+    if failures >= ATTEMPTS:
+        raise UnavailableError(
+            f"{url}: cannot be downloaded ({error}), after {ATTEMPTS} attempts that brought nothing; check the "
+            "connection and run again, which goes on from what is here"
+        ) from None
+
+
 def _resume_headers(part: Path) -> dict[str, str]:
     """Asks for the rest, but for the whole file where it changed; without a validator nothing can be resumed."""
     validator = _validator(part).read_text() if _validator(part).is_file() else ""
@@ -130,10 +140,6 @@ def _check(path: Path, digest: str | None, uri: str) -> None:
         raise InputError(
             f"{uri}: the file has the sha256 {found}, expected {digest}; correct the address or the checksum"
         )
-
-
-def _may_pass(error: Exception) -> bool:
-    return not isinstance(error, urllib.error.HTTPError) or error.code in TRY_AGAIN
 
 
 def _validator(part: Path) -> Path:

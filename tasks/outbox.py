@@ -1,0 +1,71 @@
+"""What is to be written into MLflow's store; a store that does not answer costs a training time, but never its life."""
+
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Callable
+
+from mlflow.exceptions import MlflowException
+
+from bertcore.errors import may_pass
+
+logger = logging.getLogger(__name__)
+
+_PAUSE = 10
+"""Times the seconds that a try in vain took: an outage takes no more than about a tenth of a training's time."""
+
+
+class Outbox:
+    """Calls, made in the order in which they were given.
+
+    Where the store cannot be reached, a call and all after it are kept and made with a later one. One that the store
+    refuses for good (its run was deleted) is told and left out.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._next_try = 0.0
+        self._out = False
+
+    def send(self, call: Callable[[], object]) -> None:
+        """Make `call` now or later; what it is to write must be the same at any time."""
+        self._waiting.append(call)
+        if time.monotonic() >= self._next_try:
+            self._deliver()
+
+    def close(self, *calls: Callable[[], object]) -> None:
+        """Make `calls` and what was kept now, or tell that it is lost."""
+        self._waiting.extend(calls)
+        self._deliver()
+        if self._waiting:
+            logger.warning("MLflow does not answer: %d entries were not written there", len(self._waiting))
+
+    def _deliver(self) -> None:
+        while self._waiting:
+            began = time.monotonic()
+            try:
+                self._waiting[0]()
+            except (MlflowException, OSError) as error:
+                if not isinstance(error, MlflowException) or may_pass(error.get_http_status_code()):
+                    self._pause(time.monotonic() - began, error)
+                    return
+                logger.warning("MLflow refuses an entry: %s", told(error))
+            else:
+                self._out = False
+            self._waiting.popleft()
+
+    def _pause(self, seconds: float, error: Exception) -> None:
+        self._next_try = time.monotonic() + _PAUSE * seconds
+        if not self._out:
+            logger.warning("MLflow does not answer, what is for it is kept and sent when it does: %s", told(error))
+        self._out = True
+
+
+def told(error: Exception) -> str:
+    """The first line of `error`, without the user and the password of an address."""
+    return without_password((str(error).splitlines() or [type(error).__name__])[0])
+
+
+def without_password(text: str) -> str:
+    return re.sub(r"//[^/\s]*@", "//", text)

@@ -1,0 +1,31 @@
+"""Stage corpus: what it notes beside the corpus."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertcore import hub
+from bertcore.data.corpus import CorpusStatistics
+from tasks import corpus
+
+
+class Run:
+    """In place of the stage's MLflow run."""
+
+    def log_metrics(self, values: dict[str, Any]) -> None:
+        assert values["train"] == {"documents": 3}
+
+
+def test_the_commits_of_the_hubs_sets_are_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text("corpus: {sources: [pydoc, 'hf://org/text?column=body']}\n")
+    statistics = CorpusStatistics()
+    statistics.kept["train"]["documents"] = 3
+    monkeypatch.setattr(corpus, "build_corpus", lambda config, inputs, output: statistics)
+    monkeypatch.setattr(hub, "commit_of", lambda location: f"commit of {location.repository}")
+    corpus.run(Run())  # type: ignore[arg-type]
+    noted = json.loads(Path("metrics/corpus.json").read_text())
+    assert noted["revisions"] == {"hf://org/text?column=body": "commit of org/text"}
+    assert noted["train"] == {"documents": 3}

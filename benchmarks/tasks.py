@@ -87,7 +87,7 @@ def show(clone: Path, keep: bool) -> None:
         f"{summary['steps']:,} steps of {params['pretrain']['batch_size']} sequences, "
         f"{summary['tokens'] / 1e6:,.1f} million tokens of Wikipedia",
         "params": "benchmarks/tasks.yaml",
-        "cost": f"{pretraining / 60:,.0f} minutes of pre-training, {seconds / 60:,.0f} "
+        "cost": f"{pretraining / 60:,.0f} minutes of pre-training on {timing['threads']} threads, {seconds / 60:,.0f} "
         "of fine-tuning and evaluation, random initialisation included",
         "scores": "dev (AG News: test) in percent, median and range over the seeds; every task once from the encoder "
         "and once from random weights with the same budget",

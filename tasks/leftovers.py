@@ -33,8 +33,9 @@ def clear() -> None:
         return
     with FileLock(CHECKPOINTS / ".lock"):  # a stage that has started must not lose what it writes to another's clearing
         shutil.rmtree(_REMOVED, ignore_errors=True)
-        recorded = lineage.recorded_hashes()
-        for mark in list(CHECKPOINTS.glob(f"*/*/{_MARK}")):
+        marks = list(CHECKPOINTS.glob(f"*/*/{_MARK}"))
+        recorded = lineage.recorded_hashes() if marks else {}
+        for mark in marks:
             if json.loads(mark.read_text(encoding="utf-8")).items() <= recorded.items():
                 mark.parent.rename(_REMOVED)  # a directory is there as a whole, or not at all
                 shutil.rmtree(_REMOVED, ignore_errors=True)

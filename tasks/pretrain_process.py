@@ -29,7 +29,7 @@ from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
 from bertcore.training.config import PretrainConfig
 from bertcore.training.control import lost_a_process
-from bertcore.training.history import Report
+from bertcore.training.history import Report, silent
 from bertcore.training.initial import initial_model
 from bertcore.training.origin import rows_of
 from bertcore.training.pretraining import Pretraining
@@ -68,7 +68,7 @@ def train(stop: StopRequest) -> None:
     accelerator = distributed.make_accelerator()
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
     with closing(run) if run else nullcontext():
-        report = Unreported(run).report if run else lambda step, metrics: None
+        report = Unreported(run).report if run else silent
         training, checkpoints = build(accelerator, report, stop, run.run_id if run else "")
         final = training.run()
         training.keep()  # what fails from here on is done again without a step

@@ -72,14 +72,14 @@ class _Epoch:
 
 
 @dataclass(frozen=True)
-class _Pool:
-    """Shards that are shuffled together."""
+class Pool:
+    """Sequences of several sources in an order of their own: those of the shards that are shuffled together."""
 
     sources: Sequence[InstanceSource]
     offsets: NDArray[np.int64]
     """Where each begins in the sequences of all, counted through, and the end."""
     order: NDArray[np.int64]
-    """Those numbers in the order of training."""
+    """Those numbers, in the order in which they are asked for."""
 
     @cached_property
     def _joined(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
@@ -111,7 +111,7 @@ class Loader:
                 f"{self.sequences_per_epoch} sequences; lower batch_size or give more text"
             )
         self._epochs: dict[int, _Epoch] = {}
-        self._pools: dict[tuple[int, int], _Pool] = {}
+        self._pools: dict[tuple[int, int], Pool] = {}
         self._lock = Lock()
 
     @property
@@ -144,16 +144,16 @@ class Loader:
         with self._lock:
             return _remember(self._epochs, epoch, lambda: _Epoch.of(self._counts, self.pool, self.seed, epoch))
 
-    def _pool(self, epoch: int, index: int) -> _Pool:
+    def _pool(self, epoch: int, index: int) -> Pool:
         shards = self._epoch(epoch).shards[index * self.pool : (index + 1) * self.pool]
 
-        def make() -> _Pool:
+        def make() -> Pool:
             every = self.open_epoch(epoch)
             found = [len(every[shard]) for shard in shards.tolist()]
             assert found == self._counts[shards].tolist(), f"epoch {epoch}: {found} sequences, not those of epoch 0"
             offsets = offsets_of(self._counts[shards])
             order = draws.permutation(draws.key("order", self.seed, epoch, index), int(offsets[-1]))
-            return _Pool([every[shard] for shard in shards.tolist()], offsets, order)
+            return Pool([every[shard] for shard in shards.tolist()], offsets, order)
 
         with self._lock:
             return _remember(self._pools, (epoch, index), make)

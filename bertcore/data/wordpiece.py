@@ -15,7 +15,7 @@ from bertcore.files import write_json
 
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"
-TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_FILE, VOCABULARY_FILE, SETTINGS_FILE = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
 
 Texts = Iterable[list[str]]
 
@@ -144,7 +144,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
     """Write the files that `AutoTokenizer.from_pretrained` reads; the same tokenizer gives the same bytes."""
     vocabulary = tokenizer.get_vocab(with_added_tokens=True)
     ordered = sorted(vocabulary, key=vocabulary.__getitem__)
-    (directory / "vocab.txt").write_text("".join(f"{token}\n" for token in ordered), encoding="utf-8")
+    (directory / VOCABULARY_FILE).write_text("".join(f"{token}\n" for token in ordered), encoding="utf-8")
     (directory / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
     special = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
     configuration = {
@@ -155,7 +155,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
         **({"model_max_length": max_length} if max_length else {}),
         **special,
     }
-    write_json(directory / "tokenizer_config.json", dict(sorted(configuration.items())))
+    write_json(directory / SETTINGS_FILE, dict(sorted(configuration.items())))
     write_json(directory / "special_tokens_map.json", dict(sorted(special.items())))
 
 

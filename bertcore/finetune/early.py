@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from bertcore.finetune.loop import Report
 from bertcore.model.bert import BertModule
+from bertcore.training.history import Report
 
 
 class EarlyChoice:

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.compressed import read_json
-from bertcore.data.wordpiece import TOKENIZER_FILE, load_vocabulary, make_tokenizer, save_tokenizer
+from bertcore.data.wordpiece import (
+    SETTINGS_FILE,
+    TOKENIZER_FILE,
+    VOCABULARY_FILE,
+    load_vocabulary,
+    make_tokenizer,
+    save_tokenizer,
+)
 from bertcore.errors import ArtifactError
-
-VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
 
 _FIXED = {"strip_accents": None, "tokenize_chinese_chars": True}
 """What `make_tokenizer` does, as BERT's published tokenizers do: key of tokenizer_config.json -> its only value."""
@@ -27,13 +32,13 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
     if (encoder / TOKENIZER_FILE).is_file():
         yield encoder
         return
-    path = encoder / VOCABULARY
+    path = encoder / VOCABULARY_FILE
     if not path.is_file():
         raise ArtifactError(
-            f"{encoder}: found neither {TOKENIZER_FILE} nor {VOCABULARY}, expected the encoder's tokenizer in one of "
-            "them; copy it there from where the encoder is from"
+            f"{encoder}: found neither {TOKENIZER_FILE} nor {VOCABULARY_FILE}, expected the encoder's tokenizer in one "
+            "of them; copy it there from where the encoder is from"
         )
-    settings = _settings(encoder / SETTINGS)
+    settings = _settings(encoder / SETTINGS_FILE)
     vocabulary = load_vocabulary(path)
     lowercase, longest = settings["do_lower_case"], settings.get("model_max_length")
     with tempfile.TemporaryDirectory(prefix="bertcore-tokenizer-") as folder:

@@ -19,21 +19,18 @@ from bertcore.finetune.config import RunConfig
 from bertcore.finetune.early import EarlyChoice
 from bertcore.finetune.families import FAMILIES
 from bertcore.finetune.inference import logits_of
-from bertcore.finetune.loop import Loop, Report
+from bertcore.finetune.loop import Loop
 from bertcore.finetune.result import Result, Trained
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.training.distributed import make_accelerator
+from bertcore.training.history import Report, silent
 
 logger = logging.getLogger(__name__)
 
 Encoder = Path | BertConfig
 """A Hugging Face BERT directory, or the shape of an encoder to start with random weights."""
-
-
-def silent(step: int, metrics: dict[str, float]) -> None:
-    """A `Report` that nobody reads."""
 
 
 class Finetuning:

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from bertcore.finetune.config import GRID, RunConfig
-from bertcore.finetune.fitting import Encoder, Finetuning, silent
-from bertcore.finetune.loop import Report
+from bertcore.finetune.fitting import Encoder, Finetuning
 from bertcore.finetune.protocol import Run, best_setting, median_run, medians, spread
 from bertcore.finetune.result import Result, Trained
 from bertcore.training.checkpoint import Checkpoints, training_key
+from bertcore.training.history import Report, report_again, silent
 
 logger = logging.getLogger(__name__)
 
@@ -97,9 +97,7 @@ class Grid:
             checkpoints.save(record["steps"], record)
         else:
             logger.info("%s: this run has finished before", self._title(task, name))
-            for point in record["curves"]:
-                metrics = {key: value for key, value in point.items() if key != "step"}
-                self._named(report, task)(int(point["step"]), metrics)
+            report_again(record["curves"], self._named(report, task))
         return {key: value for key, value in record.items() if key not in _TENSORS}
 
     def _train(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:

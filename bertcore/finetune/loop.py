@@ -18,14 +18,12 @@ from bertcore.finetune.order import batches
 from bertcore.model.bert import BertModule
 from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
+from bertcore.training.history import Report
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.schedule import SCHEDULES
 
 _CURVE_POINTS = 100
 """Points of a training curve, about."""
-
-Report = Callable[[int, dict[str, float]], None]
-"""Called with the number of finished steps and the metrics by their MLflow names."""
 
 
 class Loop:

@@ -2,17 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from numpy.typing import NDArray
 from torch import nn
 
 from bertcore.data import draws
-from bertcore.data.instance_arrays import Instances
-from bertcore.data.instances import InstanceSource, joined
+from bertcore.data.instances import InstanceSource
+from bertcore.data.loader import Pool
 from bertcore.data.ragged import offsets_of
 from bertcore.errors import TrainingError
 from bertcore.objectives.batch import PreTrainingBatch
@@ -35,10 +33,9 @@ class HeldOut:
     def __init__(
         self, sources: Sequence[InstanceSource], sequences: int, accelerator: Accelerator, control: Control
     ) -> None:
-        self._sources = sources
-        self._offsets = offsets_of(np.array([len(source) for source in sources], np.int64))
-        # In the order of the files, so that neighbours are read together.
-        self._numbers = np.sort(draws.permutation(draws.key("held-out rows"), int(self._offsets[-1]))[:sequences])
+        offsets = offsets_of(np.array([len(source) for source in sources], np.int64))
+        chosen = draws.permutation(draws.key("held-out rows"), int(offsets[-1]))[:sequences]
+        self._chosen = Pool(sources, offsets, np.sort(chosen))  # as in the files, so that neighbours are read together
         self._accelerator, self._control = accelerator, control
 
     def evaluate(self, module: nn.Module, step: int, between: Callable[[], None]) -> dict[str, float]:
@@ -62,7 +59,7 @@ class HeldOut:
                 f"step {step}: found held-out loss {metrics['eval/loss']}, expected a finite number; lower "
                 "pretrain.learning_rate or lengthen pretrain.warmup_steps"
             )
-        return {**metrics, "eval/heldout_sequences": len(self._numbers)} if metrics else metrics
+        return {**metrics, "eval/heldout_sequences": len(self._chosen.order)} if metrics else metrics
 
     def _batches(self) -> Iterator[tuple[PreTrainingBatch, bool]]:
         """As many for every process; False where it has none of its own left.
@@ -70,16 +67,7 @@ class HeldOut:
         Divided weights are put together for a forward pass, so every process must make one.
         """
         rank, world = self._accelerator.process_index, self._accelerator.num_processes
-        size = micro_batch_size(_BATCH) * world
-        for start in range(0, len(self._numbers), size):
-            own = self._numbers[start : start + size][rank::world]
-            yield as_batch(self._take(own if len(own) else self._numbers[:1])), bool(len(own))
-
-    def _take(self, numbers: NDArray[np.int64]) -> Instances:
-        """The sequences with these numbers, counted through all sources."""
-        which = np.searchsorted(self._offsets, numbers, side="right") - 1
-        return self._joined(which, numbers - self._offsets[which])
-
-    @cached_property
-    def _joined(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
-        return joined(self._sources)
+        places, size = np.arange(len(self._chosen.order)), micro_batch_size(_BATCH) * world
+        for start in range(0, len(places), size):
+            own = places[start : start + size][rank::world]
+            yield as_batch(self._chosen.take(own if len(own) else places[:1])), bool(len(own))

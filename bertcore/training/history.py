@@ -1,9 +1,20 @@
-"""What a training has reported, by step: kept in its checkpoints, and reported again where it goes on from one."""
+"""What a training reports, by step: kept in its checkpoints, and reported again where it goes on from one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 Report = Callable[[int, dict[str, float]], None]
 """Called on rank 0 with the number of finished steps and the metrics by their MLflow names."""
+
+
+def silent(step: int, metrics: dict[str, float]) -> None:
+    """A `Report` that nobody reads."""
+
+
+def report_again(rows: Iterable[Mapping[str, float]], report: Report) -> None:
+    """Pass on what was reported before, each row with its `step`."""
+    for row in rows:
+        report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
+
 
 _OF_THE_MACHINE = {"train/tokens_per_second", "train/mfu"}
 """Metrics that no two runs have alike."""
@@ -25,8 +36,8 @@ class History:
     def restore(self, rows: list[dict[str, float]], *, report: bool) -> None:
         """Go on after `rows`, which are reported again where `report` is set."""
         self.rows = rows
-        for row in rows if report else []:
-            self._report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
+        if report:
+            report_again(rows, self._report)
 
     def evaluated(self, step: int) -> bool:
         """Whether held-out metrics of `step` are there: a resume may come from a step whose evaluation was cut."""

@@ -7,13 +7,11 @@ from tokenizers import Tokenizer
 
 from bertcore.compressed import read_json
 from bertcore.data.shards import Vocabulary
-from bertcore.data.wordpiece import TOKENIZER_FILE
+from bertcore.data.wordpiece import SETTINGS_FILE, TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.errors import ArtifactError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.training.config import PretrainConfig
-
-VOCABULARY, SETTINGS = "vocab.txt", "tokenizer_config.json"
 
 
 def initial_model(
@@ -35,7 +33,7 @@ def initial_model(
 def check_vocabulary(published: Path, tokenizer: Path, name: str) -> None:
     """`ArtifactError` unless every id means the same to the model in `published` (called `name`) and the pipeline, and
     both normalise texts alike, as far as `published` says how."""
-    remedy = f"set tokenizer.vocab_file to {name}/{VOCABULARY} and tokenizer.lowercase as it was trained"
+    remedy = f"set tokenizer.vocab_file to {name}/{VOCABULARY_FILE} and tokenizer.lowercase as it was trained"
     entries, size = _entries(tokenizer), load_config(published).vocab_size
     if len(entries) > size:
         raise ArtifactError(
@@ -78,7 +76,7 @@ def _normalization(directory: Path) -> dict[str, bool]:
     found = _object(directory / TOKENIZER_FILE).get("normalizer")
     names = ("lowercase", "strip_accents", "handle_chinese_chars")
     if not isinstance(found, dict) or "lowercase" not in found:
-        found, names = _object(directory / SETTINGS), ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+        found, names = _object(directory / SETTINGS_FILE), ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
     lowercase, strip_accents, chinese = (found.get(name) for name in names)
     if not isinstance(lowercase, bool):
         return {}
@@ -97,12 +95,12 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _entries(directory: Path) -> list[str]:
     """By id, from vocab.txt or tokenizer.json."""
-    if (path := directory / VOCABULARY).is_file():
+    if (path := directory / VOCABULARY_FILE).is_file():
         return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
     if (path := directory / TOKENIZER_FILE).is_file():
         ids = Tokenizer.from_file(str(path)).get_vocab()
         return sorted(ids, key=ids.__getitem__)
     raise ArtifactError(
-        f"{directory}: found neither {VOCABULARY} nor {TOKENIZER_FILE}, expected one, to see that every id means the "
-        "same there and here; copy it there from where the model is from"
+        f"{directory}: found neither {VOCABULARY_FILE} nor {TOKENIZER_FILE}, expected one, to see that every id means "
+        "the same there and here; copy it there from where the model is from"
     )

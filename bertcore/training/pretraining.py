@@ -23,7 +23,7 @@ from bertcore.training.divergence import MOST_SKIPPED, FlightRecord, LossWatch, 
 from bertcore.training.division import check_division
 from bertcore.training.flops import peak_flops
 from bertcore.training.held_out import HeldOut
-from bertcore.training.history import History, Report
+from bertcore.training.history import History, Report, silent
 from bertcore.training.metrics import Tally, Timed
 from bertcore.training.micro_batches import Feed
 from bertcore.training.optimizers import build_optimizer
@@ -61,7 +61,7 @@ class Pretraining:
         self._rows, self._run_id, self._stop = rows, run_id, stop or StopRequest()
         self._control = Control(accelerator.num_processes)
         self._heldout = HeldOut(heldout, config.eval_sequences, accelerator, self._control)
-        self._history = History(report if accelerator.is_main_process else lambda step, metrics: None)
+        self._history = History(report if accelerator.is_main_process else silent)
         self._objective = OBJECTIVES[config.objective]
         self._schedule = SCHEDULES[config.schedule]
         self._objective.freeze_unused(model)

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from bertcore.data.shards import MANIFEST, Manifest, checksum, read_batch, verify
-from bertcore.data.wordpiece import TOKENIZER_FILE
+from bertcore.data.wordpiece import TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.errors import ArtifactError
 from bertcore.model.huggingface import load_config
-from bertcore.training.initial import VOCABULARY, check_vocabulary
+from bertcore.training.initial import check_vocabulary
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan, vocabulary_size
 from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
@@ -23,7 +23,7 @@ def check_vocabularies(plan: Plan) -> Finding:
     if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer.vocab_file)):
         return finding
     asked = vocabulary_size(tokenizer.vocab_file) or tokenizer.vocab_size
-    there = vocabulary_size(TOKENIZER / VOCABULARY)
+    there = vocabulary_size(TOKENIZER / VOCABULARY_FILE)
     if not there:
         return Finding(level="ok", name="vocabulary", text=f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
     # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
@@ -85,7 +85,7 @@ def _check_shards(manifest: Manifest) -> str:
 
 def _against_published(published: Path, vocab_file: str | None) -> Finding | None:
     """A model to begin with whose ids do not mean what the pipeline's will; None where nothing speaks against it."""
-    remedy = f"set tokenizer.vocab_file to {published}/{VOCABULARY}"
+    remedy = f"set tokenizer.vocab_file to {published}/{VOCABULARY_FILE}"
     size = load_config(published).vocab_size
     entries = vocabulary_size(vocab_file)
     if vocab_file is None:
@@ -93,12 +93,12 @@ def _against_published(published: Path, vocab_file: str | None) -> Finding | Non
     elif entries > size:
         text = f"{vocab_file} has {entries:,} entries, pretrain.init_from: {published} has {size:,}"
     else:
-        if (TOKENIZER / VOCABULARY).is_file():
+        if (TOKENIZER / VOCABULARY_FILE).is_file():
             check_vocabulary(published, TOKENIZER, str(published))
         return None
     return Finding(level="FAIL", name="vocabulary", text=text, remedy=remedy)
 
 
 def _same_entries() -> bool:
-    files = [directory / VOCABULARY for directory in (TOKENIZER, PRETRAINED)]
+    files = [directory / VOCABULARY_FILE for directory in (TOKENIZER, PRETRAINED)]
     return not files[1].is_file() or files[0].read_bytes() == files[1].read_bytes()

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.turns import Work
-from bertcore.data.documents import RowGroup, corpus_shards, row_groups
-from bertcore.data.sharding import ShardPlan, encode
-from bertcore.data.wordpiece import load_tokenizer
+from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
 from bertcore.errors import InputError
+from bertcore.tokens.build import ShardPlan, encode
+from bertcore.tokens.wordpiece import load_tokenizer
 
 
 def blocks(corpus: Path, count: int) -> list[RowGroup]:

@@ -24,7 +24,6 @@ import transformers
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.turns import Turns, Work, faster, take_turns
-from bertcore.data.wordpiece import load_tokenizer, load_vocabulary, make_tokenizer, save_tokenizer
 from bertcore.evaluation.classification import accuracy
 from bertcore.examples import formats
 from bertcore.examples.schema import ExampleSet
@@ -33,6 +32,7 @@ from bertcore.finetune.fitting import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.wordpiece import load_tokenizer, load_vocabulary, make_tokenizer, save_tokenizer
 from bertcore.training.distributed import precision
 
 

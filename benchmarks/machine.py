@@ -8,7 +8,7 @@ import torch
 
 from bertcore.training.distributed import device, precision
 from bertcore.training.flops import peak_flops
-from tasks.lineage import git_commit
+from tasks.tracking.lineage import git_commit
 
 PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy")
 

@@ -22,11 +22,11 @@ from benchmarks.machine import describe
 from benchmarks.plain_masking import Plain, documents_of
 from benchmarks.text import Text, mask_config, prepared, text_arguments
 from benchmarks.turns import Turns, Work, faster, take_turns
-from bertcore.data.audit import Audit
-from bertcore.data.instances import DrawnInstances, InstanceSource, StaticInstances
-from bertcore.data.loader import Loader
-from bertcore.data.mask_config import MaskConfig
-from bertcore.data.shards import Manifest, TokenShard
+from bertcore.audit import Audit
+from bertcore.instances.config import MaskConfig
+from bertcore.instances.sources import DrawnInstances, InstanceSource, StaticInstances
+from bertcore.tokens.shards import Manifest, TokenShard
+from bertcore.training.loader import Loader
 
 _EPOCHS = 8
 """Epochs of the text in one unit of work; the plain procedure makes one."""

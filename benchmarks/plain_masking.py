@@ -7,7 +7,7 @@ and without the writing of records, which makes it faster than the published pro
 from dataclasses import dataclass
 from random import Random
 
-from bertcore.data.shards import TokenShard, Vocabulary
+from bertcore.tokens.shards import TokenShard, Vocabulary
 
 Document = list[list[int]]
 

@@ -9,7 +9,7 @@ import transformers
 
 from benchmarks.text import Text, mask_config
 from benchmarks.turns import Work
-from bertcore.data.instances import Instances
+from bertcore.instances.sources import Instances
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.training import distributed

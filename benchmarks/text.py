@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bertcore.data.corpus import CorpusConfig, build_corpus
-from bertcore.data.instances import DrawnInstances, MaskConfig
-from bertcore.data.loader import Loader
-from bertcore.data.sharding import build_shards
-from bertcore.data.shards import Manifest, ShardsConfig, TokenShard, Vocabulary
-from bertcore.data.wordpiece import load_tokenizer, load_vocabulary, make_tokenizer, save_tokenizer
+from bertcore.corpus.build import CorpusConfig, build_corpus
 from bertcore.files import replace_directory
+from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.tokens.build import build_shards
+from bertcore.tokens.shards import Manifest, ShardsConfig, TokenShard, Vocabulary
+from bertcore.tokens.wordpiece import load_tokenizer, load_vocabulary, make_tokenizer, save_tokenizer
+from bertcore.training.loader import Loader
 
 
 @dataclass(frozen=True)

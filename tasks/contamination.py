@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bertcore.data.contamination import Ngrams
-from bertcore.data.documents import corpus_shards, row_groups
+from bertcore.corpus.contamination import Ngrams
+from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
 from bertcore.progress import track
 from tasks.paths import CORPUS, EXAMPLES, METRICS
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 
 logger = logging.getLogger(__name__)
 

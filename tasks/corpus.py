@@ -5,13 +5,13 @@ import sys
 import pyarrow as pa
 
 from bertcore import hub
-from bertcore.data.corpus import CorpusConfig, build_corpus
-from bertcore.data.disk import disk_errors
+from bertcore.corpus.build import CorpusConfig, build_corpus
+from bertcore.disk import disk_errors
 from bertcore.files import replace_directory, write_json
 from tasks import params
 from tasks.paths import CORPUS, INPUTS, METRICS
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 
 
 def run(stage_run: StageRun) -> None:

@@ -13,7 +13,7 @@ from bertcore.files import write_json
 from tasks import params
 from tasks.paths import CORPUS, DERIVED, EXAMPLES, INPUTS, METRICS
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 
 
 def run(stage_run: StageRun, name: str) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import bertcore
-from bertcore.data.wordpiece import load_tokenizer
 from bertcore.evaluation.baselines import baselines
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
@@ -18,12 +17,15 @@ from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.fitting import Finetuning
 from bertcore.finetune.grid import Grid, Outcome
 from bertcore.model.huggingface import load_config
+from bertcore.tokens.wordpiece import load_tokenizer
 from bertcore.training.checkpoint import code_hash, training_key
 from bertcore.training.distributed import describe
-from tasks import leftovers, lineage, params
+from tasks import params
 from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking import lineage
+from tasks.tracking.runs import StageRun
+from tasks.training import finished as leftovers
 
 PERCENT = "question_answering"
 """The family whose official scores are percentages; all others are shares, and so is every number written here."""

@@ -12,25 +12,25 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.config import parse, suggest
-from bertcore.data.corpus import CorpusConfig
-from bertcore.data.mask_config import MaskConfig
-from bertcore.data.shards import ShardsConfig
-from bertcore.data.sources import parse_uri
-from bertcore.data.sources.pydoc import LOCK
-from bertcore.data.wordpiece import TokenizerConfig
+from bertcore.corpus.build import CorpusConfig
+from bertcore.corpus.sources import parse_uri
+from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import ConfigError, InputError
 from bertcore.examples.formats import FORMATS, parse_options
 from bertcore.examples.hub import check_format
 from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
+from bertcore.instances.config import MaskConfig
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.packing import check_packing
+from bertcore.tokens.shards import ShardsConfig
+from bertcore.tokens.wordpiece import TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.paths import DERIVED, EXAMPLES, INPUTS, METRICS
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 
 RESERVED = ("corpus", "vocabulary", "init_from", "options", "encoders")
 """Folders of data/inputs that no task may be named after."""

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from bertcore.data.audit import Audit, unigram_baseline
-from bertcore.data.disk import disk_errors
-from bertcore.data.instances import DrawnInstances, static_path, write_counts, write_manifest
-from bertcore.data.mask_config import MaskConfig
-from bertcore.data.shards import Manifest, TokenShard, Vocabulary, verify
-from bertcore.data.wordpiece import load_tokenizer
+from bertcore.audit import Audit, unigram_baseline
+from bertcore.disk import disk_errors
 from bertcore.files import replace_directory, write_json
+from bertcore.instances.config import MaskConfig
+from bertcore.instances.sources import DrawnInstances, static_path, write_counts, write_manifest
 from bertcore.progress import track
+from bertcore.tokens.shards import Manifest, TokenShard, Vocabulary, verify
+from bertcore.tokens.wordpiece import load_tokenizer
 from tasks import params
 from tasks.paths import INSTANCES, METRICS, SHARDS, TOKENIZER
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 
 
 def run(stage_run: StageRun) -> None:

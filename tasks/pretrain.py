@@ -4,23 +4,23 @@ Accelerate and waits for them."""
 import sys
 from pathlib import Path
 
-from bertcore.data.instances import verify_instances
-from bertcore.data.mask_config import MaskConfig
-from bertcore.data.shards import MANIFEST, Manifest, checksum, damaged_remedy, verify
-from bertcore.data.wordpiece import TOKENIZER_FILE
 from bertcore.errors import ArtifactError
+from bertcore.instances.config import MaskConfig
+from bertcore.instances.sources import verify_instances
+from bertcore.tokens.shards import MANIFEST, Manifest, checksum, damaged_remedy, verify
+from bertcore.tokens.wordpiece import TOKENIZER_FILE
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import launch_command
 from tasks import params
-from tasks.launcher import run_training
 from tasks.paths import INSTANCES, SHARDS, TOKENIZER
-from tasks.pretrain_process import checkpoints_of
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
+from tasks.training.launcher import run_training
+from tasks.training.process import checkpoints_of
 
 
 def run(_: StageRun) -> None:
-    run_training(*launch_command("tasks.pretrain_process"))
+    run_training(*launch_command("tasks.training.process"))
 
 
 def run_file() -> Path:

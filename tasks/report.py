@@ -4,13 +4,14 @@ import sys
 
 from bertcore.errors import ConfigError
 from bertcore.files import replace_directory, write_json
-from tasks import lineage, params
+from tasks import params
 from tasks.paths import METRICS, PRETRAINED, REPORTS
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.pages import build_report
 from tasks.reporting.summary import headlines
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking import lineage
+from tasks.tracking.runs import StageRun
 
 
 def run(stage_run: StageRun) -> None:

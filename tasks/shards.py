@@ -3,15 +3,15 @@
 import shutil
 import sys
 
-from bertcore.data.disk import disk_errors
-from bertcore.data.documents import SPLITS
-from bertcore.data.sharding import build_shards
-from bertcore.data.shards import ShardsConfig
+from bertcore.corpus.documents import SPLITS
+from bertcore.disk import disk_errors
 from bertcore.files import replace_directory
+from bertcore.tokens.build import build_shards
+from bertcore.tokens.shards import ShardsConfig
 from tasks import params
 from tasks.paths import CHECKPOINTS, CORPUS, SHARDS, TOKENIZER
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 
 
 def run(stage_run: StageRun) -> None:

@@ -9,9 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bertcore.data.disk import disk_errors
+from bertcore.disk import disk_errors
 from bertcore.errors import BertcoreError, StoppedError, UnavailableError
-from tasks import leftovers, lineage, params, tracking
+from tasks import params
+from tasks.tracking import lineage
+from tasks.tracking import runs as tracking
+from tasks.training import finished as leftovers
 
 UNAVAILABLE, BAD_INPUT, STOPPED, INTERRUPTED = 1, 2, 75, 130
 """Exit statuses: worth another attempt, which the flow makes; the input cannot be used; stopped, and goes on when

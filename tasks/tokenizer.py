@@ -4,15 +4,15 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 
-from bertcore.data import wordpiece
-from bertcore.data.disk import disk_errors
-from bertcore.data.documents import corpus_shards, read_sentences
-from bertcore.data.wordpiece import TokenizerConfig
+from bertcore.corpus.documents import corpus_shards, read_sentences
+from bertcore.disk import disk_errors
 from bertcore.files import replace_directory, write_json
+from bertcore.tokens import wordpiece
+from bertcore.tokens.wordpiece import TokenizerConfig
 from tasks import params
 from tasks.paths import CORPUS, INPUTS, METRICS, TOKENIZER
 from tasks.stage import main
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 
 REPORT_BATCHES = 4
 """Row groups of held-out text that the vocabulary report counts."""

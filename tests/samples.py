@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from bertcore.data.encoding import WordEncoder
-from bertcore.data.sharding import encode_documents
-from bertcore.data.shards import TokenShard, Vocabulary
-from bertcore.data.wordpiece import TokenizerConfig, make_tokenizer, train_vocabulary
+from bertcore.tokens.build import encode_documents
+from bertcore.tokens.encoding import WordEncoder
+from bertcore.tokens.shards import TokenShard, Vocabulary
+from bertcore.tokens.wordpiece import TokenizerConfig, make_tokenizer, train_vocabulary
 
 SUBJECTS = [
     "the parser",

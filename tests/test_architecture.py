@@ -9,12 +9,14 @@ from tests.import_closure import ROOT, imported_modules
 RANKS = [
     {"flows"},
     {"tasks"},
-    {"bertcore.export"},
+    {"bertcore.apply", "bertcore.export"},
     {"bertcore.finetune"},
     {"bertcore.training", "bertcore.evaluation"},
     {"bertcore.objectives"},
-    {"bertcore.examples"},
-    {"bertcore.model", "bertcore.data"},
+    {"bertcore.examples", "bertcore.audit"},
+    {"bertcore.model", "bertcore.instances"},
+    {"bertcore.tokens"},
+    {"bertcore.corpus"},
     {
         "bertcore.config",
         "bertcore.errors",
@@ -22,6 +24,10 @@ RANKS = [
         "bertcore.progress",
         "bertcore.compressed",
         "bertcore.hub",
+        "bertcore.disk",
+        "bertcore.draws",
+        "bertcore.ragged",
+        "bertcore.workers",
     },
 ]
 """From the top to the ground; those on one floor do not know each other, but for the ground floor."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertcore.data.shards import Vocabulary
+from bertcore.tokens.shards import Vocabulary
 
 SIZE = 200
 VOCABULARY = Vocabulary(

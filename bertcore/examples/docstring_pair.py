@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertcore.data.sources.prose import prose
+from bertcore.corpus.sources.pydoc.prose import prose
 from bertcore.examples.docstring_table import Docstring, Row, build_splits, draw, read_docstrings, shuffled
 from bertcore.examples.schema import CLASSIFICATION, ExampleSet
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bertcore.data.sources.prose import plain
+from bertcore.corpus.sources.pydoc.prose import plain
 
 MAX_TYPE_WORDS = 8
 NOT_IN_TYPES = frozenset(  # a "type" with one of these words is a description in the type's place

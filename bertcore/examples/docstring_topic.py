@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from bertcore.data.sources.prose import prose
+from bertcore.corpus.sources.pydoc.prose import prose
 from bertcore.examples.docstring_table import BUDGETS, Docstring, Row, build_splits, read_docstrings, shuffled
 from bertcore.examples.schema import CLASSIFICATION, ExampleSet
 

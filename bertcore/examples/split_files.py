@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bertcore import draws
 from bertcore.compressed import plain_name
-from bertcore.data import draws
 from bertcore.errors import InputError
 
 WORDS = {"train": "train(ing)?", "dev": "dev|valid(ation)?|val|testa", "test": "test|testb"}

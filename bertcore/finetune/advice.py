@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from tokenizers import Tokenizer
 
-from bertcore.data.wordpiece import CONTINUATION
 from bertcore.finetune.config import RunConfig
 from bertcore.model.config import BertConfig
+from bertcore.tokens.wordpiece import CONTINUATION
 
 HIGHEST_RATE, WIDE = 1e-4, 768
 """Above that rate, an encoder of that `hidden_size` (base) or more commonly forgets what it has learned."""

@@ -52,7 +52,7 @@ class RunConfig(OptimizationConfig):
     """Pieces of a word that learn its tag (tagging): the first one, or all. The first one predicts it either way."""
     crf: bool = False
     """Tagging: learn how tags follow each other too (a linear-chain conditional random field), and predict the best
-    sequence of tags instead of the best tag of each word. `bertcore.finetune.tag` applies a saved model with its chain,
+    sequence of tags instead of the best tag of each word. `bertcore.apply.tag` applies a saved model with its chain,
     `transformers` without."""
     max_query_length: int = 64
     """Tokens of a question at most; the rest is cut off and counted."""

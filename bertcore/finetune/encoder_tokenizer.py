@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.compressed import read_json
-from bertcore.data.wordpiece import (
+from bertcore.errors import ArtifactError
+from bertcore.tokens.wordpiece import (
     SETTINGS_FILE,
     TOKENIZER_FILE,
     VOCABULARY_FILE,
@@ -15,7 +16,6 @@ from bertcore.data.wordpiece import (
     make_tokenizer,
     save_tokenizer,
 )
-from bertcore.errors import ArtifactError
 
 _FIXED = {"strip_accents": None, "tokenize_chinese_chars": True}
 """What `make_tokenizer` does, as BERT's published tokenizers do: key of tokenizer_config.json -> its only value."""

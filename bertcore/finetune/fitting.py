@@ -11,7 +11,7 @@ import torch
 from accelerate import Accelerator
 from tokenizers import Tokenizer
 
-from bertcore.data import draws
+from bertcore import draws
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.advice import advice

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcore.data import draws
+from bertcore import draws
 from bertcore.finetune.config import RunConfig
 
 _GROUPED = 50

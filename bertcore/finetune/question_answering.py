@@ -16,7 +16,6 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.data.wordpiece import CLS, SEP
 from bertcore.errors import ConfigError
 from bertcore.evaluation import squad
 from bertcore.examples.schema import ExampleSet
@@ -32,6 +31,7 @@ from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
+from bertcore.tokens.wordpiece import CLS, SEP
 
 
 class BertForQuestionAnswering(BertModule):

@@ -95,7 +95,7 @@ class Result:
         if CRF in self.model_config:
             logger.warning(
                 "%s: transformers knows no chain over the tags (crf) and gives other tags with this model than those "
-                "scored here; python -m bertcore.finetune.tag gives the same",
+                "scored here; python -m bertcore.apply.tag gives the same",
                 directory,
             )
         save_pretrained(self.model, directory, tokenizer_directory, self.model_config)

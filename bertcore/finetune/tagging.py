@@ -19,7 +19,6 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.data.wordpiece import CLS, SEP, UNK
 from bertcore.evaluation import tagging
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
@@ -34,6 +33,7 @@ from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
+from bertcore.tokens.wordpiece import CLS, SEP, UNK
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class Tagging:
 
     def exported(self, model: BertModule) -> Exported:
         """The chain's scores stand in config.json, under `crf`: its class at Hugging Face gives the words' own tags,
-        `bertcore.finetune.tag` those of the chain."""
+        `bertcore.apply.tag` those of the chain."""
         if isinstance(model, BertCrfForTokenClassification):
             return Exported(model.without_chain(), {CRF: model.crf.to_config(), **label_names(self._labels)})
         return Exported(model, label_names(self._labels))

@@ -9,10 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore.data.wordpiece import CLS, SEP
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.features import Features, chunks, joined, own_tokenizer
 from bertcore.finetune.windows import windows
+from bertcore.tokens.wordpiece import CLS, SEP
 
 Text = str | tuple[str, str]
 

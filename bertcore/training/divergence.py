@@ -22,7 +22,7 @@ MOST_SKIPPED = 10
 
 @dataclass(frozen=True, kw_only=True)
 class FlightRecord:
-    """All that is known of a step that was not taken. `python -m tasks.replay FILE` computes it again."""
+    """All that is known of a step that was not taken. `python -m tasks.training.replay FILE` computes it again."""
 
     step: int
     """Optimizer steps before it; also the number of its global batch."""

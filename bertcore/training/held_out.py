@@ -8,14 +8,14 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from bertcore.data import draws
-from bertcore.data.instances import InstanceSource
-from bertcore.data.loader import Pool
-from bertcore.data.ragged import offsets_of
+from bertcore import draws
 from bertcore.errors import TrainingError
+from bertcore.instances.sources import InstanceSource
 from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.ragged import offsets_of
 from bertcore.training.control import Control
 from bertcore.training.distributed import micro_batch_size
+from bertcore.training.loader import Pool
 from bertcore.training.metrics import Tally
 from bertcore.training.micro_batches import as_batch
 from bertcore.training.step import fitting

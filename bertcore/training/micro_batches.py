@@ -4,9 +4,9 @@ from collections.abc import Generator, Iterator
 
 import numpy as np
 
-from bertcore.data.instances import Instances
-from bertcore.data.loader import Loader, Phases
+from bertcore.instances.sources import Instances
 from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.training.loader import Loader, Phases
 
 
 def as_batch(instances: Instances) -> PreTrainingBatch:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcore.data.instances import DrawnInstances, Instances
-from bertcore.data.loader import Loader, Phases
+from bertcore.instances.sources import DrawnInstances, Instances
+from bertcore.training.loader import Loader, Phases
 
 
 def rows_of(batches: Loader | Phases, step: int) -> list[dict[str, Any]]:

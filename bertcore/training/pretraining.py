@@ -9,9 +9,8 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from bertcore.data.instances import InstanceSource
-from bertcore.data.loader import Loader, Phases
 from bertcore.errors import StoppedError, TrainingError
+from bertcore.instances.sources import InstanceSource
 from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import Progress
@@ -24,6 +23,7 @@ from bertcore.training.division import check_division
 from bertcore.training.flops import peak_flops
 from bertcore.training.held_out import HeldOut
 from bertcore.training.history import History, Report, silent
+from bertcore.training.loader import Loader, Phases
 from bertcore.training.metrics import Tally, Timed
 from bertcore.training.micro_batches import Feed
 from bertcore.training.optimizers import build_optimizer
@@ -235,7 +235,7 @@ class Pretraining:
         )
         path = record.path(self._checkpoints.directory)
         self._main_only(lambda: record.write(path))
-        story = f"step {self.step}: {problem}; the flight record is {path} (`python -m tasks.replay {path}`)"
+        story = f"step {self.step}: {problem}; the flight record is {path} (`python -m tasks.training.replay {path}`)"
         if not self._config.skip_on_divergence:
             raise TrainingError(
                 f"{story}; lower pretrain.learning_rate, lengthen pretrain.warmup_steps or set "

@@ -10,8 +10,8 @@ from accelerate import Accelerator
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from bertcore.data.instances import Instances
 from bertcore.errors import TrainingError
+from bertcore.instances.sources import Instances
 from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import Objective

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from bertcore.data.sources.pydoc import LOCK
+from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import BertcoreError
 from tasks import params
 from tasks.doctor import artifacts, machine, places

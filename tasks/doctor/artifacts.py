@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from bertcore.data.shards import MANIFEST, Manifest, checksum, read_batch, verify
-from bertcore.data.wordpiece import TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.errors import ArtifactError
 from bertcore.model.huggingface import load_config
+from bertcore.tokens.shards import MANIFEST, Manifest, checksum, read_batch, verify
+from bertcore.tokens.wordpiece import TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.training.initial import check_vocabulary
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan, vocabulary_size

@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import torch
 
-from bertcore.data.sources.installation import Pin, read_lock
-from bertcore.data.workers import available_cores
+from bertcore.corpus.sources.pydoc.installation import Pin, read_lock
 from bertcore.training import distributed
 from bertcore.training.flops import peak_flops
+from bertcore.workers import available_cores
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
 

@@ -10,13 +10,13 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from bertcore.data.sources.http import cache_directory
+from bertcore.corpus.sources.http import cache_directory
 from bertcore.files import nearest_existing
-from tasks import tracking
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
-from tasks.outbox import without_password
+from tasks.tracking import runs as tracking
+from tasks.tracking.outbox import without_password
 
 SECONDS = 2.0
 """That a tracking server may take to answer."""

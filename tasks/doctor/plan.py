@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.compressed import read_text
-from bertcore.data.mask_config import MaskConfig
-from bertcore.data.sources import parse_uri
+from bertcore.corpus.sources import parse_uri
 from bertcore.finetune.config import TaskConfig
+from bertcore.instances.config import MaskConfig
 from bertcore.model.config import BertConfig
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
-from bertcore.training.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
+from tasks.doctor.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
 from tasks.inputs import check, encoder
 
 PYDOC_BYTES = 40_000_000

@@ -285,7 +285,7 @@ def process_killed(project: Project) -> tuple[Harm, str]:
     run, before = project.run(), project.training.steps()[-1]
     project.at_work()
     assert f"going on from the checkpoint of step {before}" in project.log("worker")
-    process = max(project.processes("tasks.pretrain_process"), key=lambda found: len(found.parents()))
+    process = max(project.processes("tasks.training.process"), key=lambda found: len(found.parents()))
     process.kill()
     process.wait(10)
     step, began = project.training.steps()[-1], time.monotonic()

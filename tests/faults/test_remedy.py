@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bertcore.data.shards import Manifest, ShardEntry, checksum, verify
 from bertcore.errors import ArtifactError
+from bertcore.tokens.shards import Manifest, ShardEntry, checksum, verify
 
 STAGE = "stages:\n  shards:\n    cmd: mkdir out && echo content > out/shard\n    outs: [out]\n"
 

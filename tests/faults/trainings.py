@@ -20,9 +20,11 @@ from unittest.mock import patch
 from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 
-from bertcore.data.shards import Manifest, ShardEntry, checksum
-from bertcore.data.wordpiece import save_tokenizer
-from tasks import mask, pretrain, pretrain_process, tracking
+from bertcore.tokens.shards import Manifest, ShardEntry, checksum
+from bertcore.tokens.wordpiece import save_tokenizer
+from tasks import mask, pretrain
+from tasks.tracking import runs as tracking
+from tasks.training import process as pretrain_process
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
 

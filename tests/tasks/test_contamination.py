@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bertcore.data.documents import CorpusWriter, Document
+from bertcore.corpus.documents import CorpusWriter, Document
 from bertcore.examples.schema import CLASSIFICATION, QUESTION_ANSWERING, TAGGING, ExampleSet
 from tasks import contamination
 from tasks.contamination import measure

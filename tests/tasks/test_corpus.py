@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertcore import hub
-from bertcore.data.corpus import CorpusStatistics
+from bertcore.corpus.build import CorpusStatistics
 from tasks import corpus
 
 

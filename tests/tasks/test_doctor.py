@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from bertcore.data.shards import Manifest, ShardEntry, checksum
-from bertcore.data.wordpiece import save_tokenizer
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.shards import Manifest, ShardEntry, checksum
+from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import params
 from tasks.doctor import artifacts, machine, places
 from tasks.doctor.__main__ import examine

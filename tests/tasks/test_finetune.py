@@ -10,17 +10,19 @@ import pyarrow as pa
 import pytest
 import torch
 
-from bertcore.data.wordpiece import load_tokenizer, save_tokenizer
+from bertcore.apply import tag
 from bertcore.examples import schema
 from bertcore.examples.schema import TAGGING, ExampleSet
-from bertcore.finetune import tag
 from bertcore.finetune.advice import advice
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.fitting import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig, ModelConfig
 from bertcore.model.huggingface import save_pretrained
-from tasks import finetune, leftovers, lineage, params
+from bertcore.tokens.wordpiece import load_tokenizer, save_tokenizer
+from tasks import finetune, params
+from tasks.tracking import lineage
+from tasks.training import finished as leftovers
 from tests.samples import sentences, tokenizer
 
 PARAMS = """

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from bertcore.data import instances
-from bertcore.data.instance_arrays import Instances
-from bertcore.data.instances import DrawnInstances, InstanceSource, open_sources
-from bertcore.data.mask_config import MaskConfig
-from bertcore.data.shards import Manifest, ShardEntry, checksum
-from bertcore.data.wordpiece import save_tokenizer
 from bertcore.errors import ArtifactError
+from bertcore.instances import sources as instances
+from bertcore.instances.arrays import Instances
+from bertcore.instances.config import MaskConfig
+from bertcore.instances.sources import DrawnInstances, InstanceSource, open_sources
+from bertcore.tokens.shards import Manifest, ShardEntry, checksum
+from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import mask, params
 from tasks.paths import INSTANCES, SHARDS, TOKENIZER
-from tasks.tracking import StageRun
+from tasks.tracking.runs import StageRun
 from tests.samples import token_shard, tokenizer, vocabulary
 
 

@@ -12,8 +12,10 @@ from mlflow.exceptions import MlflowException, RestException
 from mlflow.tracking import MlflowClient
 
 from bertcore.errors import ArtifactError, UnavailableError
-from tasks import outbox, stage, tracking
-from tasks.curves import Unreported
+from tasks import stage
+from tasks.tracking import outbox
+from tasks.tracking import runs as tracking
+from tasks.tracking.curves import Unreported
 
 PIPELINE = "stages: {corpus: {cmd: c}, mask: {cmd: m}, tokenizer: {cmd: t}}"
 

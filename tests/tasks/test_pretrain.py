@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from mlflow.tracking import MlflowClient
 
-from bertcore.data.instances import static_path
-from bertcore.data.mask_config import MaskConfig
-from bertcore.data.shards import checksum
 from bertcore.errors import ArtifactError, ConfigError
+from bertcore.instances.config import MaskConfig
+from bertcore.instances.sources import static_path
+from bertcore.tokens.shards import checksum
 from tasks import params as task_params
-from tasks import pretrain, replay
-from tasks.launcher import report_end
+from tasks import pretrain
 from tasks.stage import ProcessEnded, exit_status
+from tasks.training import replay
+from tasks.training.launcher import report_end
 from tests.faults.trainings import Training, params, prepare
 
 
@@ -126,7 +127,7 @@ def test_a_recorded_step_is_computed_again_with_the_same_numbers(
     training = Training(prepare(tmp_path / "tree", values))
     assert training.finish() == 2
     (line,) = [line for line in training.log.read_text().splitlines() if line.startswith("error: ")]
-    found = re.search(r"step (\d+): found loss .*`python -m tasks.replay (\S+)`", line)
+    found = re.search(r"step (\d+): found loss .*`python -m tasks.training.replay (\S+)`", line)
     assert found is not None, line
     monkeypatch.chdir(training.root)
     monkeypatch.setenv("BERTCORE_PRECISION", "no")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertcore.data.documents import DOCSTRING_SCHEMA
+from bertcore.corpus.documents import DOCSTRING_SCHEMA
 from bertcore.errors import ArtifactError
 from bertcore.examples import docstring_topic
 from bertcore.examples.docstring_parameters import DEFAULT, Parameter, parse_parameters

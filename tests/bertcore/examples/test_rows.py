@@ -3,8 +3,8 @@ from unicodedata import category
 
 import pytest
 
-from bertcore.data.wordpiece import SPECIAL_TOKENS, make_tokenizer
 from bertcore.examples.rows import is_empty
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 
 CHARACTERS = [chr(point) for point in chain(range(0x3100), range(0xE000, 0x10000), range(0xE0000, 0xE0200))]
 

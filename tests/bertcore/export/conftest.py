@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from bertcore.data.wordpiece import save_tokenizer
 from bertcore.export.probe import Expected
 from bertcore.finetune.classification import BertForSequenceClassification
 from bertcore.finetune.labels import label_names
@@ -16,6 +15,7 @@ from bertcore.finetune.tagging import BertForTokenClassification
 from bertcore.model.bert import BertForPreTraining, BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.wordpiece import save_tokenizer
 from tests.samples import tokenizer
 
 SIZES = {

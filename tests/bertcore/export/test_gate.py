@@ -15,13 +15,13 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from safetensors.torch import load_file, save_file
 
-from bertcore.data.wordpiece import make_tokenizer, save_tokenizer
 from bertcore.errors import ArtifactError
 from bertcore.export import gate, verify
 from bertcore.export.directory import OTHER_KEYS, check_tokenizer, read_config, read_model
 from bertcore.export.padded import PADDED
 from bertcore.export.probe import Expected, Probe, outputs_of, require_equal
 from bertcore.model.huggingface import WEIGHTS, load_config, load_pretrained
+from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
 from tests.bertcore.export.conftest import LABELS, SIZES, Example
 from tests.samples import tokenizer
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from bertcore.data.wordpiece import SPECIAL_TOKENS, make_tokenizer
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.finetune.config import RunConfig
 from bertcore.model.config import BertConfig
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 
 WORDS = [
     *("red", "green", "blue", "cat", "dog", "bird", "table", "river", "city", "berlin", "paris"),

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from bertcore.data.wordpiece import SPECIAL_TOKENS, make_tokenizer
 from bertcore.finetune.advice import advice
 from bertcore.finetune.config import RunConfig
 from bertcore.model.config import ModelConfig
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 
 BASE = ModelConfig(preset="base").build(30_522)
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from bertcore.data.wordpiece import save_tokenizer
+from bertcore.apply.submission import MEMBERS, write_submission
 from bertcore.errors import InputError
-from bertcore.evaluation.submission import MEMBERS, write_submission
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import Classification, Labelled
 from bertcore.finetune.config import RunConfig
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.wordpiece import save_tokenizer
 
 TEXT = st.text(st.sampled_from("abc dog,é!"), max_size=60)
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from bertcore.data.wordpiece import save_tokenizer
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune import inference
@@ -24,6 +23,7 @@ from bertcore.finetune.order import batches
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.wordpiece import save_tokenizer
 
 COLOURS, NOUNS = ["red", "green", "blue"], ["cat", "dog", "bird", "table", "river"]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bertcore.data.packing import PACKINGS
 from bertcore.errors import ConfigError
+from bertcore.instances.packing import PACKINGS
 from bertcore.objectives.packing import check_packing, packings_of
 from bertcore.objectives.pretraining import OBJECTIVES
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from bertcore.data.instances import DrawnInstances
-from bertcore.data.loader import Loader
-from bertcore.data.mask_config import MaskConfig
 from bertcore.errors import TrainingError
+from bertcore.instances.config import MaskConfig
+from bertcore.instances.sources import DrawnInstances
 from bertcore.training.divergence import LossWatch, part_of
+from bertcore.training.loader import Loader
 from bertcore.training.origin import rows_of
 from bertcore.training.pretraining import Pretraining
 from tests.bertcore.training.test_pretraining import config, training, weights
@@ -39,7 +39,9 @@ def test_a_step_that_is_not_finite_is_never_applied(tmp_path: Path) -> None:
 def test_the_flight_record_tells_what_the_step_was(tmp_path: Path) -> None:
     run = poison(training(tmp_path, config(checkpoint_steps=2)), 5)
     run._rows = lambda step: [{"shard": "train-00000.arrow", "rows": [step]}]
-    with pytest.raises(TrainingError, match=r"record is \S+/diverged-step-00000005.json \(`python -m tasks.replay"):
+    with pytest.raises(
+        TrainingError, match=r"record is \S+/diverged-step-00000005.json \(`python -m tasks.training.replay"
+    ):
         run.run()
     record = json.loads((tmp_path / "checkpoints" / "diverged-step-00000005.json").read_text())
     assert record["step"] == 5 and record["checkpoint_step"] == 4 and record["world_size"] == 1

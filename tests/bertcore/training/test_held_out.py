@@ -11,8 +11,8 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from bertcore.data.instance_arrays import Instances
-from bertcore.data.instances import DrawnInstances, MaskConfig
+from bertcore.instances.arrays import Instances
+from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.sums import Sums
 from bertcore.training.control import Control

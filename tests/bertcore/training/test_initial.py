@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from bertcore.data.wordpiece import make_tokenizer, save_tokenizer
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig, ModelConfig
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import initial_model
 from tests.samples import tokenizer, vocabulary

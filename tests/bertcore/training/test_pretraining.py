@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from bertcore.data.instances import DrawnInstances, MaskConfig
-from bertcore.data.loader import Loader, Phases
 from bertcore.errors import ConfigError, TrainingError
+from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
+from bertcore.training.loader import Loader, Phases
 from bertcore.training.micro_batches import as_batch
 from bertcore.training.pretraining import Pretraining
 from bertcore.training.step import fitting

@@ -1,0 +1,150 @@
+"""Documents from a file at an `http(s)` address, which is downloaded once, checked, and then read as a local file.
+
+`https://HOST/PATH/FILE.txt.zst#sha256=HEX` also says what the file must be.
+"""
+
+import hashlib
+import http.client
+import logging
+import os
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urldefrag, urlsplit
+
+from bertcore.compressed import plain_name
+from bertcore.corpus.documents import Document
+from bertcore.corpus.sources import local
+from bertcore.disk import disk_errors
+from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
+
+logger = logging.getLogger(__name__)
+
+ATTEMPTS = 6
+"""Tries in a row that bring no new byte before giving up; the pauses between them add up to half a minute."""
+TIMEOUT_SECONDS = 60
+CHUNK_BYTES = 1 << 20
+BROKEN = (urllib.error.URLError, http.client.HTTPException, OSError)
+
+
+def parse_url(uri: str) -> tuple[str, str | None, str]:
+    """Address without its fragment, sha256 or None, and file name; `ConfigError` where the URI is malformed."""
+    url, fragment = urldefrag(uri)
+    name = PurePosixPath(unquote(urlsplit(url).path)).name
+    if not urlsplit(url).hostname or Path(plain_name(Path(name))).suffix not in local.READERS:
+        raise ConfigError(
+            f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(local.READERS)} (also .gz, .zst)"
+        )
+    digest = fragment.removeprefix("sha256=").lower() if fragment else None
+    if digest is not None and (len(digest) != 64 or set(digest) - set("0123456789abcdef")):
+        raise ConfigError(f"{uri}: found #{fragment}, expected #sha256= and 64 hexadecimal digits; correct or drop it")
+    return url, digest, name
+
+
+def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Document]:
+    """The documents of the file at `uri`; see `local.read` and `fetch`. `paths` is not used."""
+    yield from local.read(uri, [fetch(uri, cache_directory())], statistics)
+
+
+def cache_directory() -> Path:
+    """`BERTCORE_CACHE`, else `~/.cache/bertcore`."""
+    return Path(os.environ.get("BERTCORE_CACHE", "~/.cache/bertcore")).expanduser()
+
+
+def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep) -> Path:
+    """The file at `uri`, below `directory`; one that is there already is checked and not fetched again.
+
+    A download that broke off goes on where it stopped, also in a later process, if the server's copy is still the same.
+    Network errors and statuses that `may_pass` are tried again after growing pauses, then raise `UnavailableError`; any
+    other status, a full disk, and a file with another sha256 raise `InputError`.
+    """
+    url, digest, name = parse_url(uri)
+    target = directory / hashlib.sha256(url.encode()).hexdigest()[:16] / name
+    if target.is_file():
+        _check(target, digest, uri)
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{name}.part")
+    failures, pause = 0, 1.0
+    while True:
+        before = _size(part)
+        try:
+            with disk_errors(part):
+                _download(url, part)
+            break
+        except BROKEN as error:
+            failures, pause = (1, 1.0) if _size(part) > before else (failures + 1, pause * 2)
+            _refuse_what_lasts(url, error, failures)
+            logger.warning("%s: broke off at %d bytes (%s); trying again in %.0f s", url, _size(part), error, pause)
+            sleep(pause)
+    try:
+        _check(part, digest, uri)
+    except InputError:
+        part.unlink()
+        raise
+    finally:
+        _validator(part).unlink(missing_ok=True)
+    part.rename(target)
+    return target
+
+
+def _download(url: str, part: Path) -> None:
+    """Append to `part` what it lacks of the file at `url`; raises one of `BROKEN` where the connection ends early."""
+    have = _size(part)
+    request = urllib.request.Request(url, headers=_resume_headers(part) if have else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        if error.code == 416:  # what is here is longer than the server's file: begin anew
+            part.unlink()
+            raise ConnectionError("the file changed on the server") from None
+        raise
+    with response, part.open("ab" if response.status == 206 else "wb") as file:
+        start = have if response.status == 206 else 0
+        _validator(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
+        length = response.headers.get("Content-Length")
+        while chunk := response.read(CHUNK_BYTES):
+            file.write(chunk)
+        file.flush()
+        os.fsync(file.fileno())
+    if length is not None and _size(part) - start != int(length):
+        raise ConnectionError(f"got {_size(part) - start} of {length} bytes")
+
+
+def _refuse_what_lasts(url: str, error: Exception, failures: int) -> None:
+    if isinstance(error, urllib.error.HTTPError) and not may_pass(error.code):
+        raise InputError(f"{url}: cannot be downloaded ({error}); check the address and run again") from None
+    if failures >= ATTEMPTS:
+        raise UnavailableError(
+            f"{url}: cannot be downloaded ({error}), after {ATTEMPTS} attempts that brought nothing; check the "
+            "connection and run again, which goes on from what is here"
+        ) from None
+
+
+def _resume_headers(part: Path) -> dict[str, str]:
+    """Asks for the rest, but for the whole file where it changed; without a validator nothing can be resumed."""
+    validator = _validator(part).read_text() if _validator(part).is_file() else ""
+    usable = validator and not validator.startswith("W/")
+    return {"Range": f"bytes={_size(part)}-", "If-Range": validator} if usable else {}
+
+
+def _check(path: Path, digest: str | None, uri: str) -> None:
+    if digest is None:
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != digest:
+        raise InputError(
+            f"{uri}: the file has the sha256 {found}, expected {digest}; correct the address or the checksum"
+        )
+
+
+def _validator(part: Path) -> Path:
+    return part.with_name(f"{part.name}.validator")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0

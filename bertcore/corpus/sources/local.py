@@ -1,0 +1,224 @@
+"""Documents from local files: `.txt`, `.jsonl` and `.parquet`, plain, `.gz` or `.zst`, in bounded memory.
+
+* `.txt`: UTF-8, one paragraph a line, a blank line ends a document.
+* `.jsonl`: one object a line with the field `text` and optionally `id`.
+* `.parquet`: a column `text` and optionally `id`.
+"""
+
+import glob
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bertcore.compressed import COMPRESSIONS, damaged, open_binary, plain_name, read_lines
+from bertcore.corpus.documents import Document
+from bertcore.errors import ConfigError, InputError
+
+logger = logging.getLogger(__name__)
+
+NOT_UTF8, NOT_JSON, NO_TEXT = "not UTF-8", "line is not a JSON object", "no text in the field 'text'"
+BEYOND_JSON = "line has too long a number or too deep a nesting"
+BATCH_ROWS = 256
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_DOCUMENT = 64 << 20
+"""Bytes of one document of a `.txt`, which is held in memory; more of them are a file without blank lines."""
+
+
+def find_files(uri: str) -> list[Path]:
+    """The files that a path, a glob (`**`: any depth) or a directory names, sorted; `ConfigError` if there are none."""
+    path = Path(uri).expanduser()
+    endings = ", ".join(READERS) + " (also .gz, .zst)"
+    if path.is_dir():
+        found = [Path(item) for item in glob.glob(str(path / "**"), recursive=True)]
+        found = [item for item in found if item.is_file() and _format(item) in READERS]
+        if not found:
+            raise ConfigError(f"{uri}: no file in this directory ends in {endings}; name another one")
+        return sorted(found)
+    found = [path] if path.exists() else [Path(item) for item in glob.glob(str(path), recursive=True)]
+    files = sorted(item for item in found if item.is_file())
+    if not files:
+        raise ConfigError(
+            f"{uri}: no such file, glob or directory (from {Path.cwd()}), and not `pydoc`; correct the path"
+        )
+    for item in files:
+        if _format(item) not in READERS:
+            raise ConfigError(f"{item}: unknown ending, expected {endings}; convert or rename the file")
+    return files
+
+
+def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Document]:
+    """The documents of `paths`, in that order, with the ids `FILENAME:INDEX` or `FILENAME:ID`.
+
+    A text that is not UTF-8, a line that cannot be read as JSON and a record without text are left out, counted in
+    `statistics` and the first of each file is named in the log; where the very first record of a `.txt` or `.jsonl` is
+    one of them, the whole file is probably something else, and `InputError` names file and line, as it does for a
+    document of more than `LONGEST_DOCUMENT` bytes in a `.txt`, and for a cut-off or damaged archive.
+    """
+    for path, name in zip(paths, _names(paths), strict=True):
+        drops = _Drops(path, statistics)
+        for key, text in READERS[_format(path)](path, drops):
+            # Half of a surrogate pair, which JSON can escape, has no UTF-8; cleaning takes it out of the text.
+            yield Document(f"{name}:{key}".encode(errors="replace").decode(), text, uri)
+
+
+class _Drops:
+    """Counts what is left out of one file; its first record may not be."""
+
+    def __init__(self, path: Path, statistics: Counter[str]):
+        self._path, self._statistics = path, statistics
+        self._said: set[str] = set()
+
+    def add(self, reason: str, number: int, *, first: bool) -> None:
+        where = f"{self._path}:{number}: {reason}"
+        if first:
+            raise InputError(
+                f"{where}, in the file's first record; convert the file to UTF-8 in one of the layouts at the head of "
+                "bertcore/corpus/sources/local.py"
+            )
+        if reason not in self._said:
+            logger.warning("%s; left out, and counted with all others like it", where)
+            self._said.add(reason)
+        self._statistics[reason] += 1
+
+
+def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
+    paragraphs: list[bytes] = []
+    index = begin = size = 0
+    for number, line in _lines_and_an_end(path):
+        if line.strip():
+            begin, size = (begin, size) if paragraphs else (number, 0)
+            paragraphs.append(line)
+            if (size := size + len(line)) > LONGEST_DOCUMENT:
+                raise _endless(path, begin, number)
+            continue
+        if not paragraphs:
+            continue
+        try:
+            yield str(index), b"\n".join(paragraphs).decode("utf-8")
+        except UnicodeDecodeError as error:
+            bad = begin + error.object[: error.start].count(b"\n")
+            drops.add(NOT_UTF8, bad, first=index == 0)
+        paragraphs, index = [], index + 1
+
+
+def _endless(path: Path, begin: int, number: int) -> InputError:
+    return InputError(
+        f"{path}:{number}: no blank line since line {begin}, so that one document has more than "
+        f"{LONGEST_DOCUMENT >> 20} MiB; put a blank line between documents, or write them as .jsonl"
+    )
+
+
+def _lines_and_an_end(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The numbered lines without a byte-order mark, and a blank one that ends the last document."""
+    number = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+    yield number + 1, b""
+
+
+def _read_json_lines(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
+    index = -1
+    for number, line in _lines_and_an_end(path):
+        if not line.strip():
+            continue
+        index += 1
+        try:
+            record = json.loads(line.decode("utf-8"))
+        except (ValueError, RecursionError) as error:
+            reasons = {UnicodeDecodeError: NOT_UTF8, json.JSONDecodeError: NOT_JSON}
+            drops.add(reasons.get(type(error), BEYOND_JSON), number, first=index == 0)
+            continue
+        if not isinstance(record, dict):
+            drops.add(NOT_JSON, number, first=index == 0)
+        elif not isinstance(record.get("text"), str):
+            drops.add(NO_TEXT, number, first=index == 0)
+        else:
+            yield _key(record.get("id"), index), record["text"]
+
+
+def _read_parquet(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            plain = _unpacked(path, Path(directory)) if path.suffix in COMPRESSIONS else path
+            with pq.ParquetFile(plain) as file:
+                yield from _rows(path, file, drops)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise damaged(path, OSError(str(error).splitlines()[0])) from None
+
+
+def _rows(path: Path, file: pq.ParquetFile, drops: _Drops) -> Iterator[tuple[str, str]]:
+    types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+    if not _is_text(types.get("text")):
+        raise InputError(
+            f"{path}: no text column 'text' among {', '.join(types) or 'none'}; rename the column of the texts"
+        )
+    index = -1
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name for name in ("text", "id") if name in types]):
+        # Parquet promises UTF-8, but not every writer keeps it, and Arrow does not look: so texts are read as bytes.
+        texts = batch.column("text").cast(pa.large_binary()).to_pylist()
+        for text, id_ in zip(texts, _ids(batch), strict=True):
+            index += 1
+            try:
+                if text is None:
+                    drops.add(NO_TEXT, index + 1, first=False)
+                else:
+                    yield _key(id_, index), text.decode()
+            except UnicodeDecodeError:
+                drops.add(NOT_UTF8, index + 1, first=False)
+
+
+def _ids(batch: pa.RecordBatch) -> list[Any]:
+    if "id" not in batch.schema.names:
+        return [None] * batch.num_rows
+    column = batch.column("id")
+    if not _is_text(column.type):
+        return column.to_pylist()
+    ids = column.cast(pa.large_binary()).to_pylist()
+    return [None if id_ is None else id_.decode(errors="replace") for id_ in ids]
+
+
+def _key(id_: Any, index: int) -> str:
+    """What a document is called in its file: its id, or where it has none, its number."""
+    return str(index if id_ is None else id_)
+
+
+def _is_text(type_: Any) -> bool:
+    return type_ is not None and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
+
+
+def _unpacked(path: Path, directory: Path) -> Path:
+    """Parquet is read from its end, so a packed file is first unpacked, on disk and not in memory."""
+    target = directory / plain_name(path)
+    with open_binary(path) as packed, target.open("wb") as file:
+        shutil.copyfileobj(packed, file, 1 << 20)
+    return target
+
+
+def _format(path: Path) -> str:
+    return Path(plain_name(path)).suffix
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """What each file is called in its documents' ids: its name, or where two share one, its path below their common
+    folder; always without the ending of a compression, so that packing a file moves no document in the split."""
+    names = [plain_name(path) for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    root = os.path.commonpath([path.absolute().parent for path in paths])
+    return [(path.absolute().relative_to(root).parent / plain_name(path)).as_posix() for path in paths]
+
+
+READERS: dict[str, Callable[[Path, _Drops], Iterator[tuple[str, str]]]] = {
+    ".txt": _read_text,
+    ".jsonl": _read_json_lines,
+    ".parquet": _read_parquet,
+}

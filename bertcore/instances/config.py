@@ -1,0 +1,127 @@
+"""Section `mask` of params.yaml."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bertcore.instances.masking import MaskingRule, RandomIds, Rounding, Unit
+
+Packing = Literal["pairs", "sentence_order", "full_sentences", "doc_sentences"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecondPhase:
+    """`mask.second_phase`: the same text once more as longer sequences, for the last part of the training."""
+
+    sequence_length: int = 512
+    """Tokens of a sequence at most, special tokens included."""
+    max_predictions_per_seq: int | None = 80
+    """Predicted tokens of one sequence at most; None = no bound."""
+
+    def __post_init__(self) -> None:
+        if self.max_predictions_per_seq is not None and self.max_predictions_per_seq < 1:
+            raise ValueError(
+                f"max_predictions_per_seq: found {self.max_predictions_per_seq}, expected at least 1, or null for no "
+                "bound"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskConfig:
+    """How token shards become pre-training instances."""
+
+    sequence_length: int = 128
+    """Tokens of a sequence at most, special tokens included."""
+    packing: Packing = "pairs"
+    """Key of `data.packing.PACKINGS`: BERT's sentence pairs, ALBERT's sentence order, RoBERTa's FULL- or DOC-SENTENCES.
+
+    As in the paper, attention crosses the documents that `full_sentences` puts into one sequence; `doc_sentences`
+    never puts two into one."""
+    masking: Unit = "token"
+    """What is chosen to be predicted: pieces, whole words, or n-grams of whole words (`span`)."""
+    max_ngram: int = 3
+    """Words of a span at most; n is drawn with p(n) ~ 1/n."""
+    duplicates: int = 1
+    """Static masked copies of the corpus, one an epoch, then again from the first; 0 draws anew in every epoch."""
+    masked_lm_prob: float = 0.15
+    """Share of the tokens that are predicted."""
+    max_predictions_per_seq: int | None = 20
+    """Predicted tokens of one sequence at most; None = no bound (RoBERTa)."""
+    rounding: Rounding = "bert"
+    """How the share becomes a number: max(1, round(p * length)), or `roberta`'s int(p * length + U)."""
+    mask_share: float = 0.8
+    """Of the predicted tokens, the share that [MASK] replaces (ELECTRA: 0.85)."""
+    random_share: float = 0.1
+    """Of the predicted tokens, the share that a random id replaces; the rest stays (ELECTRA: 0)."""
+    random_ids: RandomIds = "whole_vocabulary"
+    """What random ids are drawn from: `whole_vocabulary` (BERT) or `no_special` tokens among them (RoBERTa)."""
+    replace_unit: Literal["token", "word"] = "token"
+    """Whether the pieces of a predicted word are replaced each for itself (BERT, ALBERT) or together."""
+    short_seq_prob: float = 0.1
+    """Share of the documents whose pairs are made shorter than `sequence_length`; of pairs and sentence order only."""
+    second_phase: SecondPhase | None = None
+    """Longer sequences for the end of the training (`pretrain.second_phase`); None = one length throughout."""
+    seed: int = 1
+    """Of the pairs and of the masks."""
+
+    def __post_init__(self) -> None:
+        self._check_lengths()
+        if self.duplicates < 0:
+            raise ValueError(f"duplicates: found {self.duplicates}, expected 0 (drawn while training) or more")
+        if not 0 < self.masked_lm_prob < 1:
+            raise ValueError(f"masked_lm_prob: found {self.masked_lm_prob}, expected a share between 0 and 1")
+        if not 1 <= self.max_ngram <= 16:
+            raise ValueError(f"max_ngram: found {self.max_ngram}, expected between 1 and 16 words")
+        if self.mask_share < 0 or self.random_share < 0 or self.mask_share + self.random_share > 1:
+            raise ValueError(
+                f"mask_share: found {self.mask_share} beside random_share {self.random_share}, expected two shares "
+                "of at most 1 together, such as 0.8 and 0.1"
+            )
+        if self.replace_unit == "word" and self.masking == "token":
+            raise ValueError(
+                "replace_unit: found 'word' with masking 'token', expected masking 'whole_word' or 'span', which "
+                "choose whole words; correct one of them"
+            )
+        if not 0 <= self.short_seq_prob <= 1:
+            raise ValueError(f"short_seq_prob: found {self.short_seq_prob}, expected a probability")
+
+    def _check_lengths(self) -> None:
+        if not 8 <= self.sequence_length < 2**16:
+            raise ValueError(f"sequence_length: found {self.sequence_length}, expected between 8 and 65535 tokens")
+        most = self.max_predictions_per_seq
+        if most is not None and most < 1:
+            raise ValueError(f"max_predictions_per_seq: found {most}, expected at least 1, or null for no bound")
+        if self.second_phase and self.second_phase.sequence_length <= self.sequence_length:
+            raise ValueError(
+                f"second_phase.sequence_length: found {self.second_phase.sequence_length}, expected more than that of "
+                f"the first phase ({self.sequence_length}); raise it or remove second_phase"
+            )
+
+    @property
+    def phases(self) -> list["MaskConfig"]:
+        """One config for each length, in the order of training."""
+        first = replace(self, second_phase=None)
+        if self.second_phase is None:
+            return [first]
+        second = self.second_phase
+        return [
+            first,
+            replace(
+                first,
+                sequence_length=second.sequence_length,
+                max_predictions_per_seq=second.max_predictions_per_seq,
+            ),
+        ]
+
+    @property
+    def rule(self) -> MaskingRule:
+        return MaskingRule(
+            masked_lm_prob=self.masked_lm_prob,
+            max_predictions_per_seq=self.max_predictions_per_seq,
+            unit=self.masking,
+            max_ngram=self.max_ngram,
+            rounding=self.rounding,
+            mask_share=self.mask_share,
+            random_share=self.random_share,
+            random_ids=self.random_ids,
+            replace_unit=self.replace_unit,
+        )

@@ -1,0 +1,228 @@
+"""Masked language modelling draws, vectorised: a pure function of (key of the row, position).
+
+The words of a row are visited in a random order, as the published procedures do, but those of all rows at once: the
+loop runs over the rank in that order, and ends when every row has its predictions.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertcore import draws
+from bertcore.instances.words import Words
+from bertcore.ragged import ranges
+from bertcore.tokens.shards import Vocabulary
+
+Unit = Literal["token", "whole_word", "span"]
+Rounding = Literal["bert", "roberta"]
+RandomIds = Literal["whole_vocabulary", "no_special"]
+
+# The low bits of a word's sort key name it; the others, 48 random bits, put it in its place.
+_NAME = np.uint64(2**16 - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingRule:
+    """Which tokens of a sequence are predicted, and what stands in their place."""
+
+    masked_lm_prob: float
+    """Share of a sequence's tokens, special tokens counted, that are predicted."""
+    max_predictions_per_seq: int | None
+    """Upper bound of predictions in one sequence; None = none."""
+    unit: Unit = "token"
+    """What is chosen: pieces, whole words (BERT's whole-word masking) or n-grams of whole words (ALBERT)."""
+    max_ngram: int = 3
+    """Words of a span at most; n is drawn with p(n) ~ 1/n."""
+    rounding: Rounding = "bert"
+    """max(1, round(prob * length)), or RoBERTa's int(prob * length + U) with U uniform in [0, 1)."""
+    mask_share: float = 0.8
+    """Of the predicted tokens, the share that [MASK] replaces."""
+    random_share: float = 0.1
+    """Of the predicted tokens, the share that a random id replaces; the rest stays."""
+    random_ids: RandomIds = "whole_vocabulary"
+    """What random ids are drawn from: all entries (BERT), or all but the special ones (RoBERTa)."""
+    replace_unit: Literal["token", "word"] = "token"
+    """What becomes [MASK], random or stays together."""
+
+    @property
+    def longest(self) -> int:
+        """Words of one choice at most."""
+        return self.max_ngram if self.unit == "span" else 1
+
+    def bounds(self, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The least and the greatest number of predictions that sequences of `lengths` may ask for."""
+        exact = lengths * self.masked_lm_prob
+        if self.rounding == "bert":
+            low = high = np.maximum(np.rint(exact).astype(np.int64), 1)  # half to even, as the reference
+        else:
+            low, high = np.floor(exact).astype(np.int64), np.ceil(exact).astype(np.int64)
+        most = self.max_predictions_per_seq
+        return (low, high) if most is None else (np.minimum(low, most), np.minimum(high, most))
+
+    def budgets(self, lengths: NDArray[np.int64], keys: draws.U64) -> NDArray[np.int64]:
+        """How many predictions each sequence asks for."""
+        low, high = self.bounds(lengths)
+        if self.rounding == "bert":
+            return low
+        wanted = np.floor(lengths * self.masked_lm_prob + draws.uniform(draws.key("count"), keys)).astype(np.int64)
+        return np.clip(wanted, low, high)
+
+    def random_pool(self, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """The ids that random ones are drawn from."""
+        keep = np.ones(vocabulary.size, bool) if self.random_ids == "whole_vocabulary" else ~vocabulary.special
+        return np.flatnonzero(keep)
+
+
+@dataclass(frozen=True)
+class Masked:
+    """The draws for N sequences of T tokens in all."""
+
+    tokens: NDArray[Any]
+    """(T,) the input ids, predicted ones replaced."""
+    positions: NDArray[np.int64]
+    """(M,) flat indices into `tokens` of the predicted ones, ascending."""
+    labels: NDArray[Any]
+    """(M,) the ids that stood there."""
+    counts: NDArray[np.int64]
+    """(N,) predictions of each sequence."""
+
+
+def mask(
+    tokens: NDArray[Any],
+    offsets: NDArray[np.int64],
+    keys: draws.U64,
+    rule: MaskingRule,
+    vocabulary: Vocabulary,
+) -> Masked:
+    """Mask sequences of up to 65,535 tokens that lie in `tokens` at `offsets` (N + 1,); `keys` (N,) decide each one's.
+
+    [CLS], [SEP], [PAD] and [MASK] are never chosen; [UNK] is, as in the reference.
+    """
+    words = Words.find(tokens, offsets, rule.unit != "token", vocabulary)
+    budgets = np.minimum(rule.budgets(np.diff(offsets), keys), np.diff(words.ends[words.offsets]))
+    order = _visiting_order(words.counts, keys)
+    if rule.unit == "token":
+        chosen = _first(words, order, budgets)
+    elif rule.longest == 1:
+        chosen = _greedy_words(words, order, budgets)
+    else:
+        chosen = _greedy_spans(words, order, budgets, _span_sizes(words, keys, rule.longest), rule.longest)
+    lengths = words.ends[chosen + 1] - words.ends[chosen]
+    starts = words.starts[chosen]
+    rows = np.repeat(np.arange(len(keys)), np.diff(np.searchsorted(chosen, words.offsets)))
+    positions = ranges(starts, lengths)
+    labels = tokens[positions]
+    rows, starts = np.repeat(rows, lengths), np.repeat(starts, lengths)
+    units = positions if rule.replace_unit == "token" else starts
+    masked = tokens.copy()
+    masked[positions] = _replacements(
+        labels, units - offsets[rows], positions - offsets[rows], keys[rows], rule, vocabulary
+    )
+    return Masked(masked, positions, labels, np.bincount(rows, minlength=len(keys)))
+
+
+def _visiting_order(counts: NDArray[np.int64], keys: draws.U64) -> NDArray[np.int64]:
+    """(N, most words) the words of each row, counted from its first, in random order; behind its `counts` (N,) noise.
+
+    The smallest of independent uniform numbers are a uniform choice without replacement.
+    """
+    columns = np.arange(int(counts.max(initial=0)), dtype=np.uint64)
+    order = draws.bits(draws.bits(draws.key("choose"), keys)[:, None], columns)
+    order &= ~_NAME
+    order |= columns
+    order[columns >= counts[:, None].astype(np.uint64)] = ~np.uint64(0)
+    order.sort(axis=1)
+    order &= _NAME
+    return order.view(np.int64)
+
+
+def _first(words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first `budgets` (N,) words of every row's order, ascending."""
+    ranks = np.arange(int(budgets.max(initial=0)))
+    names = order[:, : len(ranks)].copy()
+    names[ranks >= budgets[:, None]] = int(_NAME)
+    names.sort(axis=1)
+    return (names + words.offsets[:-1, None])[ranks < budgets[:, None]]
+
+
+def _greedy_words(words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Words taken in every row's order while they fit into `budgets` (N,), those too long skipped; ascending."""
+    offsets, counts, lengths = words.offsets[:-1, None], words.counts, words.lengths
+    ranks, taken = np.arange(order.shape[1]), np.zeros(len(words), bool)
+    # Up to the first word that is too long, all are taken: a sum tells.
+    inside = ranks[: int(budgets.max(initial=0))] < counts[:, None]
+    names = np.where(inside, order[:, : inside.shape[1]] + offsets, 0)
+    pieces = np.where(inside, lengths[names], 0)
+    fits = inside & (np.cumsum(pieces, axis=1) <= budgets[:, None])
+    taken[names[fits]] = True
+    left, last = budgets - np.sum(pieces, axis=1, where=fits), fits.sum(axis=1)
+    active = np.flatnonzero(left)
+    while len(active):  # then the next that is short enough, row by row side by side
+        inside = (ranks > last[active, None]) & (ranks < counts[active, None])
+        names = np.where(inside, order[active] + offsets[active], 0)
+        fits = inside & (lengths[names] <= left[active, None])
+        rank = fits.argmax(axis=1)
+        found = np.flatnonzero(fits[np.arange(len(active)), rank])
+        active, rank, name = active[found], rank[found], names[found, rank[found]]
+        taken[name] = True
+        left[active] -= lengths[name]
+        last[active] = rank
+        active = active[left[active] > 0]
+    return np.flatnonzero(taken)
+
+
+def _greedy_spans(
+    words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64], sizes: NDArray[np.int64], longest: int
+) -> NDArray[np.int64]:
+    """Spans of `sizes` (W,) words taken in every row's order while they fit into `budgets` (N,): the words in them.
+
+    A span that is too long is shortened; one that is still too long, or meets one taken before, is skipped.
+    """
+    left, counts, ends = budgets.copy(), words.counts, words.ends
+    taken = np.zeros(len(words) + longest, bool)
+    active = np.flatnonzero(left)
+    for rank in range(order.shape[1]):
+        active = active[(left[active] > 0) & (rank < counts[active])]
+        if not len(active):
+            break
+        first, room = words.offsets[active] + order[active, rank], left[active]
+        size = sizes[first]
+        for _ in range(longest - 1):
+            size -= (ends[first + size] - ends[first] > room) & (size > 1)
+        pieces = ends[first + size] - ends[first]
+        free = pieces <= room
+        for step in range(longest):
+            free &= ~(taken[first + step] & (step < size))
+        for step in range(longest):
+            taken[first[free & (step < size)] + step] = True
+        left[active[free]] -= pieces[free]
+    return np.flatnonzero(taken)
+
+
+def _span_sizes(words: Words, keys: draws.U64, longest: int) -> NDArray[np.int64]:
+    """(W,) the words of a span that begins at each word: p(n) ~ 1/n over what its segment has room for."""
+    rooms = np.minimum(words.rooms, longest)
+    columns = (np.arange(len(words)) - np.repeat(words.offsets[:-1], words.counts)).astype(np.uint64)
+    drawn = draws.uniform(np.repeat(draws.bits(draws.key("n-gram"), keys), words.counts), columns)
+    harmonic = np.cumsum(1 / np.arange(1, longest + 1))
+    return np.minimum(np.searchsorted(harmonic, drawn * harmonic[rooms - 1], side="right") + 1, rooms)
+
+
+def _replacements(
+    labels: NDArray[Any],
+    units: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    keys: draws.U64,
+    rule: MaskingRule,
+    vocabulary: Vocabulary,
+) -> NDArray[Any]:
+    """What stands in the place of `labels` (M,): `units` and `columns` (M,) count from the row's first token."""
+    what = draws.uniform(draws.bits(draws.key("replace"), keys), units.astype(np.uint64))
+    replaced = np.where(what < rule.mask_share, np.array(vocabulary.mask, labels.dtype), labels)
+    random = np.flatnonzero((what >= rule.mask_share) & (what < rule.mask_share + rule.random_share))
+    drawn = draws.uniform(draws.bits(draws.key("random id"), keys[random]), columns[random].astype(np.uint64))
+    pool = rule.random_pool(vocabulary)
+    replaced[random] = pool[(drawn * len(pool)).astype(np.int64)]
+    return replaced

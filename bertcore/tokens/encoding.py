@@ -1,0 +1,87 @@
+"""Sentences to token ids, many times faster than the tokenizer alone: every distinct word is encoded once.
+
+Most words of a text are repeats, so a batch of sentences is cut into words, the words are numbered (both by Arrow, in
+C++), only words that were not met before go to the tokenizer, and the ids are gathered. The result is bit-equal to
+`Tokenizer.encode_batch_fast`, for these reasons:
+
+* A blank ends a word for BERT's tokenizer, and its normaliser never looks across one. So sentences may be cut there.
+* ASCII punctuation is always a word of its own. So blanks may be put around it.
+* Where the normaliser lower-cases, ASCII letters may be lower-cased before.
+* A special token in the text (`[MASK]`) is matched before all of that: its sentence is cut at blanks only.
+"""
+
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from bertcore.tokens.shards import Vocabulary
+from bertcore.tokens.wordpiece import SEP
+
+ASCII_PUNCTUATION = r"([!-/:-@\[-`{-~])"
+WORDS_PER_CALL = 4096
+"""New words that the tokenizer is given at once, with [SEP] between them."""
+REMEMBERED_WORDS = 1 << 18
+"""Words that are remembered at most, about 40 MB."""
+
+
+class WordEncoder:
+    """Encodes as `tokenizer` does, one of `wordpiece.make_tokenizer`'s, without special tokens around the sentences."""
+
+    def __init__(self, tokenizer: Tokenizer, remembered_words: int = REMEMBERED_WORDS):
+        self.vocabulary = Vocabulary.of(tokenizer)
+        self._tokenizer, self._limit = tokenizer, remembered_words
+        self._lowercase = tokenizer.normalizer.lowercase
+        added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+        assert SEP in added and not any(" " in token for token in added)
+        self._special = "|".join(re.escape(token) for token in sorted(added))
+        self._is_special = re.compile(self._special)
+        self._known: dict[str, bytes] = {}
+
+    def encode(self, sentences: pa.StringArray) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+        """(T,) ids of all sentences, one after the other, and (S + 1,) where each sentence begins in them."""
+        words = pc.split_pattern(self._spaced(sentences), " ")
+        numbered = pc.dictionary_encode(words.flatten())
+        ids, starts = self._ids_of(numbered.dictionary.to_pylist())
+        which = numbered.indices.to_numpy()
+        lengths = np.diff(starts)[which]
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        tokens = ids[np.arange(ends[-1]) + np.repeat(starts[which] - ends[:-1], lengths)]
+        return tokens, ends[words.offsets.to_numpy()]
+
+    def _spaced(self, sentences: pa.StringArray) -> pa.StringArray:
+        spaced = pc.replace_substring_regex(
+            pc.ascii_lower(sentences) if self._lowercase else sentences, ASCII_PUNCTUATION, r" \1 "
+        )
+        special = pc.match_substring_regex(sentences, self._special)
+        return pc.if_else(special, sentences, spaced) if pc.any(special).as_py() else spaced
+
+    def _ids_of(self, words: list[str]) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+        """The ids of `words`, one after the other, and where each begins."""
+        if len(self._known) > self._limit:
+            self._known.clear()
+        missing = [word for word in words if word not in self._known]
+        for start in range(0, len(missing), WORDS_PER_CALL):
+            self._learn(missing[start : start + WORDS_PER_CALL])
+        encoded = [self._known[word] for word in words]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // self.vocabulary.dtype.itemsize
+        return np.frombuffer(b"".join(encoded), self.vocabulary.dtype), np.concatenate([[0], np.cumsum(lengths)])
+
+    def _learn(self, words: list[str]) -> None:
+        """Encode new words together: no ordinary text gives the id of [SEP], so it marks where each one ends."""
+        plain = []
+        for word in words:
+            if self._is_special.search(word):
+                self._known[word] = self._encode(word).tobytes()
+            else:
+                plain.append(word)
+        ids = self._encode(SEP.join(plain))
+        bounds = [-1, *np.flatnonzero(ids == self.vocabulary.sep).tolist(), len(ids)]
+        for word, start, end in zip(plain, bounds[:-1], bounds[1:], strict=True) if plain else ():
+            self._known[word] = ids[start + 1 : end].tobytes()
+
+    def _encode(self, text: str) -> NDArray[np.unsignedinteger]:
+        return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, self.vocabulary.dtype)

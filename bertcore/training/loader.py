@@ -1,0 +1,190 @@
+"""The order of training: which instances step `s` sees is a function of (seed, s) alone.
+
+Sequences follow each other without end: those of epoch 0, of epoch 1 and so on, `batch_size` a step. All epochs have
+the same number of them, so the place of any step is arithmetic. Within an epoch the shards are shuffled, and the
+sequences of `pool` neighbouring shards together: only those shards are open at a time, however many there are.
+
+Ranks take every world-size-th sequence of the global batch, so any number of them sees the same global batches.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from threading import Lock
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertcore import draws
+from bertcore.errors import InputError
+from bertcore.instances.sources import Instances, InstanceSource, joined
+from bertcore.ragged import offsets_of
+
+_KEPT = 3
+"""Pools and epochs that stay open: of the step in use, of the one before and of the one being made in advance."""
+
+
+OpenEpoch = Callable[[int], Sequence[InstanceSource]]
+"""The sources of an epoch, one a shard, as many sequences of each in every epoch."""
+
+
+class Batches(Protocol):
+    """Global batches by step, of which each rank asks for its part."""
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances: ...
+
+
+def prefetch(
+    batches: Batches, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
+) -> Iterator[Instances]:
+    """The batches of steps `start`, `start` + 1, … without end, `ahead` of them made in advance by `workers` threads.
+
+    The batches are those of `batches.batch`, whatever `workers` and `ahead` are. Close the iterator to end the threads.
+    """
+    executor = ThreadPoolExecutor(workers, thread_name_prefix="loader")
+    waiting: deque[Future[Instances]] = deque()
+    try:
+        for step in count(start):
+            waiting.append(executor.submit(batches.batch, step, rank, world_size))
+            if len(waiting) > ahead:
+                yield waiting.popleft().result()
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class _Epoch:
+    """The order of the shards in an epoch."""
+
+    shards: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    """Where each pool begins in the sequences of the epoch, and the end."""
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64], pool: int, seed: int, epoch: int) -> "_Epoch":
+        shards = draws.permutation(draws.key("shards", seed, epoch), len(counts))
+        starts = offsets_of(counts[shards])
+        return cls(shards, np.append(starts[:-1:pool], starts[-1]))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Sequences of several sources in an order of their own: those of the shards that are shuffled together."""
+
+    sources: Sequence[InstanceSource]
+    offsets: NDArray[np.int64]
+    """Where each begins in the sequences of all, counted through, and the end."""
+    order: NDArray[np.int64]
+    """Those numbers, in the order in which they are asked for."""
+
+    @cached_property
+    def _joined(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
+        return joined(self.sources)
+
+    def take(self, places: NDArray[np.int64]) -> Instances:
+        """The sequences at `places` in the order."""
+        numbers = self.order[places]
+        which = np.searchsorted(self.offsets, numbers, side="right") - 1
+        return self._joined(which, numbers - self.offsets[which])
+
+
+@dataclass
+class Loader:
+    """Global batches of `batch_size` sequences; `InputError` where an epoch has fewer."""
+
+    open_epoch: OpenEpoch
+    """Called for every pool of shards anew: a source should open its files when it is first asked for instances."""
+    batch_size: int
+    seed: int
+    pool: int = 16
+    """Shards whose sequences are shuffled together."""
+
+    def __post_init__(self) -> None:
+        self._counts = np.array([len(source) for source in self.open_epoch(0)], np.int64)
+        if self.batch_size > self.sequences_per_epoch:
+            raise InputError(
+                f"params.yaml: pretrain.batch_size: found {self.batch_size}, but an epoch has only "
+                f"{self.sequences_per_epoch} sequences; lower batch_size or give more text"
+            )
+        self._epochs: dict[int, _Epoch] = {}
+        self._pools: dict[tuple[int, int], Pool] = {}
+        self._lock = Lock()
+
+    @property
+    def sequences_per_epoch(self) -> int:
+        return int(self._counts.sum())
+
+    def epoch_of(self, step: int) -> int:
+        """The epoch, counted from 0, in which the global batch of `step` begins."""
+        return step * self.batch_size // self.sequences_per_epoch
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances:
+        """The sequences of `rank` in the global batch of `step` (counted from 0). Threads may call it at once."""
+        numbers = np.arange(step * self.batch_size + rank, (step + 1) * self.batch_size, world_size)
+        epochs, places = np.divmod(numbers, self.sequences_per_epoch)
+        parts: list[Instances] = []  # pools follow each other, so their parts do too
+        for epoch in np.unique(epochs).tolist():
+            bounds, own = self._epoch(epoch).bounds, places[epochs == epoch]
+            pools = np.searchsorted(bounds, own, side="right") - 1
+            for index in np.unique(pools).tolist():
+                parts.append(self._pool(epoch, index).take(own[pools == index] - bounds[index]))
+        return parts[0] if len(parts) == 1 else Instances.concatenate(parts)
+
+    def batches(
+        self, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
+    ) -> Iterator[Instances]:
+        """`batch` of every step from `start` on, made in the background; see `prefetch`."""
+        return prefetch(self, start, rank, world_size, workers, ahead)
+
+    def _epoch(self, epoch: int) -> _Epoch:
+        with self._lock:
+            return _remember(self._epochs, epoch, lambda: _Epoch.of(self._counts, self.pool, self.seed, epoch))
+
+    def _pool(self, epoch: int, index: int) -> Pool:
+        shards = self._epoch(epoch).shards[index * self.pool : (index + 1) * self.pool]
+
+        def make() -> Pool:
+            every = self.open_epoch(epoch)
+            found = [len(every[shard]) for shard in shards.tolist()]
+            assert found == self._counts[shards].tolist(), f"epoch {epoch}: {found} sequences, not those of epoch 0"
+            offsets = offsets_of(self._counts[shards])
+            order = draws.permutation(draws.key("order", self.seed, epoch, index), int(offsets[-1]))
+            return Pool([every[shard] for shard in shards.tolist()], offsets, order)
+
+        with self._lock:
+            return _remember(self._pools, (epoch, index), make)
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def _remember(known: dict[Key, Value], key: Key, make: Callable[[], Value]) -> Value:
+    """`known[key]`, made where it is missing; those used longest ago are forgotten."""
+    known[key] = known.pop(key) if key in known else make()
+    for old in list(known)[:-_KEPT]:
+        del known[old]
+    return known[key]
+
+
+@dataclass
+class Phases:
+    """Loaders one after the other: each from its own first step on, counted from 0 in its own batches."""
+
+    loaders: Sequence[tuple[int, Loader]]
+    """(first step, loader), ascending from step 0."""
+
+    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances:
+        """As `Loader.batch`, from the loader in whose phase `step` lies."""
+        first, loader = next(phase for phase in reversed(self.loaders) if phase[0] <= step)
+        return loader.batch(step - first, rank, world_size)
+
+    def batches(
+        self, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
+    ) -> Iterator[Instances]:
+        """`batch` of every step from `start` on, made in the background; see `prefetch`."""
+        return prefetch(self, start, rank, world_size, workers, ahead)

@@ -1,0 +1,25 @@
+"""Curves without doubled points: MLflow keeps every point it is given, also the second one of a step."""
+
+from tasks.tracking import runs as tracking
+
+
+class Unreported:
+    """Reports to a run what it does not have yet.
+
+    A training that goes on from a checkpoint reports all points before it again, and computes those after it anew. A
+    new run gets them all; one that has some of them, because the process that wrote them was killed, gets the others.
+    """
+
+    def __init__(self, run: tracking.StageRun) -> None:
+        self._run = run
+        with tracking.reachable():
+            names = run.client.get_run(run.run_id).data.metrics
+            histories = {name: run.client.get_metric_history(run.run_id, name) for name in names}
+        self._last = {name: max(point.step for point in points) for name, points in histories.items()}
+
+    def report(self, step: int, metrics: dict[str, float]) -> None:
+        """The metrics of a step, of which each name's steps ascend."""
+        new = {name: value for name, value in metrics.items() if step > self._last.get(name, -1)}
+        if new:
+            self._run.report(step, new)
+            self._last |= dict.fromkeys(new, step)

@@ -1,0 +1,169 @@
+"""One training process of stage `pretrain`; `tasks.pretrain` starts as many as the machine has GPUs."""
+
+import csv
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+
+import bertcore
+from bertcore.disk import disk_errors
+from bertcore.export import gate
+from bertcore.files import replace_file, write_json
+from bertcore.instances.config import MaskConfig
+from bertcore.instances.sources import InstanceSource, open_sources
+from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.shards import MANIFEST, Vocabulary, checksum
+from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.training import distributed
+from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
+from bertcore.training.config import PretrainConfig
+from bertcore.training.control import lost_a_process
+from bertcore.training.history import Report, silent
+from bertcore.training.initial import initial_model
+from bertcore.training.loader import Loader, Phases
+from bertcore.training.origin import rows_of
+from bertcore.training.pretraining import Pretraining
+from bertcore.training.stopping import StopRequest
+from tasks import params
+from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.stage import ProcessEnded, exit_status
+from tasks.tracking import runs as tracking
+from tasks.tracking.curves import Unreported
+from tasks.training import finished as leftovers
+from tasks.training.launcher import OWNER, report_end
+
+
+def main() -> int:
+    """The status of one training process; 75 where it was asked to stop."""
+    stop = StopRequest()
+    stop.listen()
+    owner = os.environ.get(OWNER)
+    stop.follow(Path(owner) if owner else None)
+    return report_end(exit_status(partial(_train, stop)))
+
+
+def _train(stop: StopRequest) -> None:
+    try:
+        train(stop)
+    except RuntimeError as error:
+        if not lost_a_process(error):
+            raise
+        print(
+            f"error: another process of the training is no more ({str(error).splitlines()[0]}); run the same command "
+            "again to go on from the last checkpoint",
+            file=sys.stderr,
+        )
+        raise ProcessEnded(1) from None
+
+
+def train(stop: StopRequest) -> None:
+    accelerator = distributed.make_accelerator()
+    run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
+    with closing(run) if run else nullcontext():
+        report = Unreported(run).report if run else silent
+        training, checkpoints = build(accelerator, report, stop, run.run_id if run else "")
+        final = training.run()
+        training.keep()  # what fails from here on is done again without a step
+        model = training.whole_model()
+        if run is not None:
+            if training.resumed_from:
+                run.set_tags({f"resumed.{name}": str(value) for name, value in training.resumed_from.items()})
+            with disk_errors(PRETRAINED):
+                save_pretrained(model, PRETRAINED, TOKENIZER)
+            gate.check(model, PRETRAINED, TOKENIZER)
+            machine = distributed.describe(accelerator)
+            _write_metrics(training, final, machine, report)
+            run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
+            leftovers.finished(checkpoints.directory, "pretrain")
+    accelerator.wait_for_everyone()
+
+
+def build(accelerator: Accelerator, report: Report, stop: StopRequest, run_id: str) -> tuple[Pretraining, Checkpoints]:
+    """The training that params.yaml describes, at its start, and where its checkpoints are."""
+    config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
+    vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
+    torch.manual_seed(config.seed)
+    model = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
+    heldout = open_sources(INSTANCES, SHARDS, mask.phases[0], vocabulary, "heldout", 0)
+    checkpoints = checkpoints_of(config, mask)
+    torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
+
+    def rows(step: int) -> list[dict[str, Any]]:
+        return rows_of(_loaders(replace(mask, duplicates=0), config, vocabulary, mask.duplicates), step)
+
+    training = Pretraining(
+        config,
+        model,
+        _loaders(mask, config, vocabulary),
+        heldout,
+        accelerator,
+        checkpoints,
+        report,
+        stop=stop,
+        rows=rows,
+        run_id=run_id,
+    )
+    return training, checkpoints
+
+
+def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:
+    """The loaders of all phases; with `copies`, the epochs repeat after so many."""
+
+    def opener(phase: MaskConfig) -> Callable[[int], list[InstanceSource]]:
+        return lambda epoch: open_sources(
+            INSTANCES, SHARDS, phase, vocabulary, "train", epoch % copies if copies else epoch
+        )
+
+    first, *second = mask.phases
+    loaders = [(0, Loader(opener(first), config.batch_size, config.seed))]
+    if config.second_phase:
+        batch_size = config.second_phase.batch_size or config.batch_size
+        loaders.append((config.first_phase_steps, Loader(opener(second[0]), batch_size, config.seed)))
+    return Phases(loaders)
+
+
+def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
+    """Of the training with these parameters on the inputs and with the code that there are."""
+    inputs = [checksum(SHARDS / MANIFEST), checksum(TOKENIZER / "tokenizer.json")]
+    sections = [json.dumps(dataclasses.asdict(section), sort_keys=True) for section in (config, mask)]
+    key = training_key(*inputs, *sections, code_hash(Path(bertcore.__file__).parent))
+    return Checkpoints(CHECKPOINTS / "pretrain" / key)
+
+
+def _write_metrics(training: Pretraining, final: dict[str, float], machine: dict[str, Any], report: Report) -> None:
+    for name in ("train", "eval"):
+        rows = [row for row in training.curves if f"{name}/loss" in row]
+        _write_csv(METRICS / "curves" / f"pretrain_{name}.csv", rows)
+    metrics = {
+        **{name.removeprefix("eval/"): value for name, value in final.items()},
+        "steps": training.step,
+        "tokens": training.tokens,
+        "skipped_steps": training.skipped,
+        "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
+    }
+    write_json(METRICS / "pretrain.json", metrics)
+    timing = training.timing()
+    write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
+    report(training.step, {**timing, "tokens": training.tokens})
+
+
+def _write_csv(path: Path, rows: Iterable[dict[str, float]]) -> None:
+    table = list(rows)
+    with replace_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

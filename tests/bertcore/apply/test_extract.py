@@ -1,0 +1,144 @@
+"""Pooled vectors against the hidden states and attentions of `transformers`."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+from bertcore.apply.extract import BAD_INPUT, main
+from bertcore.apply.pooling import POOLINGS, extract, load_encoder
+from bertcore.errors import ConfigError
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.wordpiece import save_tokenizer
+
+TEXTS = ["the red cat", "a", "", "where is the dog, on the table? berlin", "blue " * 100]
+
+
+@pytest.fixture(scope="module")
+def saved(tokenizer: Tokenizer, config: BertConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("encoder")
+    (directory / "tokenizer").mkdir()
+    save_tokenizer(tokenizer, directory / "tokenizer", lowercase=True)
+    torch.manual_seed(1)
+    model = BertForPreTraining(config)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    save_pretrained(model, directory / "model", directory / "tokenizer")
+    return directory / "model"
+
+
+@pytest.mark.parametrize("layer", [-1, 1, 0, -2])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_vectors_are_those_of_transformers(pooling: str, layer: int, saved: Path, tokenizer: Tokenizer) -> None:
+    model = load_encoder(saved)
+    if layer == 0 and pooling == "attention":
+        with pytest.raises(ConfigError, match="layer: found 0, the embeddings, with pooling attention"):
+            extract(model, tokenizer, TEXTS, pooling=pooling, layer=layer)
+        return
+    vectors, cut = extract(model, tokenizer, TEXTS, pooling=pooling, layer=layer)
+    assert cut == 1
+    theirs = transformers.AutoModel.from_pretrained(saved, attn_implementation="eager").eval()
+    encode = transformers.AutoTokenizer.from_pretrained(saved)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        inputs = encode(text, return_tensors="pt", truncation=True, max_length=64)
+        with torch.no_grad():
+            outputs = theirs(**inputs, output_hidden_states=True, output_attentions=True)
+        states = outputs.hidden_states[layer][0]
+        if pooling == "attention":
+            attention = outputs.attentions[{-1: -1, 1: 0, -2: -2}[layer]][0]  # (A, L, L)
+            expected = attention.mean(0)[0] @ states
+        else:
+            expected = {"cls": states[0], "mean": states.mean(0), "max": states.amax(0)}[pooling]
+        np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("ending", [".npy", ".parquet"])
+def test_command_reads_each_kind_of_file(
+    ending: str, saved: Path, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected, _ = extract(load_encoder(saved), tokenizer, ["red cat", "dog"], pooling="max")
+    files = {
+        "in.txt": "\ufeffred cat\ndog\n",
+        "in.jsonl": '{"text": "red cat"}\n\n{"text": "dog"}\n',
+        "in.tsv": "id\ttext\n1\tred cat\n2\tdog\n\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        out = tmp_path / f"out{ending}"
+        assert main([str(saved), str(tmp_path / name), str(out), "--pooling", "max"]) == 0
+        assert json.loads(capsys.readouterr().out) == {
+            "texts": 2, "hidden_size": 32, "truncated": 0, "pooling": "max"
+        }  # fmt: skip
+        if ending == ".npy":
+            found = np.load(out)
+        else:
+            table = pq.read_table(out)
+            assert table["text"].to_pylist() == ["red cat", "dog"]
+            found = np.asarray(table["vector"].to_pylist(), dtype=np.float32)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
+    saved: Path, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_text("Red CAT\n")
+    older = tmp_path / "older"
+    older.mkdir()
+    for name in ("config.json", "model.safetensors", "vocab.txt"):
+        shutil.copyfile(saved / name, older / name)
+    assert main([str(older), str(tmp_path / "in.txt"), str(tmp_path / "out.npy")]) == 0
+    expected, _ = extract(load_encoder(saved), tokenizer, ["Red CAT"])
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
+    (older / "vocab.txt").unlink()
+    assert main([str(older), str(tmp_path / "in.txt"), str(tmp_path / "out.npy")]) == BAD_INPUT
+    assert "older: found neither tokenizer.json nor vocab.txt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "arguments", "said"),
+    [
+        ("in.jsonl", '{"text": "a"}\n{"txt": "b"}\n', [], "in.jsonl:2: found no text under 'text'"),
+        ("in.tsv", "id\tbody\n1\ta\n", [], "in.tsv: found the columns id, body, expected 'text'"),
+        ("in.tsv", "id\ttext\n1\n", [], "in.tsv:2: found 1 columns, expected more than 1"),
+        ("in.csv", "a\n", [], "found 'in.csv', expected .txt, .jsonl or .tsv"),
+        *(
+            ("in.txt", "a b c\n", ["--max-length", length], f"max_length: found {length}, expected at least 3")
+            for length in ("2", "1", "0", "-1")
+        ),
+        ("in.txt", "a\n", ["--layer", "3"], "layer: found 3, expected 0 (embeddings) to 2, or -1 to -3"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    name: str,
+    content: str,
+    arguments: list[str],
+    said: str,
+    saved: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert main([str(saved), str(tmp_path / name), str(tmp_path / "out.npy"), *arguments]) == BAD_INPUT
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and said in error and error.count("\n") == 1
+    assert not (tmp_path / "out.npy").exists()
+
+
+def test_shortest_length_leaves_one_token_of_a_text(saved: Path, tokenizer: Tokenizer) -> None:
+    vectors, cut = extract(load_encoder(saved), tokenizer, ["red cat dog", "red"], max_length=3)
+    assert cut == 1
+    np.testing.assert_allclose(vectors[0], vectors[1], rtol=1e-5, atol=1e-6)
+
+
+def test_output_of_another_kind_is_refused(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    assert main([str(saved), str(tmp_path / "in.txt"), str(tmp_path / "out.bin")]) == BAD_INPUT
+    assert "found the ending '.bin', expected .npy or .parquet" in capsys.readouterr().err

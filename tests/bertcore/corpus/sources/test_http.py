@@ -1,0 +1,165 @@
+import errno
+import hashlib
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertcore.corpus.sources import http, open_source
+from bertcore.errors import InputError, UnavailableError
+
+CONTENT = b"".join(b"Document %d.\n\n" % number for number in range(40_000))
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+class FaultyServer:
+    """Serves `content` at every path; each answer takes the next of `faults`: a status, or the bytes after which the
+    connection breaks off. Without faults left it answers properly."""
+
+    def __init__(self) -> None:
+        self.content, self.etag, self.ranges = CONTENT, '"one"', True
+        self.faults: list[tuple[str, int]] = []
+        self.requested: list[str | None] = []
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"owner": self}))
+        self.url = f"http://127.0.0.1:{self.server.server_port}/corpus.txt"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    owner: FaultyServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        owner = self.owner
+        owner.requested.append(self.headers["Range"])
+        kind, value = owner.faults.pop(0) if owner.faults else ("none", 0)
+        if kind == "status":
+            self.send_response(value)
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        start = int(re.findall(r"\d+", self.headers["Range"])[0]) if self.headers["Range"] else 0
+        whole = not owner.ranges or not start or self.headers["If-Range"] != owner.etag
+        body = owner.content if whole else owner.content[start:]
+        self.send_response(200 if whole else 206)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", owner.etag)
+        self.end_headers()
+        self.wfile.write(body[:value] if kind == "break" else body)
+        self.close_connection = True
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyServer]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    faulty = FaultyServer()
+    thread = threading.Thread(target=faulty.server.serve_forever, daemon=True)
+    thread.start()
+    yield faulty
+    faulty.server.shutdown()
+    faulty.server.server_close()
+    thread.join()
+
+
+def fetch(server: FaultyServer, directory: Path, pauses: list[float] | None = None, fragment: str = "") -> Path:
+    return http.fetch(server.url + fragment, directory, sleep=(pauses if pauses is not None else []).append)
+
+
+def leftovers(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.rglob("*") if path.is_file())
+
+
+def test_download_once(server: FaultyServer, tmp_path: Path) -> None:
+    path = fetch(server, tmp_path, fragment=f"#sha256={SHA256}")
+    assert path.read_bytes() == CONTENT and leftovers(tmp_path) == ["corpus.txt"]
+    assert fetch(server, tmp_path) == path and len(server.requested) == 1
+
+
+def test_a_broken_download_goes_on_where_it_stopped(server: FaultyServer, tmp_path: Path) -> None:
+    server.faults = [("break", 100_000), ("break", 50_000)]
+    pauses: list[float] = []
+    assert fetch(server, tmp_path, pauses, f"#sha256={SHA256}").read_bytes() == CONTENT
+    assert server.requested == [None, "bytes=100000-", "bytes=150000-"]
+    assert pauses == [1.0, 1.0]  # each try brought bytes, so the pauses do not grow
+
+
+def test_a_later_process_goes_on_too(server: FaultyServer, tmp_path: Path) -> None:
+    server.faults = [("break", 100_000), ("status", 404)]
+    with pytest.raises(InputError, match="cannot be downloaded"):
+        fetch(server, tmp_path)
+    assert leftovers(tmp_path) == ["corpus.txt.part", "corpus.txt.part.validator"]
+    assert fetch(server, tmp_path).read_bytes() == CONTENT
+    assert server.requested[-1] == "bytes=100000-" and leftovers(tmp_path) == ["corpus.txt"]
+
+
+def test_a_file_that_changed_meanwhile_is_fetched_anew(server: FaultyServer, tmp_path: Path) -> None:
+    server.faults = [("break", 100_000), ("status", 404)]
+    with pytest.raises(InputError):
+        fetch(server, tmp_path)
+    server.content, server.etag = CONTENT[::-1], '"two"'
+    assert fetch(server, tmp_path).read_bytes() == CONTENT[::-1]
+
+
+def test_a_server_without_ranges(server: FaultyServer, tmp_path: Path) -> None:
+    server.ranges = False
+    server.faults = [("break", 100_000)]
+    assert fetch(server, tmp_path).read_bytes() == CONTENT
+
+
+def test_pauses_grow_and_end(server: FaultyServer, tmp_path: Path) -> None:
+    server.faults = [("status", 503)] * 3
+    pauses: list[float] = []
+    assert fetch(server, tmp_path, pauses).read_bytes() == CONTENT
+    assert pauses == [2.0, 4.0, 8.0]
+    server.faults = [("status", 503)] * 100
+    with pytest.raises(UnavailableError, match="corpus.txt: cannot be downloaded .*503.* after 6 attempts"):
+        http.fetch(server.url.replace("corpus", "other/corpus"), tmp_path, sleep=pauses.append)
+    assert len(server.faults) == 100 - http.ATTEMPTS
+
+
+def test_not_found_is_not_tried_again(server: FaultyServer, tmp_path: Path) -> None:
+    server.faults = [("status", 404)]
+    with pytest.raises(InputError, match="corpus.txt: cannot be downloaded .*404"):
+        fetch(server, tmp_path)
+    assert len(server.requested) == 1 and leftovers(tmp_path) == []
+
+
+def test_nobody_answers(server: FaultyServer, tmp_path: Path) -> None:
+    server.server.server_close()
+    with pytest.raises(UnavailableError, match="cannot be downloaded .*refused"):
+        fetch(server, tmp_path)
+
+
+def test_a_full_disk_is_no_fault_of_the_network(
+    server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"corpus.txt.part: no space left on the disk"):
+        fetch(server, tmp_path)
+    assert len(server.requested) == 1
+
+
+def test_a_wrong_checksum_leaves_nothing(server: FaultyServer, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"the file has the sha256 {SHA256}, expected {'0' * 64}"):
+        fetch(server, tmp_path, fragment="#sha256=" + "0" * 64)
+    assert leftovers(tmp_path) == []
+    fetch(server, tmp_path)
+    with pytest.raises(InputError, match="expected 0000"):
+        fetch(server, tmp_path, fragment="#sha256=" + "0" * 64)
+
+
+def test_documents(server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTCORE_CACHE", str(tmp_path))
+    documents = list(open_source(server.url, [], Counter()))
+    assert len(documents) == 40_000
+    assert (documents[7].id, documents[7].text, documents[7].source) == ("corpus.txt:7", "Document 7.", server.url)

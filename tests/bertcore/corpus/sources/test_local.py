@@ -1,0 +1,231 @@
+import io
+import json
+import logging
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertcore.corpus.documents import Document
+from bertcore.corpus.sources import local
+from bertcore.errors import ConfigError, InputError
+from tests.packing import pack
+
+PACKED = ["", ".gz", ".zst"]
+
+
+def read(*paths: Path, uri: str = "u") -> tuple[list[Document], Counter[str]]:
+    statistics: Counter[str] = Counter()
+    return list(local.read(uri, list(paths), statistics)), statistics
+
+
+def pairs(documents: list[Document]) -> list[tuple[str, str]]:
+    return [(document.id, document.text) for document in documents]
+
+
+def parquet(**columns: list) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("packed", PACKED)
+def test_text(packed: str, tmp_path: Path) -> None:
+    content = "\ufeffFirst paragraph.\nSecond é\u2028one.\n\n \t\n\nAnother\r\ndocument.\r\n\r\nLast".encode()
+    documents, dropped = read(pack(tmp_path / f"a.txt{packed}", content), uri="some/a.txt")
+    assert pairs(documents) == [
+        ("a.txt:0", "First paragraph.\nSecond é\u2028one."),
+        ("a.txt:1", "Another\ndocument."),
+        ("a.txt:2", "Last"),
+    ]
+    assert not dropped and {document.source for document in documents} == {"some/a.txt"}
+
+
+@pytest.mark.parametrize("packed", PACKED)
+def test_json_lines(packed: str, tmp_path: Path) -> None:
+    content = b'{"text": "one"}\n\n{"text": "two\\nlines", "id": 17, "other": []}\n{"text": ""}'
+    documents, dropped = read(pack(tmp_path / f"a.jsonl{packed}", content))
+    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:17", "two\nlines"), ("a.jsonl:2", "")]
+    assert not dropped
+
+
+@pytest.mark.parametrize("packed", PACKED)
+def test_parquet(packed: str, tmp_path: Path) -> None:
+    path = pack(tmp_path / f"a.parquet{packed}", parquet(other=[1, 2, 3], text=["one", None, "three"]))
+    documents, dropped = read(path)
+    assert pairs(documents) == [("a.parquet:0", "one"), ("a.parquet:2", "three")]
+    assert dropped == {local.NO_TEXT: 1}
+    documents, _ = read(pack(tmp_path / f"b.parquet{packed}", parquet(id=["x", "y"], text=["one", "two"])))
+    assert [document.id for document in documents] == ["b.parquet:x", "b.parquet:y"]
+
+
+def test_packing_changes_no_id(tmp_path: Path) -> None:
+    assert len({read(pack(tmp_path / f"a.txt{packed}", b"x"))[0][0].id for packed in PACKED}) == 1
+
+
+def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    paths = [pack(tmp_path / folder / "a.txt", b"x") for folder in ("0", "1")]
+    assert [document.id for document in read(*paths)[0]] == ["0/a.txt:0", "1/a.txt:0"]
+
+
+def test_undecodable_documents_are_counted_and_the_first_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = pack(tmp_path / "a.txt", b"one\n\ntwo\nb\xffd\n\nthree\n\nb\xfe\n")
+    with caplog.at_level(logging.WARNING):
+        documents, dropped = read(path)
+    assert pairs(documents) == [("a.txt:0", "one"), ("a.txt:2", "three")]
+    assert dropped == {local.NOT_UTF8: 2}
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [f"{path}:4: not UTF-8"]
+
+
+def test_bad_json_lines_are_counted(tmp_path: Path) -> None:
+    lines = [
+        b'{"text": "one"}',
+        b"{",
+        b"[1]",
+        b'{"text": 5}',
+        b'{"body": "x"}',
+        b'{"text": "b\xff"}',
+        b'{"text": "two"}',
+    ]
+    documents, dropped = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
+    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:6", "two")]
+    assert dropped == {local.NOT_JSON: 2, local.NO_TEXT: 2, local.NOT_UTF8: 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"body": "x"}', "no text in the field 'text'"),
+        (b"plain", "not a JSON object"),
+        (b"\xff", "not UTF-8"),
+        (b"9" * 5000, "too long a number or too deep a nesting"),
+    ],
+)
+def test_a_bad_first_record_is_an_error(line: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"a.jsonl:2: .*{message}, in the file's first record"):
+        read(pack(tmp_path / "a.jsonl", b"\n" + line + b'\n{"text": "one"}'))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_text_in_another_encoding_is_an_error(encoding: str, tmp_path: Path) -> None:
+    path = pack(tmp_path / "a.txt", "Sch\u00f6n.\n\nUnd noch sch\u00f6ner.\n".encode(encoding))
+    with pytest.raises(InputError, match=r"a.txt:1: not UTF-8, in the file's first record; convert the file to UTF-8"):
+        read(path)
+
+
+def test_json_that_python_does_not_read_is_counted(tmp_path: Path) -> None:
+    deep = b'{"text": "a", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    lines = [b'{"text": "one"}', b'{"text": "a", "n": ' + b"9" * 5000 + b"}", deep, b'{"text": "two"}']
+    documents, dropped = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
+    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:3", "two")] and dropped == {local.BEYOND_JSON: 2}
+
+
+def test_ids_are_valid_unicode_and_null_is_none(tmp_path: Path) -> None:
+    lines = [
+        b'{"text": "one", "id": null}',
+        b'{"text": "two", "id": "a\\ud83d"}',
+        b'{"text": "three", "id": "\\ud83d\\ude00"}',
+    ]
+    documents, _ = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
+    assert [document.id for document in documents] == ["a.jsonl:0", "a.jsonl:a?", "a.jsonl:\U0001f600"]
+
+
+def test_parquet_that_is_not_utf8_is_counted(tmp_path: Path) -> None:
+    values = [b"one", b"b\xff", None, b"caf\xc3\xa9"]
+    for type_ in (pa.string(), pa.large_string()):
+        binary = pa.array(values, pa.binary() if type_ == pa.string() else pa.large_binary())
+        texts = pa.Array.from_buffers(type_, 4, binary.buffers())
+        documents, dropped = read(pack(tmp_path / "a.parquet", parquet(text=texts)))
+        assert pairs(documents) == [("a.parquet:0", "one"), ("a.parquet:3", "caf\u00e9")]
+        assert dropped == {local.NOT_UTF8: 1, local.NO_TEXT: 1}
+    ids = pa.Array.from_buffers(pa.string(), 4, pa.array(values, pa.binary()).buffers())
+    documents, _ = read(pack(tmp_path / "b.parquet", parquet(id=ids, text=list("abcd"))))
+    assert [document.id.partition(":")[2] for document in documents] == ["one", "b\ufffd", "2", "caf\u00e9"]
+
+
+def test_a_text_without_blank_lines_is_an_error_before_memory_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "LONGEST_DOCUMENT", 2 << 20)
+    line = b"x" * (1 << 20)
+    assert len(read(pack(tmp_path / "a.txt", b"\n\n".join([line + b"\n" + line] * 2)))[0]) == 2
+    lines = [b"first", b"", *[line] * 4]
+    with pytest.raises(InputError, match=r"a.txt:5: no blank line since line 3, .* more than 2 MiB; put a blank line"):
+        read(pack(tmp_path / "a.txt", b"\n".join(lines)))
+
+
+def test_parquet_without_the_column_and_damaged_parquet(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a.parquet: no text column 'text' among body"):
+        read(pack(tmp_path / "a.parquet", parquet(body=["x"])))
+    with pytest.raises(InputError, match="no text column 'text' among text"):
+        read(pack(tmp_path / "a.parquet", parquet(text=[1])))
+    with pytest.raises(InputError, match="b.parquet: cut off or damaged"):
+        read(pack(tmp_path / "b.parquet", parquet(text=["x"])[:-9]))
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.txt.zst", "a.jsonl.zst", "a.parquet.gz"])
+def test_cut_off_archives_are_errors(name: str, tmp_path: Path) -> None:
+    texts = [f"{number**3}" for number in range(50_000)]
+    contents = {
+        "txt": "\n\n".join(texts).encode(),
+        "jsonl": "\n".join(json.dumps({"text": text}) for text in texts).encode(),
+        "parquet": parquet(text=texts),
+    }
+    path = pack(tmp_path / name, contents[name.split(".")[1]])
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(InputError, match=f"{name}: cut off or damaged"):
+        read(path)
+
+
+def test_an_empty_file_has_no_documents(tmp_path: Path) -> None:
+    assert read(pack(tmp_path / "a.txt", b""), pack(tmp_path / "a.jsonl.gz", b"\n\n")) == ([], Counter())
+
+
+def test_memory_stays_bounded(tmp_path: Path) -> None:
+    path = pack(tmp_path / "a.txt.zst", b"\n\n".join(b"%d " % number * 200 for number in range(20_000)))  # 24 MB
+    tracemalloc.start()
+    count = sum(1 for _ in local.read("u", [path], Counter()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_000 and peak < 8 << 20
+
+
+def test_find_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b.txt", "a.jsonl.gz", "deep/c.parquet", "README.md"):
+        pack(tmp_path / name, b"")
+    assert [path.name for path in local.find_files(str(tmp_path))] == ["a.jsonl.gz", "b.txt", "c.parquet"]
+    assert local.find_files(str(tmp_path / "*.txt")) == [tmp_path / "b.txt"]
+    assert [path.name for path in local.find_files(f"{tmp_path}/**/*.p*")] == ["c.parquet"]
+    monkeypatch.chdir(tmp_path)
+    assert local.find_files("b.txt") == [Path("b.txt")]
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("nowhere.txt", "nowhere.txt: no such file, glob or directory"),
+        ("*.csv", "no such file, glob or directory"),
+        ("README.md", "README.md: unknown ending, expected .txt, .jsonl, .parquet"),
+        ("docs", "docs: no file in this directory ends in .txt"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(
+    uri: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(tmp_path / "README.md", b"")
+    pack(tmp_path / "docs/x.rst", b"")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=message.replace("*", r"\*")):
+        local.find_files(uri)
+
+
+def test_the_shared_wikipedia_sample(shared_data: Path) -> None:
+    path = shared_data / "corpus/wikipedia.train.txt.zst"
+    documents = local.read("wikipedia", [path], Counter())
+    first = [next(documents) for _ in range(100)]
+    assert first[99].id == "wikipedia.train.txt:99" and all(document.text for document in first)

@@ -1,0 +1,245 @@
+"""The corpus: what is kept, what is dropped and why, and on which side of the split."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertcore.config import parse
+from bertcore.corpus import cleaning
+from bertcore.corpus.build import CorpusConfig, build_corpus
+from bertcore.corpus.contamination import ContaminationConfig
+from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, read_sentences
+from bertcore.corpus.near_duplicates import NearDuplicatesConfig
+from bertcore.corpus.quality import QualityConfig
+from bertcore.errors import ConfigError, InputError
+
+
+def build(tmp_path: Path, texts: list[str], **options: Any) -> tuple[dict[str, Any], Path]:
+    inputs, output = tmp_path / "inputs", tmp_path / "out"
+    (inputs / "0").mkdir(parents=True, exist_ok=True)
+    output.mkdir(exist_ok=True)
+    (inputs / "0" / "t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    config = CorpusConfig(sources=[str(inputs / "0" / "t.jsonl")], min_words=3, heldout_fraction=0.3, **options)
+    return build_corpus(config, inputs, output).as_metrics(), output
+
+
+TEXTS = [f"Document number {index} has a first sentence. It has a second one, too." for index in range(40)]
+
+
+def test_documents_are_split_into_sentences_and_every_drop_is_counted(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, [*TEXTS, TEXTS[0], "too short", "12 34 56 78 90 --- === 12"])
+    assert metrics["dropped"] == {
+        "exact duplicate": 1,
+        "fewer than 3 words": 1,
+        "fewer than 50% of the characters are letters": 1,
+    }
+    assert metrics["train"]["documents"] + metrics["heldout"]["documents"] == 40
+    assert metrics["train"]["sentences"] == 2 * metrics["train"]["documents"]
+    rows = [
+        row
+        for split in ("train", "heldout")
+        for path in corpus_shards(output, split)
+        for row in pq.read_table(path).to_pylist()
+    ]
+    assert sorted(row["id"] for row in rows) == sorted(f"t.jsonl:{index}" for index in range(40))
+    assert rows[0]["sentences"][1] == "It has a second one, too."
+
+
+def test_the_split_depends_on_the_seed_and_the_id_alone(tmp_path: Path) -> None:
+    config = CorpusConfig(sources=["x"], heldout_fraction=0.2, seed=3)
+    sides = [config.split_of(f"doc:{index}") for index in range(5000)]
+    assert sides == [config.split_of(f"doc:{index}") for index in range(5000)]
+    assert 0.17 < sides.count("heldout") / 5000 < 0.23
+    assert sides != [
+        CorpusConfig(sources=["x"], heldout_fraction=0.2, seed=4).split_of(f"doc:{i}") for i in range(5000)
+    ]
+
+
+def test_a_document_limit_is_per_source(tmp_path: Path) -> None:
+    metrics, _ = build(tmp_path, TEXTS, max_documents=20)
+    assert list(metrics["documents_read"].values()) == [20]
+
+
+def test_an_empty_corpus_is_refused_with_what_was_dropped(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"no document for the split 'train' \(2 read, dropped: \{'fewer than 3 words': 2\}\)"
+    ):
+        build(tmp_path, ["one", "two"])
+
+
+def test_shards_and_row_groups_bound_the_memory(tmp_path: Path) -> None:
+    writer = CorpusWriter(tmp_path, "train", shard_characters=2000, group_characters=500)
+    for index in range(100):
+        writer.add(Document(str(index), "", "s"), ["x" * 99])
+    writer.close()
+    shards = corpus_shards(tmp_path, "train")
+    assert len(shards) == 5
+    batches = list(read_sentences(shards))
+    assert sum(map(len, batches)) == 100 and max(map(len, batches)) <= 6
+
+
+def test_halves_of_surrogate_pairs_leave_the_text(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, [*TEXTS, "An emoji that was cut \ud83d in two, and more."])
+    assert metrics["dropped"] == {}
+    sentences = [row["sentences"] for split in ("train", "heldout") for row in rows(output, split)]
+    assert ["An emoji that was cut in two, and more."] in sentences
+
+
+@pytest.mark.parametrize(("language", "nearest"), [("english", ""), ("en-GB", "did you mean 'en'"), ("EN", "")])
+def test_a_language_is_a_code(language: str, nearest: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"c.language: found '{language}', expected a code .*; {nearest}.*Expected one of: am, ar"
+    ):
+        parse(CorpusConfig, {"sources": ["x"], "language": language}, "c")
+
+
+def test_a_language_without_rules_of_its_own_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    build(tmp_path, TEXTS, language="sv")
+    assert "corpus.language: sentences of 'sv' are split by English rules" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Das war am 3. Mai."),
+        ("ru", "\u043d\u0430 \u0443\u043b. \u041b\u0435\u043d\u0438\u043d\u0430."),
+        ("pl", "Np. tak."),
+    ],
+)
+def test_a_language_has_rules_of_its_own(language: str, text: str) -> None:
+    assert language in cleaning.LANGUAGES.split()
+    assert cleaning.split_sentences(text, language) == [text] != cleaning.split_sentences(text, "xx")
+
+
+def test_normalisation_removes_what_cannot_be_seen() -> None:
+    assert cleaning.normalise("e\u0301tude\u200b  a\x00b\r\n\r\n \tend\ufeff ") == "étude ab\nend"
+    assert cleaning.normalise("a b\tc\xa0d \t e\u3000 f") == "a b c d e f"
+
+
+@given(st.text("ab  \t\n\x0b\x85\xa0\u2003\u2028", max_size=12))
+def test_one_blank_parts_two_words_whatever_blanks_there_were(text: str) -> None:
+    shown = text.replace("\x0b", "").replace("\x85", "")  # control characters go without a blank
+    lines = (" ".join(line.split()) for line in shown.split("\n"))
+    assert cleaning.normalise(text) == "\n".join(line for line in lines if line)
+
+
+def test_sentences_of_abbreviations_quotations_and_decimals() -> None:
+    text = 'Dr. Smith paid $3.50, e.g. for tea. "Is it hot?" he asked.\nA new paragraph'
+    assert cleaning.split_sentences(text, "en") == [
+        "Dr. Smith paid $3.50, e.g. for tea.",
+        '"Is it hot?" he asked.',
+        "A new paragraph",
+    ]
+
+
+def rows(output: Path, split: str) -> list[dict[str, Any]]:
+    return [row for path in corpus_shards(output, split) for row in pq.read_table(path).to_pylist()]
+
+
+def test_weights_repeat_documents_of_the_training_split_behind_all_others(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, TEXTS, weights=[2.5])
+    ids = [row["id"] for row in rows(output, "train")]
+    once = [name for name in ids if "#" not in name]
+    assert ids[: len(once)] == once and len(ids) == len(set(ids)) == metrics["train"]["documents"]
+    assert [name for name in ids if name.endswith("#2")] == [f"{name}#2" for name in once]
+    thrice = [name for name in ids if name.endswith("#3")]
+    assert 0 < len(thrice) < len(once) and ids[-len(thrice) :] == thrice
+    assert not any("#" in row["id"] for row in rows(output, "heldout"))
+    assert metrics["documents_read"] == {str(tmp_path / "inputs" / "0" / "t.jsonl"): 40} and metrics["dropped"] == {}
+
+
+def test_a_weight_below_one_leaves_documents_out_and_counts_them(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, TEXTS, weights=[0.5])
+    kept = len(rows(output, "train")) + len(rows(output, "heldout"))
+    assert 10 < kept < 30 and metrics["dropped"] == {"not drawn (weight below 1)": 40 - kept}
+
+
+def test_near_duplicates_are_dropped_on_request(tmp_path: Path) -> None:
+    words = " ".join(f"word{index}" for index in range(200))
+    texts = [*TEXTS[:20], words, words.replace("word7 ", "other "), words.replace("word9", "WORD9,")]
+    assert build(tmp_path, texts)[0]["dropped"] == {}
+    assert build(tmp_path, texts, near_duplicates=NearDuplicatesConfig())[0]["dropped"]["near duplicate"] == 2
+
+
+def test_documents_of_an_evaluation_text_are_dropped_on_request(tmp_path: Path) -> None:
+    (tmp_path / "dev.tsv").write_text("1\t6 has a first sentence it HAS A second\n")
+    config = ContaminationConfig(texts=[str(tmp_path / "dev.tsv")], ngram=9)
+    metrics, output = build(tmp_path, TEXTS, contamination=config)
+    gone = {f"t.jsonl:{index}" for index in (6, 16, 26, 36)}
+    assert metrics["dropped"] == {"in an evaluation text": 1}
+    ids = {row["id"] for split in ("train", "heldout") for row in rows(output, split)}
+    assert {f"t.jsonl:{index}" for index in range(40)} - ids == {"t.jsonl:6"} < gone
+
+
+def test_lines_are_filtered_before_documents(tmp_path: Path) -> None:
+    texts = [*TEXTS, "Two words\nAll rights reserved by the author."]
+    metrics, _ = build(tmp_path, texts, quality=QualityConfig(drop_boilerplate_lines=True))
+    assert metrics["dropped"] == {"line of boilerplate": 1, "fewer than 3 words": 1}
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells a process's memory on Linux only")
+
+MEASURE = """
+import json, re, sys
+from pathlib import Path
+import pyarrow
+from bertcore.corpus.build import CorpusConfig, build_corpus
+pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # as stage corpus does
+directory, name = Path(sys.argv[1]), sys.argv[2]
+(directory / "out").mkdir()
+config = CorpusConfig(sources=[str(directory / name)], heldout_fraction=float(sys.argv[3]))
+statistics = build_corpus(config, directory / "none", directory / "out").as_metrics()
+peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+print(json.dumps([peak, statistics]))
+"""
+
+
+def measured(directory: Path, name: str, heldout_fraction: float) -> tuple[float, dict[str, Any]]:
+    """MiB resident at most in a process that builds the corpus, and its statistics.
+
+    The kernel's VmHWM says it: `ru_maxrss` would count what the tests' own process had before it became the other one.
+    """
+    command = [sys.executable, "-c", MEASURE, str(directory), name, str(heldout_fraction)]
+    peak, statistics = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return peak, statistics
+
+
+@linux
+def test_memory_does_not_grow_with_the_documents(tmp_path: Path) -> None:
+    peaks = []
+    for count in (8_000, 28_000):  # the smaller one fills several blocks already
+        directory = tmp_path / str(count)
+        directory.mkdir()
+        words = "It has some more words, and they fill it. " * 20
+        (directory / "t.txt").write_text("\n\n".join(f"Text number {index}. {words}" for index in range(count)))
+        peaks.append(measured(directory, "t.txt", 0.01)[0])
+    assert (peaks[1] - peaks[0]) * 1024 / 20_000 < 1  # KiB for each further document
+    assert peaks[1] < 500
+
+
+@linux
+def test_a_document_of_fifty_megabytes_on_one_line(tmp_path: Path) -> None:
+    long = "It (or 'that, which the reader could not see from there, was all of the first line. " * 9 + "What? "
+    (tmp_path / "t.txt").write_text("\n\n".join([long * (50_000_000 // len(long)), "x" * 10_000_000, *TEXTS]))
+    began = time.monotonic()
+    peak, statistics = measured(tmp_path, "t.txt", 0.5)
+    assert peak < 1024 and time.monotonic() - began < 120  # MiB, seconds; on one busy core about 15
+    assert statistics["train"]["documents"] + statistics["heldout"]["documents"] == 41
+    assert statistics["dropped"] == {"fewer than 8 words": 1}
+
+
+def test_long_paragraphs_are_cut_at_blanks_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cleaning, "LONGEST_PARAGRAPH", 50)
+    text = "one two three four " * 20 + "x" * 120 + " end"
+    sentences = cleaning.split_sentences(text, "en")
+    assert max(map(len, sentences)) <= 50
+    assert "".join(sentences).replace(" ", "") == text.replace(" ", "")
+    assert not any(sentence.startswith("ne ") for sentence in sentences)

@@ -1,0 +1,49 @@
+"""Weights of sources: how params name them, and how often each document is used."""
+
+from typing import Any
+
+import pytest
+
+from bertcore.config import parse
+from bertcore.corpus import mixture
+from bertcore.corpus.build import CorpusConfig
+from bertcore.errors import ConfigError
+
+
+@pytest.mark.parametrize("weight", [0.25, 1.0, 2.5])
+def test_documents_are_used_as_often_as_the_weight_says(weight: float) -> None:
+    found = [mixture.copies(weight, 7, f"d:{index}") for index in range(4000)]
+    assert set(found) <= {int(weight), int(weight) + 1}
+    assert abs(sum(found) / 4000 - weight) < 0.03
+    assert found == [mixture.copies(weight, 7, f"d:{index}") for index in range(4000)]
+
+
+def test_a_larger_weight_takes_the_same_documents_and_more() -> None:
+    few, many = ({i for i in range(500) if mixture.copies(weight, 1, f"d:{i}")} for weight in (0.2, 0.4))
+    assert few < many
+
+
+def test_entries_with_and_without_a_weight() -> None:
+    config = parse(CorpusConfig, {"sources": ["a.txt", {"uri": "b.txt", "weight": 2}, {"uri": "c.txt"}]}, "corpus")
+    assert config.sources == ["a.txt", "b.txt", "c.txt"] and config.weights == [1.0, 2.0, 1.0]
+    assert parse(CorpusConfig, {"sources": ["a.txt"]}, "corpus").weights == []
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"sources": [{"uri": "a", "wight": 1}]}, r"corpus.sources\[0\]: unknown key 'wight'; did you mean 'weight'"),
+        (
+            {"sources": ["a", {"weight": 1}]},
+            r"corpus.sources\[1\].uri: found nothing \(null\), expected the source's URI",
+        ),
+        ({"sources": [{"uri": "a", "weight": 0}]}, r"corpus.sources: found the weight 0, expected more than 0"),
+        ({"sources": [{"uri": "a", "weight": "x"}]}, r"corpus.weights\[0\]: found 'x' \(str\), expected float"),
+        ({"sources": [{"uri": "a"}], "weights": [1.0]}, r"corpus.weights: found beside sources with a weight"),
+        ({"sources": ["a", "b"], "weights": [1.0]}, r"corpus.weights: found 1, expected one for each of 2 sources"),
+        ({"sources": [3]}, r"corpus.sources\[0\]: found 3 \(int\), expected str"),
+    ],
+)
+def test_entries_that_cannot_be_read_are_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(CorpusConfig, values, "corpus")

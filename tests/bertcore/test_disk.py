@@ -1,0 +1,65 @@
+"""A full disk: one clear line, and nothing left where a good output belongs."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from bertcore.corpus.documents import CorpusWriters, Document
+from bertcore.disk import disk_errors
+from bertcore.errors import InputError
+from bertcore.files import replace_directory
+from bertcore.tokens.build import encode_documents
+from bertcore.tokens.encoding import WordEncoder
+from tests.samples import documents, tokenizer
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB, where this process may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    if os.geteuid() or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs the right to do so")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def write_shards(directory: Path) -> None:
+    encode_documents([pa.array(documents(2000))], WordEncoder(tokenizer())).write(directory / "train-00000.arrow")
+
+
+def write_corpus(directory: Path) -> None:
+    with CorpusWriters(directory) as writers:
+        for index in range(200):
+            writers.add("train", 0, Document(str(index), "", "s"), [os.urandom(16_000).hex()])
+
+
+@pytest.mark.parametrize("write", [write_shards, write_corpus])
+def test_a_full_disk_is_said_and_leaves_the_old_output(small_disk: Path, write: Callable[[Path], None]) -> None:
+    output = small_disk / "out"
+    output.mkdir()
+    (output / "old").touch()
+    with (
+        pytest.raises(InputError, match=r"out: no space left on the disk .* free some space and run the stage again"),
+        disk_errors(output),
+        replace_directory(output) as beside,
+    ):
+        write(beside)
+    assert [path.name for path in small_disk.iterdir()] == ["out"] and (output / "old").exists()
+
+
+def test_a_full_disk_is_said_wherever_it_is_met(tmp_path: Path) -> None:
+    said = r"x/out: no space left on the disk \(.* MiB free, while writing a.arrow\)"
+    with pytest.raises(InputError, match=said), disk_errors(tmp_path / "x" / "out"):
+        raise OSError(errno.ENOSPC, "No space left on device", "a.arrow")
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(PermissionError), disk_errors(Path("out")):
+        raise PermissionError(errno.EACCES, "denied", "x")

@@ -1,0 +1,180 @@
+"""Pieces of work on processes and on a real Dask cluster, with workers that die."""
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import dask
+import distributed
+import pytest
+
+from bertcore import workers
+from bertcore.errors import BertcoreError, ConfigError
+from bertcore.tokens.build import build_shards
+from bertcore.tokens.shards import ShardsConfig
+from tests.bertcore.tokens.test_build import build, contents
+from tests.bertcore.tokens.test_build import corpus as corpus  # the fixture
+from tests.import_closure import ROOT
+
+
+def square(number: int) -> tuple[int, int]:
+    return number * number, os.getpid()
+
+
+def die_on_three(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def fail_on_three(number: int) -> int:
+    if number == 3:
+        raise ConfigError("three: found 3")
+    return number
+
+
+def test_pieces_are_done_in_processes() -> None:
+    results = list(workers.run(square, range(8), workers=2))
+    assert sorted(value for value, _ in results) == [n * n for n in range(8)]
+    assert os.getpid() not in {process for _, process in results}
+
+
+def test_one_worker_is_this_process() -> None:
+    assert list(workers.run(square, range(3), workers=1)) == [(n * n, os.getpid()) for n in range(3)]
+    assert list(workers.run(square, [])) == []
+
+
+def test_a_killed_process_is_said() -> None:
+    with pytest.raises(BertcoreError, match="one of 2 worker processes was killed.*what is finished is kept"):
+        list(workers.run(die_on_three, range(8), workers=2))
+
+
+def test_an_error_of_a_piece_is_the_callers() -> None:
+    with pytest.raises(ConfigError, match="three: found 3"):
+        list(workers.run(fail_on_three, range(8), workers=2))
+
+
+def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(workers.SCHEDULER, "tcp://127.0.0.1:9")
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "300ms"}),
+        pytest.raises(ConfigError, match="BERTCORE_DASK=tcp://127.0.0.1:9: no Dask scheduler answers"),
+    ):
+        list(workers.run(square, range(3)))
+
+
+class Cluster:
+    """A scheduler and two workers, each a process of its own, as an administrator would start them."""
+
+    def __init__(self, directory: Path, allowed_failures: int = 3):
+        self._directory = directory
+        settings = {
+            "LOGGING__DISTRIBUTED": "warning",
+            "DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
+        }
+        own = {f"DASK_{name}": value for name, value in settings.items()}
+        self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **own}
+        file = directory / "scheduler.json"
+        options = ["--host", "127.0.0.1", "--scheduler-file", str(file), "--no-dashboard", "--port", "0"]
+        self.scheduler = self._start("dask_scheduler", *options)
+        while not file.exists():
+            assert self.scheduler.poll() is None
+            time.sleep(0.05)
+        self.workers = [self._start_worker(file) for _ in range(2)]
+        with distributed.Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+
+    def _start_worker(self, file: Path) -> subprocess.Popen[bytes]:
+        options = ["--scheduler-file", str(file), "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+        return self._start("dask_worker", *options, "--local-directory", str(self._directory))
+
+    def _start(self, module: str, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{module}", *options]
+        log = (self._directory / "log").open("ab")
+        process = subprocess.Popen(command, env=self._environment, cwd=self._directory, stdout=log, stderr=log)
+        log.close()
+        return process
+
+    @property
+    def address(self) -> str:
+        return json.loads((self._directory / "scheduler.json").read_text())["address"]
+
+    def stop_workers(self) -> None:
+        for process in self.workers:
+            process.kill()
+            process.wait()
+
+    def stop(self) -> None:
+        self.stop_workers()
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    running = Cluster(tmp_path_factory.mktemp("cluster"), getattr(request, "param", 3))
+    yield running
+    running.stop()
+
+
+def test_a_cluster_that_loses_a_worker_makes_the_same_bytes(
+    corpus: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = ShardsConfig(shard_bytes=1500)
+    build(corpus, tmp_path / "alone", config=config)
+    monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+    work, output = tmp_path / "work", tmp_path / "out"
+    output.mkdir()
+    cluster.workers[0].send_signal(signal.SIGSTOP)  # it is given pieces, and will not have finished them when it dies
+    finished = 0
+    real_run = workers.run
+
+    def run_and_kill(*arguments: object) -> Iterator[object]:
+        nonlocal finished
+        for result in real_run(*arguments):
+            finished += 1
+            if finished == 3:
+                cluster.workers[0].kill()
+            yield result
+
+    monkeypatch.setattr(workers, "run", run_and_kill)
+    manifest = build_shards(corpus, corpus / "tokenizer", config, output, work)
+    assert cluster.workers[0].wait() == -signal.SIGKILL and finished == len(manifest.shards) > 20
+    assert contents(output) == contents(tmp_path / "alone" / "out")
+
+
+@pytest.mark.parametrize("cluster", [0], indirect=True, ids=["no failures allowed"])
+def test_a_cluster_that_gives_up_is_one_clear_error(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+    monkeypatch.setattr(workers, "PATIENCE", 1.0)
+    lost = (
+        rf"^BERTCORE_DASK={cluster.address}: the Dask cluster has lost the work: %s.*run the stage again \(what is fin"
+    )
+
+    (tmp_path / "not_on_the_cluster.py").write_text("def work(piece):\n    return piece\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    elsewhere = importlib.import_module("not_on_the_cluster")
+    with pytest.raises(ConfigError, match="cannot import this project .*not_on_the_cluster.*start scheduler and work"):
+        list(workers.run(elsewhere.work, [1, 2]))
+
+    with pytest.raises(BertcoreError, match=lost % "Attempted to run task .* on 1 different workers"):
+        list(workers.run(os._exit, [3]))  # one worker of two, and the scheduler allows for none
+    assert list(workers.run(abs, [-1, -2], workers=2)) in ([1, 2], [2, 1])
+
+    cluster.stop_workers()
+    with pytest.raises(BertcoreError, match=lost % "no worker is there for 1 seconds"):
+        list(workers.run(abs, [-1, -2]))
+
+    threading.Timer(1.0, cluster.scheduler.kill).start()
+    with pytest.raises(BertcoreError, match=lost % "the scheduler (has forgotten a piece|does not answer)"):
+        monkeypatch.setattr(workers, "PATIENCE", 30.0)
+        list(workers.run(abs, [-1, -2]))

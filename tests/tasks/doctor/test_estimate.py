@@ -1,0 +1,127 @@
+"""The estimates against real models, real optimizers and the memory that a real training takes."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.training.config import PretrainConfig
+from bertcore.training.distributed import keep_freed_memory
+from bertcore.training.flops import training_flops
+from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
+from tasks.doctor.estimate import Work, parameters, sequence_flops, state_bytes, training_memory
+from tests.import_closure import ROOT
+
+VOCABULARY = 8192
+
+
+def config_of(preset: str, vocab_size: int = VOCABULARY) -> BertConfig:
+    return ModelConfig(preset=preset, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).build(vocab_size)
+
+
+def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
+    places = np.arange(work.sequences)[:, None] * work.length + np.arange(work.masked)
+    ids = np.random.default_rng(1).integers(0, vocab_size, work.tokens)
+    return PreTrainingBatch.from_numpy(
+        input_ids=ids,
+        token_type_ids=np.zeros_like(ids),
+        lengths=np.full(work.sequences, work.length),
+        masked_positions=places.ravel(),
+        masked_labels=ids[places.ravel()],
+        next_sentence_labels=np.zeros(work.sequences, np.int64),
+    )
+
+
+def train(config: BertConfig, work: Work, optimizer: str) -> tuple[BertForPreTraining, torch.optim.Optimizer]:
+    """Three steps, as the training loop takes them."""
+    model = BertForPreTraining(config).train()
+    steps = build_optimizer(model, PretrainConfig(optimizer=optimizer))
+    for _ in range(3):
+        with torch.autocast("cpu", torch.bfloat16, enabled=work.precision == "bf16"):
+            sums = OBJECTIVES["mlm_nsp"](model, batch_of(work, config.vocab_size))
+        sum(each.loss_sum / each.count for each in sums.values()).backward()
+        steps.step()
+        steps.zero_grad()
+    return model, steps
+
+
+def measure(preset: str, optimizer: str, **work: object) -> int:
+    """Bytes by which this process grows while it trains; what the first step of any training needs is there before."""
+    keep_freed_memory()
+    train(config_of("tiny", 100), Work(sequences=2, length=16, masked=2), "adamw")
+    before = resident("VmRSS")
+    train(config_of(preset), Work(**work), optimizer)  # type: ignore[arg-type]
+    return resident("VmHWM") - before
+
+
+def resident(name: str) -> int:
+    """Bytes, now (VmRSS) or at most (VmHWM); `ru_maxrss` would count what the tests' own process had before."""
+    found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc says how much memory there was")
+@pytest.mark.parametrize(
+    ("preset", "optimizer", "work"),
+    [
+        ("tiny", "muon", Work(sequences=96, length=128, masked=19)),
+        ("mini", "adamw", Work(sequences=24, length=128, masked=19)),
+    ],
+    ids=["tiny", "mini"],
+)
+def test_memory_is_what_a_training_takes_within_30_percent(preset: str, optimizer: str, work: Work) -> None:
+    script = "import json, sys; from tests.bertcore.training.test_estimate import measure; "
+    script += "print(measure(*json.loads(sys.argv[1]), **json.loads(sys.argv[2])))"
+    arguments = [json.dumps([preset, optimizer]), json.dumps(dataclasses.asdict(work))]
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    measured = int(done.stdout)
+    estimated = training_memory(config_of(preset), work, optimizer).total
+    print(f"{preset}: {measured / 2**20:.0f} MiB measured, {estimated / 2**20:.0f} MiB estimated")
+    assert 0.7 < estimated / measured < 1.3
+
+
+def test_parameters_are_those_of_the_model() -> None:
+    config = config_of("tiny", 300)
+    model = BertForPreTraining(config)
+    found = parameters(config)
+    assert found.total == sum(each.numel() for each in model.parameters())
+    width = config.hidden_size
+    assert found.hidden_matrices == config.num_hidden_layers * (4 * width**2 + 2 * width * config.intermediate_size)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_checkpoint_holds_the_parameters_and_the_optimizers_state(optimizer: str) -> None:
+    config, work = config_of("tiny", 300), Work(sequences=2, length=16, masked=2)
+    model, steps = train(config, work, optimizer)
+    states = [tensor for state in steps.state.values() for tensor in state.values() if tensor.numel() > 1]
+    held = sum(4 * tensor.numel() for tensor in [*model.parameters(), *states])
+    assert state_bytes(parameters(config), optimizer) == held
+
+
+def test_the_flops_of_a_batch_are_those_of_its_sequences() -> None:
+    config, work = config_of("tiny", 300), Work(sequences=5, length=32, masked=4)
+    assert work.sequences * sequence_flops(config, 32, 4) == training_flops(config, batch_of(work, 300))
+
+
+def test_what_needs_more_and_what_needs_less() -> None:
+    work, config = Work(sequences=64, length=128, masked=19), config_of("base")
+
+    def need(optimizer: str = "adamw", **changes: object) -> int:
+        return training_memory(config, dataclasses.replace(work, **changes), optimizer).total  # type: ignore[arg-type]
+
+    assert need(sequences=32) < need() < need(length=256)
+    assert need("muon") < need() and need(precision="bf16") < need()
+    assert need(device="cuda", checkpointing=True) < need(device="cuda") / 2
+    assert need(checkpointing=True) < need()

@@ -1,0 +1,314 @@
+"""MLflow: one parent for one invocation, children for its stages, params, lineage and curves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mlflow.entities import Run
+
+from bertcore.errors import ArtifactError, InputError, StoppedError, UnavailableError
+from bertcore.finetune.config import TaskConfig
+from bertcore.instances.config import MaskConfig
+from bertcore.training.config import PretrainConfig
+from tasks import stage
+from tasks.stage import ProcessEnded
+from tasks.tracking import lineage
+from tasks.tracking import runs as tracking
+from tests.import_closure import ROOT
+
+PIPELINE = """
+stages:
+  corpus:
+    cmd: python -m tasks.corpus
+    deps: [input.txt]
+    outs:
+      - data/corpus
+  finetune:
+    matrix:
+      task: ${finetune.tasks}
+    cmd: python -m tasks.finetune ${key}
+    deps:
+      - data/corpus
+    outs:
+      - models/${key}:
+          cache: false
+    metrics:
+      - metrics/${key}.json
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-1")
+    monkeypatch.setenv("BERTCORE_PIPELINE_NAME", "brisk-otter")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    Path("dvc.yaml").write_text(PIPELINE)
+    Path("params.yaml").write_text("corpus: {seed: 1}\nfinetune: {tasks: {topic: {epochs: 2}}}\n")
+    Path("input.txt").write_text("text")
+    return tmp_path
+
+
+def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> None:
+    def corpus(run: tracking.StageRun) -> None:
+        Path("data/corpus").mkdir(parents=True)
+        Path("data/corpus/file").write_text("content")
+        for step in range(3):
+            run.report(step, {"train/loss": 3.0 - step})
+
+    def finetune(run: tracking.StageRun) -> None:
+        Path("models/topic").mkdir(parents=True)
+        Path("metrics").mkdir()
+        Path("metrics/topic.json").write_text("{}")
+        run.log_metrics({"dev": {"accuracy": 0.5}, "words": "no number"})
+
+    assert stage.main("corpus", corpus) == 0
+    Path("dvc.lock").write_text("stages: {corpus: {outs: [{path: data/corpus, md5: abc.dir}]}}")
+    assert stage.main("finetune", finetune, "topic") == 0
+
+    client, experiment = tracking._client()
+    runs = {run.info.run_name: run for run in client.search_runs([experiment])}
+    assert set(runs) == {"brisk-otter", "corpus", "finetune@topic"}
+    parent = runs["brisk-otter"]
+    assert all(
+        runs[name].data.tags["mlflow.parentRunId"] == parent.info.run_id for name in ("corpus", "finetune@topic")
+    )
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    assert parent.data.params == {"corpus.seed": "1", "finetune.tasks.topic.epochs": "2"}
+    assert runs["finetune@topic"].data.params == {"finetune.epochs": "2"}
+    assert runs["finetune@topic"].data.tags["task"] == "topic" and "task" not in runs["corpus"].data.tags
+    assert runs["finetune@topic"].data.metrics == {"dev/accuracy": 0.5}
+    assert runs["finetune@topic"].data.tags["dvc.dep.data/corpus"] == "abc.dir"
+    assert runs["corpus"].data.tags["prefect.flow_run_id"] == "run-1"
+    assert runs["corpus"].data.tags["dvc.out.data/corpus"] == lineage.dvc_hash(Path("data/corpus"))
+    curve = client.get_metric_history(runs["corpus"].info.run_id, "train/loss")
+    assert [(point.step, point.value) for point in curve] == [(0, 3.0), (1, 2.0), (2, 1.0)]
+    assert (project / "mlflow.db").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("train/loss", "train/loss"),
+        ("documents_read//home/me/../a text.txt.zst", "documents_read/home/me/a text.txt.zst"),
+        ("dropped/no text in the field 'text'", "dropped/no text in the field _text_"),
+        ("dropped/file does not parse: SyntaxError", "dropped/file does not parse: SyntaxError"),
+    ],
+)
+def test_names_made_of_paths_and_reasons_are_names_for_mlflow(project: Path, name: str, expected: str) -> None:
+    assert tracking.metric_name(name) == expected
+
+    def body(run: tracking.StageRun) -> None:
+        run.log_metrics({name: 1})
+        Path("data/corpus").mkdir(parents=True)
+
+    assert stage.main("corpus", body) == 0
+
+
+def test_a_failed_stage_is_a_failed_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def body(run: tracking.StageRun) -> None:
+        raise ArtifactError("models: broken; mend it")
+
+    assert stage.main("corpus", body) == 2
+    assert "error: models: broken; mend it\n" in capsys.readouterr().err
+    client, experiment = tracking._client()
+    assert {run.info.status for run in client.search_runs([experiment])} == {"FAILED"}
+
+
+def test_a_dependency_that_changes_while_the_stage_runs_fails_it(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def body(run: tracking.StageRun) -> None:
+        Path("input.txt").write_text("other text")
+        Path("data/corpus").mkdir(parents=True)
+
+    assert stage.main("corpus", body) == 2
+    assert "error: input.txt: changed while the stage was running" in capsys.readouterr().err
+
+
+def test_another_store_can_be_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tracking.tracking_uri() == f"sqlite:///{project / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    assert tracking.tracking_uri() == "http://127.0.0.1:1"
+
+
+def test_stage_paths_are_those_of_dvc_yaml(project: Path) -> None:
+    assert lineage.stage_paths("finetune", "topic") == (["data/corpus"], ["models/topic", "metrics/topic.json"])
+
+
+def test_git_commit_names_the_state_of_this_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert lineage.git_commit() is None
+    if (ROOT / ".git").exists():
+        monkeypatch.chdir(ROOT)
+        commit = lineage.git_commit()
+        assert commit is not None and len(commit.removesuffix("-dirty")) == 40
+
+
+def stopped_by_a_signal() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+
+def stopped_with_a_checkpoint() -> None:
+    raise StoppedError("at step 3")
+
+
+def stopped_in_its_processes() -> None:
+    raise ProcessEnded(75)
+
+
+@pytest.mark.parametrize(
+    ("stop", "status"), [(stopped_by_a_signal, 130), (stopped_with_a_checkpoint, 75), (stopped_in_its_processes, 75)]
+)
+def test_a_stopped_stage_is_a_killed_run_and_goes_on_in_it(
+    project: Path, stop: Callable[[], None], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, seen = Path(".checkpoints/key/mlflow-run"), []
+
+    def body(run: tracking.StageRun) -> None:
+        seen.append((run.run_id, run.client.get_run(run.run_id).info.status))
+        run.report(len(seen), {"train/loss": 1.0})
+        if len(seen) == 1:
+            stop()
+        Path("data/corpus").mkdir(parents=True)
+
+    assert stage.main("corpus", body, memory=lambda: memory) == status
+    client, experiment = tracking._client()
+    assert client.get_run(seen[0][0]).info.status == "KILLED" and memory.read_text() == seen[0][0]
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
+    assert stage.main("corpus", body, memory=lambda: memory) == 0
+    assert seen[1] == (seen[0][0], "RUNNING") == (seen[0][0], seen[0][1])
+    ended = client.get_run(seen[0][0])
+    assert (ended.info.status, ended.data.tags["prefect.flow_run_id"]) == ("FINISHED", "run-2")
+    parent = client.get_run(ended.data.tags["mlflow.parentRunId"])
+    assert parent.data.tags["pipeline.invocation"] == "run-2"
+    assert [point.step for point in client.get_metric_history(ended.info.run_id, "train/loss")] == [1, 2]
+
+
+@pytest.mark.parametrize("content", ["0" * 32, "no run's name", ""])
+def test_a_run_that_the_store_does_not_have_is_begun_anew(project: Path, content: str) -> None:
+    memory = project / "mlflow-run"
+    memory.write_text(content)
+    run = tracking.start("corpus", {}, memory)
+    assert memory.read_text() == run.run_id != content
+    run.client.delete_run(run.run_id)
+    assert tracking.start("corpus", {}, memory).run_id != run.run_id
+
+
+def run_of(name: str) -> Run:
+    client, experiment = tracking._client()
+    (found,) = client.search_runs([experiment], f"attributes.run_name = '{name}'")
+    return found
+
+
+def write_corpus(_: tracking.StageRun) -> None:
+    Path("data/corpus").mkdir(parents=True, exist_ok=True)
+
+
+def test_a_run_shows_defaults_and_what_a_recipe_gives(project: Path) -> None:
+    Path("params.yaml").write_text("mask: {masking: span}\npretrain: {recipe: modern, max_steps: 20000, seed: 7}\n")
+    assert stage.main("corpus", write_corpus, configs={"mask": MaskConfig, "pretrain": PretrainConfig}) == 0
+    shown = run_of("corpus").data.params
+    assert shown["mask.masking"] == "span" and shown["mask.duplicates"] == str(MaskConfig().duplicates)
+    expected = PretrainConfig(**PretrainConfig.complete({"recipe": "modern"}) | {"model": PretrainConfig().model})
+    assert (shown["pretrain.recipe"], shown["pretrain.seed"]) == ("modern", "7")
+    assert shown["pretrain.learning_rate"] == str(expected.learning_rate) != str(PretrainConfig().learning_rate)
+    assert shown["pretrain.optimizer"] == expected.optimizer and shown["pretrain.second_phase"] == "None"
+
+
+def test_the_values_of_all_tasks_have_the_same_names(project: Path) -> None:
+    Path("params.yaml").write_text(
+        "finetune: {tasks: {topic: {format: table, data: files, learning_rate: [1.0e-4, 2.0e-4], options: {a: b}}}}\n"
+    )
+
+    def finetune(_: tracking.StageRun) -> None:
+        Path("models/topic").mkdir(parents=True)
+        Path("metrics").mkdir()
+        Path("metrics/topic.json").write_text("{}")
+
+    assert stage.main("finetune", finetune, "topic", configs={"finetune": TaskConfig}) == 0
+    shown = run_of("finetune@topic").data.params
+    assert (shown["finetune.learning_rate"], shown["finetune.epochs"]) == ("[0.0001, 0.0002]", "3")
+    assert shown["finetune.format"] == "table" and not [name for name in shown if "topic" in name]
+
+
+def test_what_was_read_is_tagged_also_where_it_is_a_part_of_an_out(project: Path) -> None:
+    Path("dvc.yaml").write_text(PIPELINE.replace("[input.txt]", "[input.txt, data/inputs/corpus, models/none]"))
+    Path("dvc.lock").write_text("stages: {inputs: {outs: [{path: data/inputs, md5: abc.dir}]}}")
+    Path("data/inputs/corpus").mkdir(parents=True)
+    Path("data/inputs/corpus/text.txt").symlink_to(project / "input.txt")
+    assert stage.main("corpus", write_corpus) == 0
+    tags = run_of("corpus").data.tags
+    expected = {"dvc.dep.data/inputs/corpus": lineage.dvc_hash(Path("data/inputs/corpus"))}
+    assert {name: value for name, value in tags.items() if name.startswith("dvc.dep.")} == expected
+
+
+def test_the_parent_takes_tags_too(project: Path) -> None:
+    def body(run: tracking.StageRun) -> None:
+        run.set_parent_tags({"dvc.out.models/pretrained": "abc.dir"})
+        write_corpus(run)
+
+    assert stage.main("corpus", body) == 0
+    assert run_of("brisk-otter").data.tags["dvc.out.models/pretrained"] == "abc.dir"
+
+
+@pytest.mark.parametrize(("error", "status"), [(UnavailableError("no network"), 1), (InputError("no file"), 2)])
+def test_only_what_may_pass_is_worth_another_attempt(
+    error: Exception, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        raise error
+
+    assert stage.exit_status(work) == status
+    assert capsys.readouterr().err == f"error: {error}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/usr/bin/python3 /env/bin/dvc repro", "dvc repro"),
+        ("/env/bin/dvc --wait-for-lock repro --single-item mask", "dvc repro"),
+        ("python -m dvc repro report", "dvc repro"),
+        ("/env/bin/python /env/bin/dvc exp run -S pretrain.learning_rate=1e-3", "dvc exp run"),
+        ("python -m dvc -v experiments run -n repro", "dvc exp run"),
+        ("/env/bin/python dvc exp exec-run --infofile run", "dvc exp run"),
+        ("/env/bin/python /env/bin/dvc exp show", None),
+        ("/env/bin/python /env/bin/dvc params diff", None),
+        ("make -C /home/dvc/project repro", None),
+        ("", None),
+    ],
+)
+def test_the_commands_that_run_stages(command: str, name: str | None) -> None:
+    assert tracking._reproduction(command.split()) == name
+
+
+def test_all_stages_of_an_experiment_have_the_same_ancestor(tmp_path: Path) -> None:
+    probe = "import json, psutil; print(json.dumps([[p.pid, p.cmdline()] for p in psutil.Process().parents()]))"
+    (tmp_path / "probe.py").write_text(probe)
+    command = f"{sys.executable} probe.py"
+    (tmp_path / "dvc.yaml").write_text(
+        f"stages:\n  one: {{cmd: {command} > one, outs: [one], params: [seed]}}\n"
+        f"  two: {{cmd: {command} > two, outs: [two], deps: [one]}}\n"
+    )
+    (tmp_path / "params.yaml").write_text("seed: 1\n")
+    author = [word for key in ("name", "email") for word in ("-c", f"user.{key}=test")]
+    for line in (
+        ["git", "init", "--quiet"],
+        [sys.executable, "-m", "dvc", "init", "--quiet"],
+        ["git", "add", "."],
+        ["git", *author, "commit", "--quiet", "--message", "start"],
+        [sys.executable, "-m", "dvc", "exp", "run", "--quiet", "-S", "seed=2"],
+    ):
+        environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
+        subprocess.run(line, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    ancestors = [json.loads((tmp_path / name).read_text()) for name in ("one", "two")]
+    found = [[(pid, name) for pid, line in each if (name := tracking._reproduction(line))] for each in ancestors]
+    assert found[0] == found[1] and [name for _, name in found[0]] == ["dvc exp run"]

@@ -1,4 +1,8 @@
-"""The model against transformers: the same weights give the same outputs, loss and gradients to float32 precision."""
+"""The model against transformers: the same weights give the same outputs, loss and gradients.
+
+Both compute in double precision. In float32 the rounding of a deep model's gradients is a hundred times epsilon and
+differs between processors, so that any tolerance there is too wide for some and too narrow for others.
+"""
 
 import pytest
 import torch
@@ -10,13 +14,18 @@ from transformers.initialization import no_init_weights
 
 from bertcore.errors import ConfigError
 from bertcore.model.bert import BertForPreTraining, BertModel
-from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.model.config import PRESETS, BertConfig, ModelConfig
 from bertcore.model.layout import Layout
 from bertcore.model.names import from_huggingface, to_huggingface
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import OBJECTIVES
 
-TOLERANCE = 1e-5  # relative to the largest value of the tensor
+TOLERANCE = 1e-12
+"""Relative to the largest value of a tensor: 4,500 times the rounding of one operation in double precision."""
+
+LOSS_TOLERANCE = 16 * torch.finfo(torch.float32).eps
+"""Of the loss and the gradients, which come through the cross entropy: it computes in float32 whatever the model does.
+Its exponential, sum, logarithm and quotient round once or twice each; what follows is linear in the gradient."""
 
 
 def reference_config(config: BertConfig) -> transformers.BertConfig:
@@ -44,12 +53,13 @@ def pair(config: BertConfig, seed: int = 0) -> tuple[transformers.BertForPreTrai
     with no_init_weights():
         reference = transformers.BertForPreTraining(reference_config(config)).eval()
     reference.tie_weights()
+    reference.double()
     with torch.no_grad():
         for name, parameter in reference.named_parameters():
             parameter.uniform_(-bound, bound, generator=generator)
             parameter += name.endswith("LayerNorm.weight")
     with torch.device("meta"):
-        ours = BertForPreTraining(config).eval()
+        ours = BertForPreTraining(config).double().eval()
     state = {name: value for name, value in reference.state_dict().items() if "predictions.decoder" not in name}
     ours.load_state_dict(from_huggingface(state), assign=True)
     return reference, ours.requires_grad_()
@@ -90,11 +100,13 @@ def reference_outputs(reference: transformers.BertForPreTraining, batch: PreTrai
     )
 
 
-def assert_close(found: Tensor, expected: Tensor, what: str, scale: float | None = None) -> None:
+def assert_close(
+    found: Tensor, expected: Tensor, what: str, tolerance: float = TOLERANCE, scale: float | None = None
+) -> None:
     assert found.shape == expected.shape, what
     scale = scale or float(expected.detach().abs().max())
     difference = float((found - expected).detach().abs().max())
-    assert difference <= TOLERANCE * scale, f"{what}: {difference / scale:.1e} of the scale"
+    assert difference <= tolerance * scale, f"{what}: {difference / scale:.1e} of the scale"
 
 
 def assert_same_forward(config: BertConfig, batch: PreTrainingBatch) -> None:
@@ -120,7 +132,7 @@ def assert_same_training_step(config: BertConfig, batch: PreTrainingBatch) -> No
     sums = OBJECTIVES["mlm_nsp"](ours, batch)
     loss = torch.stack([term.loss_sum / term.count for term in sums.values()]).sum()
     loss.backward()
-    assert_close(loss, expected, "loss")
+    assert_close(loss, expected, "loss", LOSS_TOLERANCE)
     gradients = to_huggingface({name: value.grad for name, value in ours.named_parameters()})
     references = {name: value.grad for name, value in reference.named_parameters()}
     assert gradients.keys() == references.keys()
@@ -128,7 +140,7 @@ def assert_same_training_step(config: BertConfig, batch: PreTrainingBatch) -> No
         # A bias of the keys shifts all scores of a query alike: its true gradient is 0, what is seen is rounding.
         silent = name.endswith("attention.self.key.bias")
         query = references[name.replace("key", "query")]
-        assert_close(gradients[name], gradient, name, scale=float(query.abs().max()) if silent else None)
+        assert_close(gradients[name], gradient, name, LOSS_TOLERANCE, float(query.abs().max()) if silent else None)
 
 
 @pytest.mark.parametrize("hidden_act", ["gelu", "gelu_new"])
@@ -178,11 +190,21 @@ def test_random_shapes_equal_transformers(heads, head_size, layers, intermediate
 
 
 @pytest.mark.parametrize("preset", ["base", "large"])
-def test_base_and_large_equal_transformers(preset):
-    config = ModelConfig(preset=preset, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).build(1000)
+def test_two_layers_of_base_and_large_equal_transformers(preset):
+    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = ModelConfig(preset=preset, num_hidden_layers=2, **no_dropout).build(1000)
     batch = random_batch(config, [17, 30, 9])
     assert_same_forward(config, batch)
     assert_same_training_step(config, batch)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_each_preset_has_the_parameters_of_transformers(preset):
+    config = ModelConfig(preset=preset).build(30_522)
+    with torch.device("meta"):
+        ours = to_huggingface(dict(BertForPreTraining(config).named_parameters()))
+        theirs = dict(transformers.BertForPreTraining(reference_config(config)).named_parameters())
+    assert {name: value.shape for name, value in ours.items()} == {name: value.shape for name, value in theirs.items()}
 
 
 def test_a_sequence_is_computed_alone():

@@ -28,7 +28,7 @@ from bertcore.evaluation.classification import accuracy
 from bertcore.examples import formats
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.fitting import Finetuning
+from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.model.huggingface import save_pretrained

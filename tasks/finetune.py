@@ -14,8 +14,8 @@ from bertcore.export import gate
 from bertcore.files import write_json
 from bertcore.finetune.config import GRID, RunConfig, TaskConfig
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
-from bertcore.finetune.fitting import Finetuning
 from bertcore.finetune.grid import Grid, Outcome
+from bertcore.finetune.run import Finetuning
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.wordpiece import load_tokenizer
 from bertcore.training.checkpoint import code_hash, training_key
@@ -105,7 +105,7 @@ def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome) -> dict[st
         "changed": {key: value for key, value in settings.items() if value != getattr(RunConfig, key)},
         "saved_seed": pretrained.saved.seed,
         **({} if saved.best_epoch is None else {"saved_epoch": saved.best_epoch}),
-        **{f"tuned_{key}": value for key, value in saved.settled.items()},
+        **{f"tuned_{key}": value for key, value in saved.tuned.items()},
         **{f"{key}_of_random": getattr(random.chosen[0].task, key) for key in GRID if _is_list(task, key)},
     }
 

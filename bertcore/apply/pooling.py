@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertcore.errors import ConfigError
 from bertcore.finetune.features import chunks, own_tokenizer
-from bertcore.finetune.order import by_length
+from bertcore.finetune.inference import by_length
 from bertcore.model.bert import BertModel
 from bertcore.model.encoder import EncoderLayer
 from bertcore.model.huggingface import load_config, load_pretrained

@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from bertcore.evaluation import classification, multi_label, squad, tagging
+from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
-from bertcore.examples.squad import to_articles
 
 Scores = dict[str, dict[str, float]]
 
@@ -28,7 +28,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 def baselines(example_set: ExampleSet, seed: int) -> Scores:
     """Baseline -> metric -> value, for the metrics of `example_set`, learned on train and scored on dev."""
-    return FAMILIES[example_set.family](example_set, seed)
+    return BASELINES[example_set.family](example_set, seed)
 
 
 def _classification(examples: ExampleSet, seed: int) -> Scores:
@@ -155,7 +155,7 @@ def _most_frequent(values: Iterable[str]) -> str:
     return min(Counter(values).items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-FAMILIES: dict[str, Callable[[ExampleSet, int], Scores]] = {
+BASELINES: dict[str, Callable[[ExampleSet, int], Scores]] = {
     "classification": _classification,
     "multi_label": _multi_label,
     "tagging": _tagging,

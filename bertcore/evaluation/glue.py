@@ -20,8 +20,8 @@ from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
 from bertcore.evaluation.classification import compute
 from bertcore.evaluation.command import print_result
+from bertcore.examples.files import BadRowError
 from bertcore.examples.glue import TASKS, GlueTask, parse_label, read_file
-from bertcore.examples.rows import BadRowError
 
 # The layout that each task's files have; three share MNLI's. AX is scored by Matthews, as the diagnostic set asks.
 LAYOUTS = {name: name for name in TASKS} | {"mnlim": "mnli", "mnlimm": "mnli", "ax": "mnli"}

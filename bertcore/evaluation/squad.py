@@ -12,8 +12,11 @@ import string
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from bertcore.compressed import read_json
 from bertcore.errors import BertcoreError, InputError
@@ -117,6 +120,27 @@ def evaluate(
         return evaluate_v1(dataset, predictions)
     scores = evaluate_v2(dataset, predictions, na_probs)
     return {"exact_match": scores["exact"], **scores}
+
+
+def to_articles(table: pa.Table) -> list[dict[str, Any]]:
+    """The questions of a table (`schema.QUESTION_ANSWERING`) as `evaluate` takes them, neighbours of one context
+    together."""
+    articles = []
+    for title, of_title in groupby(table.to_pylist(), key=lambda row: row["title"]):
+        paragraphs = []
+        for context, of_context in groupby(of_title, key=lambda row: row["context"]):
+            questions = [
+                {
+                    "id": row["id"],
+                    "question": row["question"],
+                    "answers": row["answers"],
+                    "is_impossible": not row["answers"],
+                }
+                for row in of_context
+            ]
+            paragraphs.append({"context": context, "qas": questions})
+        articles.append({"title": title, "paragraphs": paragraphs})
+    return articles
 
 
 def questions(dataset: Articles) -> Iterator[Mapping[str, Any]]:

@@ -16,18 +16,20 @@ import pyarrow as pa
 from bertcore.compressed import read_lines
 from bertcore.errors import InputError
 from bertcore.examples import tag_schemes
-from bertcore.examples.rows import (
+from bertcore.examples.files import (
     EMPTY_TEXT,
     UNSEEN_LABEL,
     WRONG_COLUMNS,
     BadRowError,
     BadRows,
     OnError,
+    SplitOptions,
     decode,
+    draw_dev,
+    find_splits,
     is_empty,
 )
 from bertcore.examples.schema import TAGGING, ExampleSet
-from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
 
 BROKEN_TAG, REPAIRED = "tag without a form", "tag that breaks the scheme, repaired"
 

@@ -26,7 +26,7 @@ class Format:
     """One layout."""
 
     families: tuple[str, ...]
-    """Of `schema.FAMILIES`: which head the task takes, by its options where there are several."""
+    """Names as in `ExampleSet.family`: which head the task takes, by its options where there are several."""
     options: type
     """What may stand under the task's `options`, as a dataclass."""
     reader: Callable[[Path, Any], ExampleSet]

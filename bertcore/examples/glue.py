@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from bertcore.compressed import COMPRESSIONS, read_lines
 from bertcore.errors import InputError
-from bertcore.examples.rows import (
+from bertcore.examples.files import (
     EMPTY_TEXT,
     UNKNOWN_LABEL,
     WRONG_COLUMNS,

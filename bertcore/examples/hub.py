@@ -10,10 +10,10 @@ import pyarrow as pa
 from bertcore import hub
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
+from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, is_empty
 from bertcore.examples.formats import parse_options
 from bertcore.examples.glue import TASKS, GlueTask
 from bertcore.examples.hub_rows import read_table, read_tagged
-from bertcore.examples.rows import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, is_empty
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet, schema_of
 from bertcore.examples.squad import check
 

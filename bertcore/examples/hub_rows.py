@@ -6,9 +6,8 @@ from typing import Any
 from bertcore.errors import InputError
 from bertcore.examples import conll, table
 from bertcore.examples.conll import BROKEN_TAG, ConllOptions, Sentence
-from bertcore.examples.rows import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows, is_empty
+from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions, is_empty
 from bertcore.examples.schema import ExampleSet
-from bertcore.examples.split_files import SplitOptions
 from bertcore.examples.table import TableOptions
 from bertcore.examples.table_rows import NumberedRow, Rows
 

@@ -32,15 +32,13 @@ QUESTION_ANSWERING = pa.schema(
     ]
 )
 
-FAMILIES = ("classification", "multi_label", "tagging", "question_answering")
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleSet:
     """One task's examples. Texts are as their files have them; nothing is tokenised or truncated."""
 
     family: str
-    """One of `FAMILIES`; regression is classification without labels."""
+    """A key of `bertcore.finetune.run.FAMILIES`; regression is classification without labels."""
     labels: list[str] | None
     """Class or tag names, in the official order where there is one, else sorted; None for regression and questions."""
     metrics: list[str]

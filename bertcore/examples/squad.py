@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from bertcore.compressed import plain_name, read_json
 from bertcore.errors import InputError
-from bertcore.examples.rows import EMPTY_TEXT, BadRowError, BadRows, OnError, is_empty
+from bertcore.examples.files import EMPTY_TEXT, BadRowError, BadRows, OnError, is_empty
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 
 _FILE = re.compile(r"(?P<split>train|dev|test)(?P<version>-v[0-9.]+)?\.json")
@@ -92,26 +91,6 @@ def _questions(content: Any, labelled: bool) -> Iterator[dict[str, Any]]:
                 "question": question["question"],
                 "answers": None if hidden else answers,
             }
-
-
-def to_articles(table: pa.Table) -> list[dict[str, Any]]:
-    """What stands under "data" in a SQuAD file of these examples; `bertcore.evaluation.squad` scores against it."""
-    articles = []
-    for title, of_title in groupby(table.to_pylist(), key=lambda row: row["title"]):
-        paragraphs = []
-        for context, of_context in groupby(of_title, key=lambda row: row["context"]):
-            questions = [
-                {
-                    "id": row["id"],
-                    "question": row["question"],
-                    "answers": row["answers"],
-                    "is_impossible": not row["answers"],
-                }
-                for row in of_context
-            ]
-            paragraphs.append({"context": context, "qas": questions})
-        articles.append({"title": title, "paragraphs": paragraphs})
-    return articles
 
 
 def check(row: dict[str, Any], where: str, is_train: bool, bad: BadRows) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bertcore.config import suggest
 from bertcore.errors import InputError
-from bertcore.examples.rows import (
+from bertcore.examples.files import (
     EMPTY_TEXT,
     NO_LABEL,
     NOT_TEXT,
@@ -20,10 +20,12 @@ from bertcore.examples.rows import (
     BadRowError,
     BadRows,
     OnError,
+    SplitOptions,
+    draw_dev,
+    find_splits,
     is_empty,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
-from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
 from bertcore.examples.table_rows import READERS, NumberedRow, Row, Rows, TextLayout, read_rows
 
 BROKEN_LABEL, NO_NAME = "label with a tab or a line break", "label that is no name"
@@ -80,7 +82,7 @@ class TableOptions(TextLayout, SplitOptions):
 
 
 def read(directory: Path, options: TableOptions) -> ExampleSet:
-    """The files of `directory` as one task; see `split_files` for which file is which split."""
+    """The files of `directory` as one task; see `files` for which file is which split."""
     paths = find_splits(directory, options, tuple(READERS))
     return from_rows({split: Rows(str(path), read_rows(path, options)) for split, path in paths.items()}, options)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from bertcore.compressed import plain_name, read_bytes, read_lines
 from bertcore.errors import InputError
-from bertcore.examples.rows import NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
+from bertcore.examples.files import NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
 
 Row: TypeAlias = Mapping[str, Any]
 NumberedRow: TypeAlias = tuple[int, Row | BadRowError]

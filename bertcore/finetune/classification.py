@@ -16,10 +16,8 @@ from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Predictions
+from bertcore.finetune.family import Exported, Predictions, label_index, label_names, scores
 from bertcore.finetune.features import Batch
-from bertcore.finetune.head import scores
-from bertcore.finetune.labels import label_index, label_names
 from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
@@ -104,7 +102,7 @@ class Classification:
             predicted = [self._labels[index] for index in logits.argmax(axis=1)]
         return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
 
-    def settle(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+    def tune_on_dev(self, predictions: dict[str, Predictions]) -> dict[str, float]:
         return {}
 
     def _targets(self, table: pa.Table) -> NDArray[Any] | None:

@@ -1,4 +1,4 @@
-"""Texts of a task as token arrays, made once; and the batches that are drawn from them."""
+"""Texts of a task as token arrays, made once, long ones in overlapping windows; and the batches drawn from them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,9 @@ IGNORED = -100
 
 _CHUNK = 2048
 """Texts tokenised at a time; bounds the memory for the library's objects."""
+
+_LENGTH_WEIGHT = 0.01
+"""What a token of a window's length counts beside a token of context; between two windows the same."""
 
 Item = TypeVar("Item")
 
@@ -93,7 +96,7 @@ class Features:
         )
 
 
-def joined(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
+def concatenated(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
     """All of `arrays` (which may be none) end to end, as one array of `dtype`."""
     return np.concatenate(arrays).astype(dtype, copy=False) if arrays else np.zeros(0, dtype=dtype)
 
@@ -107,3 +110,38 @@ def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 def own_tokenizer(tokenizer: Tokenizer) -> Tokenizer:
     """A copy, so that the truncation set on it is nobody else's."""
     return Tokenizer.from_str(tokenizer.to_str())
+
+
+def windows(sizes: NDArray[np.int64], capacity: int, stride: int) -> NDArray[np.int64]:
+    """Overlapping windows over units (words or tokens) of `sizes` tokens, each window at most `capacity` tokens, as
+    google-research/bert has them (run_squad.py): (W, 2) first unit and end.
+
+    A window takes as many units as fit. The next one begins at the first unit that lies `stride` tokens behind the
+    beginning of the last, but never leaves a unit out between them. The last window ends with the last unit.
+    """
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    found: list[tuple[int, int]] = []
+    first = 0
+    while first < len(sizes):
+        end = int(np.searchsorted(ends, starts[first] + capacity, side="right"))
+        found.append((first, end))
+        if end == len(sizes):
+            break
+        # Far enough to show at least the unit `end`, which did not fit.
+        least = max(starts[first] + stride, ends[end] - capacity)
+        first = min(int(np.searchsorted(starts, least, side="left")), end)
+    return np.asarray(found, dtype=np.int64).reshape(-1, 2)
+
+
+def best_windows(spans: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each token of `places` (P,), the window that has most context around it; `spans` (W, 2): first token and end.
+
+    Context is the smaller of the numbers of tokens before and behind it in the window, plus a little for the window's
+    length; of equal windows the first. Every token must lie in a window.
+    """
+    first, end = spans[:, :1], spans[:, 1:]
+    context = np.minimum(places - first, end - 1 - places) + _LENGTH_WEIGHT * (end - first)
+    inside = (places >= first) & (places < end)
+    assert inside.any(axis=0).all(), "a token outside of all windows"
+    return np.where(inside, context, -np.inf).argmax(axis=0)

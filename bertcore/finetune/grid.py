@@ -1,23 +1,48 @@
-"""All runs that a task's protocol asks for from one encoder; those that have finished survive an interruption."""
+"""All runs that a task asks for from one encoder, and what is concluded from them.
+
+No number here is the best of several seeds: a setting is chosen by its median over all of them on dev, and what is
+reported of the chosen one is again the median, beside the smallest, the largest and the quartiles. Runs that have
+finished survive an interruption.
+"""
 
 import dataclasses
 import json
 import logging
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from bertcore.finetune.config import GRID, RunConfig
-from bertcore.finetune.fitting import Encoder, Finetuning
-from bertcore.finetune.protocol import Run, best_setting, median_run, medians, spread
 from bertcore.finetune.result import Result, Trained
+from bertcore.finetune.run import Encoder, Finetuning
 from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.history import Report, report_again, silent
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The scores of one run."""
+
+    task: RunConfig
+    metrics: dict[str, dict[str, float]]
+    """Split -> metric -> value."""
+    best_epoch: int | None
+    """Counted from 1, where it was chosen on dev."""
+    tuned: dict[str, float]
+    """What was tuned on dev after the training."""
+
+    def row(self) -> dict[str, Any]:
+        """As it is written down."""
+        chosen = {} if self.best_epoch is None else {"best_epoch": self.best_epoch}
+        fields = {name: getattr(self.task, name) for name in (*GRID, "seed")}
+        return {**fields, **chosen, **self.tuned, "scores": self.metrics}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,9 +175,40 @@ class Grid:
 
 
 _TENSORS = ("model", "logits")
-_RECORDED = ("curves", "best_epoch", "steps", "tokens", "seconds", "metrics", "settled")
+_RECORDED = ("curves", "best_epoch", "steps", "tokens", "seconds", "metrics", "tuned")
 """Fields of `Trained` that are kept as they are."""
 
 
 def _run(task: RunConfig, record: dict[str, Any]) -> Run:
-    return Run(task=task, metrics=record["metrics"], best_epoch=record["best_epoch"], settled=record["settled"])
+    return Run(task=task, metrics=record["metrics"], best_epoch=record["best_epoch"], tuned=record["tuned"])
+
+
+def median_run(runs: Sequence[Run], metric: str) -> int:
+    """The place of the run with the median of `metric` on dev: of an even number the lower one, of equals the first."""
+    scores = [run.metrics["dev"][metric] for run in runs]
+    return scores.index(statistics.median_low(scores))
+
+
+def best_setting(settings: Sequence[Sequence[Run]], metric: str) -> int:
+    """The place of the setting whose runs have the highest median of `metric` on dev, the first of equals."""
+    medians = [statistics.median(run.metrics["dev"][metric] for run in runs) for runs in settings]
+    return medians.index(max(medians))
+
+
+def medians(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Split -> metric -> median over the runs."""
+    return {split: {name: each["median"] for name, each in metrics.items()} for split, metrics in spread(runs).items()}
+
+
+def spread(runs: Sequence[Run]) -> dict[str, dict[str, dict[str, float]]]:
+    """Split -> metric -> `min`, `lower_quartile`, `median`, `upper_quartile` and `max` over the runs, the quartiles
+    linear between neighbours."""
+    return {
+        split: {metric: _five([run.metrics[split][metric] for run in runs]) for metric in metrics}
+        for split, metrics in runs[0].metrics.items()
+    }
+
+
+def _five(values: Sequence[float]) -> dict[str, float]:
+    names = ("min", "lower_quartile", "median", "upper_quartile", "max")
+    return dict(zip(names, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))

@@ -8,7 +8,6 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 
 from bertcore.finetune.features import Features
-from bertcore.finetune.order import by_length
 from bertcore.model.bert import BertModule
 
 logger = logging.getLogger(__name__)
@@ -48,3 +47,15 @@ def _logits(model: BertModule, features: Features, accelerator: Accelerator, siz
             result = np.empty((total, logits.shape[1]), dtype=np.float32)
         result[features.token_rows(rows) if len(result) == len(features.tokens) else rows] = logits
     return np.zeros((0, 1), dtype=np.float32) if result is None else result
+
+
+def by_length(lengths: NDArray[np.int64], tokens_at_once: int) -> list[NDArray[np.int64]]:
+    """All sequences from short to long, in batches of at most `tokens_at_once` tokens (or one sequence)."""
+    order = np.argsort(lengths, kind="stable")
+    result, start, tokens = [], 0, 0
+    for place, length in enumerate(lengths[order]):
+        if tokens + length > tokens_at_once and place > start:
+            result.append(order[start:place])
+            start, tokens = place, 0
+        tokens += int(length)
+    return [*result, order[start:]] if len(order) else []

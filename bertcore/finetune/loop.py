@@ -1,5 +1,9 @@
-"""The training loop of one run; it knows nothing of the family it trains."""
+"""The training of one run: which sequences a step reads, the step, learning rates by layer, and the choice of an epoch.
 
+Nothing here knows the family that is trained.
+"""
+
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,13 +12,13 @@ import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim import Optimizer
 
+from bertcore import draws
 from bertcore.errors import TrainingError
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Features
-from bertcore.finetune.layer_decay import scale_layers, set_learning_rate
-from bertcore.finetune.order import batches
 from bertcore.model.bert import BertModule
 from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
@@ -24,6 +28,12 @@ from bertcore.training.schedule import SCHEDULES
 
 _CURVE_POINTS = 100
 """Points of a training curve, about."""
+_GROUPED = 50
+"""Batches whose sequences are sorted by length among themselves, as in Hugging Face's `group_by_length`."""
+SCALE = "lr_scale"
+"""In a parameter group: its learning rate over that of the head. Absent = 1."""
+
+_LAYER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
 
 
 class Loop:
@@ -110,3 +120,91 @@ def _metrics(step: int, losses: list[Tensor], norm: Any, rate: float) -> dict[st
             "lower the task's learning_rate or raise its warmup_ratio"
         )
     return {"train/loss": loss, "train/gradient_norm": gradient_norm, "train/learning_rate": rate}
+
+
+class EarlyChoice:
+    """Keeps the weights that scored best by the metric `headline`, the first of equals."""
+
+    def __init__(
+        self,
+        model: BertModule,
+        score: Callable[[BertModule], dict[str, float]],
+        headline: str,
+        report: Report,
+    ) -> None:
+        self._model, self._score, self._headline, self._report = model, score, headline, report
+        self._best: tuple[float, dict[str, Tensor]] | None = None
+        self.best_epoch = 0
+        """Counted from 1."""
+        self.curve: list[dict[str, float]] = []
+        """`step` and the metrics on dev, for every epoch."""
+
+    def after_epoch(self, epoch: int, step: int) -> None:
+        """Score the model as it is now."""
+        scores = self._score(self._model)
+        metrics = {f"eval/{metric}": value for metric, value in scores.items()}
+        self.curve.append({"step": step, **metrics})
+        self._report(step, metrics)
+        if self._best is None or scores[self._headline] > self._best[0]:
+            weights = {name: tensor.detach().clone() for name, tensor in self._model.state_dict().items()}
+            self._best, self.best_epoch = (scores[self._headline], weights), epoch
+
+    def restore(self) -> None:
+        """Give the model the weights of the best epoch."""
+        assert self._best is not None, "a run without epochs"
+        self._model.load_state_dict(self._best[1])
+
+
+def batches(lengths: NDArray[np.int64], task: RunConfig) -> list[NDArray[np.int64]]:
+    """The sequences of every step of a run, a pure function of (seed, epoch) for each epoch."""
+    return [rows for epoch in range(task.epochs) for rows in _epoch(lengths, task, epoch)]
+
+
+def _epoch(lengths: NDArray[np.int64], task: RunConfig, epoch: int) -> list[NDArray[np.int64]]:
+    order = draws.permutation(draws.key("finetune", task.seed, epoch), len(lengths))
+    if task.group_by_length:
+        size = _GROUPED * task.batch_size
+        parts = (order[start : start + size] for start in range(0, len(order), size))
+        order = np.concatenate([part[np.argsort(lengths[part], kind="stable")] for part in parts])
+    found = [order[start : start + task.batch_size] for start in range(0, len(order), task.batch_size)]
+    if task.group_by_length:  # sorted batches in a random order, so that lengths do not rise and fall with the steps
+        shuffled = draws.permutation(draws.key("finetune batches", task.seed, epoch), len(found))
+        found = [found[place] for place in shuffled]
+    return found
+
+
+def scale_layers(optimizer: Optimizer, model: BertModule, decay: float) -> None:
+    """Split the groups of `optimizer`, which has made no step yet, into one for each layer, with its `SCALE`.
+
+    1 for the head and the pooler, `decay` for the topmost layer, its square for the one below it, and so on down to the
+    embeddings. What a group says of each of its parameters (`blocks`) is split with them.
+    """
+    if decay == 1.0:
+        return
+    layers = model.config.num_hidden_layers
+    depth = {parameter: _steps_below_head(name, layers) for name, parameter in model.named_parameters()}
+    groups: list[dict[str, Any]] = []
+    for group in optimizer.param_groups:
+        for steps in sorted({depth[parameter] for parameter in group["params"]}):
+            places = [place for place, parameter in enumerate(group["params"]) if depth[parameter] == steps]
+            parallel = {name: [group[name][place] for place in places] for name in _parallel(group)}
+            groups.append({**group, **parallel, SCALE: decay**steps})
+    optimizer.param_groups[:] = groups
+
+
+def _parallel(group: dict[str, Any]) -> list[str]:
+    """The entries that have a value for each parameter."""
+    return ["params", *(["blocks"] if group.get("blocks") else [])]
+
+
+def _steps_below_head(name: str, layers: int) -> int:
+    if name.startswith("bert.embeddings."):
+        return layers + 1
+    found = _LAYER.match(name)
+    return layers - int(found[1]) if found else 0
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """`rate` is the head's."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get(SCALE, 1.0)

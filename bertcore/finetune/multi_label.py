@@ -16,9 +16,8 @@ from bertcore.evaluation import multi_label
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import BertForSequenceClassification, write_predictions
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Predictions
+from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import Batch
-from bertcore.finetune.labels import label_index, label_names
 from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
 from bertcore.model.bert import BertModule
 from bertcore.model.config import BertConfig
@@ -74,7 +73,7 @@ class MultiLabel:
         ids, gold = table["id"].to_pylist(), table["labels"].to_pylist()
         return LabelSets(ids=ids, predicted=predicted, gold=gold, labels=self._labels)
 
-    def settle(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+    def tune_on_dev(self, predictions: dict[str, Predictions]) -> dict[str, float]:
         return {}
 
     def _targets(self, table: pa.Table) -> NDArray[np.float32] | None:

@@ -18,15 +18,22 @@ from torch.nn import functional
 
 from bertcore.errors import ConfigError
 from bertcore.evaluation import squad
+from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
-from bertcore.examples.squad import to_articles
 from bertcore.files import write_json
 from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported
-from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
-from bertcore.finetune.head import scores
-from bertcore.finetune.windows import best_windows, windows
+from bertcore.finetune.family import Exported, scores
+from bertcore.finetune.features import (
+    IGNORED,
+    Batch,
+    Features,
+    best_windows,
+    chunks,
+    concatenated,
+    own_tokenizer,
+    windows,
+)
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.initialization import initialize
@@ -150,15 +157,15 @@ class QuestionAnswering:
             targets = np.concatenate(found) if found else np.zeros((0, 2), dtype=np.int64)
             counts["answers_without_tokens"] = sum(int(spans[0, 0]) == IGNORED for spans in found)
         return WindowFeatures(
-            tokens=joined([part.tokens for part in parts], np.int32),
-            token_types=joined([part.token_types for part in parts], np.int8),
-            lengths=joined([part.lengths for part in parts], np.int64),
+            tokens=concatenated([part.tokens for part in parts], np.int32),
+            token_types=concatenated([part.token_types for part in parts], np.int8),
+            lengths=concatenated([part.lengths for part in parts], np.int64),
             targets=targets,
             counts=counts,
             examples=np.repeat(np.arange(len(parts)), [len(part.spans) for part in parts]),
             context_starts=np.repeat([part.before for part in parts], [len(part.spans) for part in parts]),
-            characters=joined([part.characters for part in parts], np.int32).reshape(-1, 2),
-            owned=joined([part.owned for part in parts], np.bool_),
+            characters=concatenated([part.characters for part in parts], np.int32).reshape(-1, 2),
+            owned=concatenated([part.owned for part in parts], np.bool_),
         )
 
     def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
@@ -194,7 +201,7 @@ class QuestionAnswering:
             null_threshold=0.0 if self._task.null_threshold == "tuned" else self._task.null_threshold,
         )
 
-    def settle(self, predictions: dict[str, Answers]) -> dict[str, float]:
+    def tune_on_dev(self, predictions: dict[str, Answers]) -> dict[str, float]:
         """The null threshold of all splits that is best on dev by F1, where it is to be tuned."""
         if not (self._may_be_null and self._task.null_threshold == "tuned"):
             return {}

@@ -34,7 +34,7 @@ class Trained:
     seconds: dict[str, float]
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     """As in `Result`."""
-    settled: dict[str, float] = field(default_factory=dict)
+    tuned: dict[str, float] = field(default_factory=dict)
     """As in `Result`."""
 
 
@@ -49,7 +49,7 @@ class Result:
     """Split -> metric -> value, for the splits with labels except train."""
     predictions: dict[str, Predictions]
     """Split -> predictions, for all splits except train."""
-    settled: dict[str, float]
+    tuned: dict[str, float]
     """What was tuned on dev after the training, by the name of the parameter: it flatters the score on dev."""
     curves: list[dict[str, float]]
     """`step`, and the mean training loss since the point before, the gradient norm and the learning rate; and the
@@ -72,7 +72,7 @@ class Result:
         exported: Exported,
         metrics: dict[str, dict[str, float]],
         predictions: dict[str, Predictions],
-        settled: dict[str, float],
+        tuned: dict[str, float],
         counts: dict[str, dict[str, int]],
     ) -> "Result":
         """The result of a run whose predictions have been made."""
@@ -81,7 +81,7 @@ class Result:
             model_config=exported.config,
             metrics=metrics,
             predictions=predictions,
-            settled=settled,
+            tuned=tuned,
             curves=trained.curves,
             counts=counts,
             best_epoch=trained.best_epoch,

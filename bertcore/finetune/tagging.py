@@ -24,11 +24,17 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF, LinearChain
-from bertcore.finetune.family import Exported, Predictions
-from bertcore.finetune.features import IGNORED, Batch, Features, chunks, joined, own_tokenizer
-from bertcore.finetune.head import scores
-from bertcore.finetune.labels import label_index, label_names
-from bertcore.finetune.windows import best_windows, windows
+from bertcore.finetune.family import Exported, Predictions, label_index, label_names, scores
+from bertcore.finetune.features import (
+    IGNORED,
+    Batch,
+    Features,
+    best_windows,
+    chunks,
+    concatenated,
+    own_tokenizer,
+    windows,
+)
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.initialization import initialize
@@ -148,8 +154,8 @@ class Tagging:
                 pieces_of_words.append(sizes)
                 total += sum(map(len, parts))
                 counts["sentences_in_windows"] += len(parts) > 1
-        tokens, word_places = joined(sequences, np.int32), joined(places, np.int64)
-        sizes = joined(pieces_of_words, np.int64) if self._all_pieces else np.ones_like(word_places)
+        tokens, word_places = concatenated(sequences, np.int32), concatenated(places, np.int64)
+        sizes = concatenated(pieces_of_words, np.int64) if self._all_pieces else np.ones_like(word_places)
         return TaggingFeatures(
             tokens=tokens,
             token_types=np.zeros(len(tokens), dtype=np.int8),
@@ -186,7 +192,7 @@ class Tagging:
         predicted = [tags[end - len(sentence) : end] for sentence, end in zip(words, ends, strict=True)]
         return Tagged(words=words, predicted=predicted, gold=table["tags"].to_pylist())
 
-    def settle(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+    def tune_on_dev(self, predictions: dict[str, Predictions]) -> dict[str, float]:
         return {}
 
     def _pieces(

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.features import Features, chunks, joined, own_tokenizer
-from bertcore.finetune.windows import windows
+from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer, windows
 from bertcore.tokens.wordpiece import CLS, SEP
 
 Text = str | tuple[str, str]
@@ -59,8 +58,8 @@ class TextReader:
                 examples.append(row)
         rows = np.asarray(examples, dtype=np.int64)
         return TextFeatures(
-            tokens=joined(tokens, np.int32),
-            token_types=joined(types, np.int8),
+            tokens=concatenated(tokens, np.int32),
+            token_types=concatenated(types, np.int8),
             lengths=np.asarray([len(ids) for ids in tokens], dtype=np.int64),
             targets=None if targets is None else targets[rows],
             counts=counts,

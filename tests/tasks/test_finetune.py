@@ -15,7 +15,7 @@ from bertcore.examples import schema
 from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.config import TaskConfig
-from bertcore.finetune.fitting import Finetuning
+from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig, ModelConfig
 from bertcore.model.huggingface import save_pretrained

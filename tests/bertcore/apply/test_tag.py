@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from bertcore.apply.tag import main
 from bertcore.finetune.crf import CRF
-from bertcore.finetune.labels import label_names
+from bertcore.finetune.family import label_names
 from bertcore.finetune.tagging import BertCrfForTokenClassification
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig

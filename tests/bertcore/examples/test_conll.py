@@ -5,8 +5,9 @@ import pytest
 
 from bertcore.errors import InputError
 from bertcore.evaluation import tagging
-from bertcore.examples import conll, rows
+from bertcore.examples import conll
 from bertcore.examples.conll import ConllOptions
+from bertcore.examples.files import EMPTY_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
 from tests.packing import pack
 
 CONLL_2003 = """-DOCSTART- -X- O O
@@ -72,10 +73,10 @@ def test_a_test_file_of_words_alone_has_no_tags(tmp_path: Path) -> None:
 
 
 BAD_ROWS = [
-    ("O\nb B-A", 5, rows.WRONG_COLUMNS, "found 1 columns, expected the 2 of the first line"),
-    ("b\xff O\nc B-A", 5, rows.NOT_UTF8, "byte 1 of the row is not UTF-8"),
+    ("O\nb B-A", 5, WRONG_COLUMNS, "found 1 columns, expected the 2 of the first line"),
+    ("b\xff O\nc B-A", 5, NOT_UTF8, "byte 1 of the row is not UTF-8"),
     ("b B_A\nc O", 5, conll.BROKEN_TAG, "found the tag 'B_A', expected O or one of B, I with a type"),
-    ("b O\nc B-NEW", 6, rows.UNSEEN_LABEL, "found the tag 'B-NEW', expected one of train: A"),
+    ("b O\nc B-NEW", 6, UNSEEN_LABEL, "found the tag 'B-NEW', expected one of train: A"),
 ]
 
 
@@ -98,7 +99,7 @@ def test_empty_cells_between_tabs(tmp_path: Path) -> None:
         conll.read(tmp_path, ConllOptions())
     examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
     assert examples.splits["train"]["words"].to_pylist() == [["c"]]
-    assert examples.dropped == {rows.EMPTY_TEXT: 1, conll.BROKEN_TAG: 1}
+    assert examples.dropped == {EMPTY_TEXT: 1, conll.BROKEN_TAG: 1}
 
 
 def test_words_of_characters_that_cleaning_removes(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_words_of_characters_that_cleaning_removes(tmp_path: Path) -> None:
         conll.read(tmp_path, ConllOptions())
     examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
     assert examples.splits["train"]["words"].to_pylist() == [["a"], ["b", "\u200d\ufe0f"]]
-    assert examples.dropped == {rows.EMPTY_TEXT: 1}
+    assert examples.dropped == {EMPTY_TEXT: 1}
 
 
 def test_tags_that_break_the_scheme_are_named_or_mended(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ import pytest
 
 from bertcore.errors import ConfigError, InputError
 from bertcore.evaluation import classification, multi_label
-from bertcore.evaluation.baselines import FAMILIES as BASELINES
+from bertcore.evaluation.baselines import BASELINES
 from bertcore.examples import docstrings, glue, hub, table
+from bertcore.examples.files import WRONG_COLUMNS
 from bertcore.examples.formats import FORMATS, parse_options, read
-from bertcore.examples.rows import WRONG_COLUMNS
-from bertcore.examples.schema import FAMILIES
+from bertcore.finetune.run import FAMILIES
 
 
 def test_every_reader_has_a_name() -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from bertcore.errors import InputError
-from bertcore.examples import glue, rows
+from bertcore.examples import glue
+from bertcore.examples.files import EMPTY_TEXT, NOT_UTF8, UNKNOWN_LABEL, WRONG_COLUMNS, BadRows
 from bertcore.examples.glue import GlueOptions
-from bertcore.examples.rows import BadRows
 from tests.packing import pack
 
 COLA = 'gj04\t1\t\tHe said "no.\ngj04\t0\t*\tHim said.\n\n'
@@ -63,17 +63,17 @@ def test_qqp_rows_of_too_few_columns_are_skipped_and_counted(tmp_path: Path) -> 
     text = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n5\t1\t2\ta\tb\t1\n6\t1\n7\t1\t2\tc\t\t0\n"
     examples = glue.read("qqp", directory(tmp_path, train=text, dev=text), GlueOptions())
     assert [(row["id"], row["text_b"]) for row in examples.splits["dev"].to_pylist()] == [("0", "b"), ("2", "")]
-    assert examples.dropped == {rows.WRONG_COLUMNS: 2}
+    assert examples.dropped == {WRONG_COLUMNS: 2}
 
 
 @pytest.mark.parametrize(
     ("row", "message", "reason"),
     [
-        ("one\ttwo\t1", "found 3 columns, expected 2", rows.WRONG_COLUMNS),
-        ("one", "found 1 columns, expected 2", rows.WRONG_COLUMNS),
-        ("text\t2", "found the label '2', expected one of: 0, 1", rows.UNKNOWN_LABEL),
-        (" \t1", "found an empty text", rows.EMPTY_TEXT),
-        ("\u200b\x07\t1", "found an empty text", rows.EMPTY_TEXT),
+        ("one\ttwo\t1", "found 3 columns, expected 2", WRONG_COLUMNS),
+        ("one", "found 1 columns, expected 2", WRONG_COLUMNS),
+        ("text\t2", "found the label '2', expected one of: 0, 1", UNKNOWN_LABEL),
+        (" \t1", "found an empty text", EMPTY_TEXT),
+        ("\u200b\x07\t1", "found an empty text", EMPTY_TEXT),
     ],
 )
 def test_bad_rows_are_named_or_counted(row: str, message: str, reason: str, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_bytes_that_are_not_utf8_are_named_or_counted(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="dev.tsv.gz:3: byte 1 of the row is not UTF-8"):
         glue.read_file("sst2", path)
     bad = BadRows(on_error="skip")
-    assert glue.read_file("sst2", path, bad=bad).num_rows == 1 and bad.counts == {rows.NOT_UTF8: 1}
+    assert glue.read_file("sst2", path, bad=bad).num_rows == 1 and bad.counts == {NOT_UTF8: 1}
     with pytest.raises(InputError, match="dev.tsv:1: byte 0 of the row is not UTF-8"):
         glue.read_file("sst2", pack(tmp_path / "dev.tsv", b"\xff\xfes\tlabel\n"))
 
@@ -119,7 +119,7 @@ def test_bytes_that_are_not_utf8_are_named_or_counted(tmp_path: Path) -> None:
 def test_skipped_rows_reach_the_counts_of_the_task(tmp_path: Path) -> None:
     files = directory(tmp_path, train="sentence\tlabel\ngood\t1\nbad\n", dev="sentence\tlabel\ngood\t3\nbad\t0\n")
     examples = glue.read("sst2", files, GlueOptions(on_error="skip"))
-    assert examples.dropped == {rows.WRONG_COLUMNS: 1, rows.UNKNOWN_LABEL: 1}
+    assert examples.dropped == {WRONG_COLUMNS: 1, UNKNOWN_LABEL: 1}
     assert examples.splits["dev"]["id"].to_pylist() == ["1"]
 
 

@@ -6,7 +6,9 @@ import pytest
 
 from bertcore.compressed import read_json
 from bertcore.errors import InputError
-from bertcore.examples import rows, squad
+from bertcore.evaluation.squad import to_articles
+from bertcore.examples import squad
+from bertcore.examples.files import EMPTY_TEXT, BadRows
 from bertcore.examples.squad import SquadOptions
 from tests.packing import pack
 
@@ -78,11 +80,11 @@ def test_a_question_whose_answers_stand_nowhere_is_counted_once(start: int, tmp_
     path = pack(
         tmp_path / "train-v1.1.json", dataset(question("a", ("cat", start), ("", 0)), question("b", ("dog", 27)))
     )
-    bad = rows.BadRows(on_error="skip")
+    bad = BadRows(on_error="skip")
     assert squad.read_file(path, True, bad)["id"].to_pylist() == ["b"]
     assert bad.counts == {squad.QUESTION_DROPPED: 1}
     with pytest.raises(InputError, match="question a: found .* expected the answer 'cat'"):
-        squad.read_file(path, True, rows.BadRows())
+        squad.read_file(path, True, BadRows())
 
 
 IMPOSSIBLE = question("b", is_impossible=True)
@@ -143,7 +145,7 @@ def test_an_empty_question_is_dropped_in_train_alone(empty: str, tmp_path: Path)
         "train": ["a"],
         "dev": ["a", "b"],
     }
-    assert examples.dropped == {rows.EMPTY_TEXT: 1}
+    assert examples.dropped == {EMPTY_TEXT: 1}
     with pytest.raises(InputError, match="train-v1.1.json: question b: found an empty question or context"):
         squad.read(tmp_path, SquadOptions(on_error="strict"))
 
@@ -176,7 +178,7 @@ def test_the_files_must_be_of_one_version(tmp_path: Path) -> None:
 
 def test_to_articles_is_the_inverse(shared_data: Path) -> None:
     path = shared_data / "squad/dev-v2.0.json.zst"
-    articles = squad.to_articles(squad.read_file(path, is_train=False))
+    articles = to_articles(squad.read_file(path, is_train=False))
     original = read_json(path)["data"]
     assert [article["title"] for article in articles] == [article["title"] for article in original]
     for ours, theirs in zip(articles, original, strict=True):

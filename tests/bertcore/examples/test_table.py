@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertcore.errors import InputError
-from bertcore.examples import rows, table, table_rows
+from bertcore.examples import table, table_rows
+from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, NOT_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
 from bertcore.examples.schema import ExampleSet
 from bertcore.examples.table import TableOptions
 from tests.packing import pack
@@ -79,7 +80,7 @@ def test_blank_lines_of_one_column_are_rows(name: str, content: bytes, ids: list
     pack(tmp_path / f"test{name}", content)
     examples = read(tmp_path, on_error="skip")
     assert examples.splits["test"]["id"].to_pylist() == ids
-    assert examples.dropped == ({rows.EMPTY_TEXT: 2} if ids == ["0", "3"] else {})
+    assert examples.dropped == ({EMPTY_TEXT: 2} if ids == ["0", "3"] else {})
 
 
 def test_a_blank_line_of_one_column_is_named(tmp_path: Path) -> None:
@@ -227,20 +228,20 @@ def test_one_file_is_split_by_draws(tmp_path: Path) -> None:
 
 
 BAD = [
-    (".csv", b"b", 4, rows.WRONG_COLUMNS, "found 1 columns, expected 2 (delimiter ',')"),
-    (".csv", b"b,x,y", 4, rows.WRONG_COLUMNS, "found 3 columns"),
-    (".csv", b"b\xff,x", 4, rows.NOT_UTF8, "found bytes that are not UTF-8"),
-    (".csv", b" ,x", 4, rows.EMPTY_TEXT, "found an empty text"),
-    (".csv", "\u200b\u2060\ue000,x".encode(), 4, rows.EMPTY_TEXT, "found an empty text"),
-    (".csv", b'""', 4, rows.WRONG_COLUMNS, "found 1 columns, expected 2"),
-    (".csv", b"b,", 4, rows.NO_LABEL, "found no label"),
-    (".csv", b"b,z", 4, rows.UNSEEN_LABEL, "found the label 'z', expected those of train: x, y"),
+    (".csv", b"b", 4, WRONG_COLUMNS, "found 1 columns, expected 2 (delimiter ',')"),
+    (".csv", b"b,x,y", 4, WRONG_COLUMNS, "found 3 columns"),
+    (".csv", b"b\xff,x", 4, NOT_UTF8, "found bytes that are not UTF-8"),
+    (".csv", b" ,x", 4, EMPTY_TEXT, "found an empty text"),
+    (".csv", "\u200b\u2060\ue000,x".encode(), 4, EMPTY_TEXT, "found an empty text"),
+    (".csv", b'""', 4, WRONG_COLUMNS, "found 1 columns, expected 2"),
+    (".csv", b"b,", 4, NO_LABEL, "found no label"),
+    (".csv", b"b,z", 4, UNSEEN_LABEL, "found the label 'z', expected those of train: x, y"),
     (".jsonl", b"{", 3, table_rows.NOT_JSON, "found no JSON (Expecting property"),
     (".jsonl", b"[1]", 3, table_rows.NOT_JSON, "found a list"),
-    (".jsonl", b"\xff", 3, rows.NOT_UTF8, "byte 0 of the row is not UTF-8"),
-    (".jsonl", b'{"text": "b"}', 3, rows.WRONG_COLUMNS, "found no field 'label'"),
-    (".jsonl", b'{"text": 1, "label": "x"}', 3, rows.NOT_TEXT, "found 1 (int) in 'text', expected a text"),
-    (".jsonl", b'{"text": null, "label": "x"}', 3, rows.EMPTY_TEXT, "found an empty text"),
+    (".jsonl", b"\xff", 3, NOT_UTF8, "byte 0 of the row is not UTF-8"),
+    (".jsonl", b'{"text": "b"}', 3, WRONG_COLUMNS, "found no field 'label'"),
+    (".jsonl", b'{"text": 1, "label": "x"}', 3, NOT_TEXT, "found 1 (int) in 'text', expected a text"),
+    (".jsonl", b'{"text": null, "label": "x"}', 3, EMPTY_TEXT, "found an empty text"),
 ]
 
 

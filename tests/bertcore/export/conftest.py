@@ -9,7 +9,7 @@ import torch
 
 from bertcore.export.probe import Expected
 from bertcore.finetune.classification import BertForSequenceClassification
-from bertcore.finetune.labels import label_names
+from bertcore.finetune.family import label_names
 from bertcore.finetune.question_answering import BertForQuestionAnswering
 from bertcore.finetune.tagging import BertForTokenClassification
 from bertcore.model.bert import BertForPreTraining, BertModel, BertModule

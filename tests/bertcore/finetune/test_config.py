@@ -6,7 +6,7 @@ import pytest
 
 from bertcore.config import parse
 from bertcore.errors import ConfigError
-from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.config import RunConfig, TaskConfig
 
 
 def test_defaults_need_only_the_data() -> None:
@@ -36,3 +36,33 @@ def test_defaults_need_only_the_data() -> None:
 def test_impossible_values_are_named(field: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"^params.yaml: finetune.tasks.x.{field}: found {value!r}"):
         parse(TaskConfig, {"format": "f", "data": "d", field: value}, "params.yaml: finetune.tasks.x")
+
+
+def entry(**values: Any) -> TaskConfig:
+    return parse(TaskConfig, {"format": "f", "data": "d", **values}, "params.yaml: finetune.tasks.x")
+
+
+def test_single_values_are_one_run_and_lists_their_grid() -> None:
+    assert entry(learning_rate=1e-4, epochs=2, seed=5).settings() == [
+        [RunConfig(format="f", data="d", learning_rate=1e-4, epochs=2, seed=5)]
+    ]
+    settings = entry(learning_rate=[1e-4, 3e-4], epochs=[2, 3], seed=[1, 2, 3], dropout=0.2).settings()
+    found = [[(task.learning_rate, task.epochs, task.seed) for task in runs] for runs in settings]
+    assert found == [[(rate, epochs, seed) for seed in (1, 2, 3)] for rate in (1e-4, 3e-4) for epochs in (2, 3)]
+    assert all(task.dropout == 0.2 for runs in settings for task in runs)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"seed": []}, r"x\.seed: found \[\], expected one or more values"),
+        ({"seed": [1, 1]}, r"x\.seed: found \[1, 1\], expected one or more values, each of them once"),
+        ({"learning_rate": [1e-4, -1.0]}, r"x\.learning_rate: found -1.0, expected more than 0"),
+        ({"epochs": [2, 0]}, r"x\.epochs: found 0, expected at least 1"),
+        ({"epochs": [2, 1.5]}, r"x\.epochs\[1\]: found 1.5 \(float\), expected int"),
+        ({"seed": "one"}, r"x\.seed: found 'one' \(str\), expected int \| list\[int\]"),
+    ],
+)
+def test_impossible_values_of_a_list_are_named(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        entry(**values)

@@ -1,14 +1,19 @@
-"""Several runs: the median one comes out, finished ones are kept, and an interruption changes no bit."""
+"""Several runs: which is chosen and what is said of the others; finished ones are kept, and an interruption changes no
+bit."""
 
 import logging
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
@@ -16,15 +21,15 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.finetune import question_answering, tagging, texts
 from bertcore.finetune.config import RunConfig, TaskConfig
 from bertcore.finetune.features import own_tokenizer
-from bertcore.finetune.fitting import Finetuning
-from bertcore.finetune.grid import Grid, Outcome
-from bertcore.finetune.protocol import best_setting, median_run
+from bertcore.finetune.grid import Grid, Outcome, Run, best_setting, median_run, medians, spread
 from bertcore.finetune.result import Trained
+from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained
 from bertcore.training.checkpoint import Checkpoints
 
+SCORES = st.lists(st.integers(0, 5).map(lambda n: n / 5), min_size=1, max_size=7)
 TASK = TaskConfig(
     format="f", data="d", sequence_length=16, learning_rate=[1e-3, 1e-6], epochs=[1, 2], seed=[1, 2, 3], dropout=0.1
 )
@@ -208,3 +213,38 @@ def test_choosing_needs_labels_on_dev(
     examples = make_examples("classification", ["yes"], ["accuracy"], train=rows)
     with pytest.raises(InputError, match="task d: found no labelled dev example, expected some to choose on"):
         Grid(Finetuning(TASK.settings()[0][0], examples, tokenizer), TASK.settings(), tmp_path, "key")
+
+
+def run(score: float, **fields: Any) -> Run:
+    task = RunConfig(format="f", data="d", **fields)
+    return Run(task=task, metrics={"dev": {"f1": score, "accuracy": 1 - score}}, best_epoch=None, tuned={})
+
+
+@given(SCORES)
+def test_median_run_is_a_run_whose_score_is_the_lower_median(scores: list[float]) -> None:
+    runs = [run(score) for score in scores]
+    place = median_run(runs, "f1")
+    assert scores[place] == statistics.median_low(scores) and scores.index(scores[place]) == place
+
+
+@given(st.lists(SCORES, min_size=1, max_size=5))
+def test_setting_is_chosen_by_its_median_and_not_by_its_best_seed(scores: list[list[float]]) -> None:
+    settings = [[run(score) for score in each] for each in scores]
+    place = best_setting(settings, "f1")
+    assert [statistics.median(each) for each in scores].index(max(map(statistics.median, scores))) == place
+
+
+@given(SCORES)
+def test_spread_holds_all_scores(scores: list[float]) -> None:
+    found = spread([run(score) for score in scores])["dev"]["f1"]
+    assert list(found.values()) == sorted(found.values())
+    assert (found["min"], found["max"]) == (min(scores), max(scores))
+    assert found["median"] == pytest.approx(statistics.median(scores))
+    assert found["upper_quartile"] == pytest.approx(np.percentile(scores, 75))
+    assert medians([run(score) for score in scores])["dev"]["f1"] == found["median"]
+
+
+def test_row_says_what_was_chosen_on_dev() -> None:
+    chosen = Run(task=run(0.0, epochs=4).task, metrics={}, best_epoch=2, tuned={"null_threshold": -1.5})
+    row = {"learning_rate": 3e-4, "epochs": 4, "seed": 1, "best_epoch": 2, "null_threshold": -1.5, "scores": {}}
+    assert chosen.row() == row

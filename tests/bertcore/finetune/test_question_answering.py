@@ -205,12 +205,12 @@ def test_null_threshold_is_tuned_on_dev_for_all_splits(
             logits[offsets[row]] = null  # odds 2 * null - 4: -2, 14, 2, 12
         predictions[split] = family.predict(examples.splits[split], features, logits, UNUSED)
     untouched = predictions["dev"].score(["f1"])["f1"]
-    assert family.settle(predictions) == {"null_threshold": 2.0}
+    assert family.tune_on_dev(predictions) == {"null_threshold": 2.0}
     assert untouched == 75.0 and predictions["dev"].score(["f1"])["f1"] == 100.0
     assert predictions["dev"].best == {"0": "red", "1": "", "2": "bird", "3": ""}
     assert predictions["test"].null_threshold == 2.0
     fixed = QuestionAnswering(make_task(null_threshold=-5.0), examples, tokenizer)
-    assert fixed.settle(predictions) == {}
+    assert fixed.tune_on_dev(predictions) == {}
 
 
 def test_threshold_where_no_answer_is_always_best(
@@ -222,7 +222,7 @@ def test_threshold_where_no_answer_is_always_best(
     logits = np.ones((len(features.tokens), 2), dtype=np.float32)
     logits[0] = -9.0  # the model is sure of an answer, and wrong
     predictions = {"dev": family.predict(examples.splits["dev"], features, logits, UNUSED)}
-    (threshold,) = family.settle(predictions).values()
+    (threshold,) = family.tune_on_dev(predictions).values()
     assert threshold < -20 and predictions["dev"].best == {"0": ""}
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,12 +16,15 @@ from bertcore import draws
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.advice import advice
+from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.early import EarlyChoice
-from bertcore.finetune.families import FAMILIES
+from bertcore.finetune.family import Family
 from bertcore.finetune.inference import logits_of
-from bertcore.finetune.loop import Loop
+from bertcore.finetune.loop import EarlyChoice, Loop
+from bertcore.finetune.multi_label import MultiLabel
+from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.result import Result, Trained
+from bertcore.finetune.tagging import Tagging
 from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import load_config, load_pretrained
@@ -113,7 +117,7 @@ class Finetuning:
             final = {f"eval/{metric}": value for metric, value in found.metrics.get("dev", {}).items()}
             report(loop.steps, final)
             trained.curves.append({"step": loop.steps, **final})
-        return replace(trained, metrics=found.metrics, settled=found.settled)
+        return replace(trained, metrics=found.metrics, tuned=found.tuned)
 
     def result(self, trained: Trained) -> Result:
         """What a trained model says about the examples, and how it scores."""
@@ -121,14 +125,14 @@ class Finetuning:
             split: self._family.predict(self._tables[split], self._features[split], logits, trained.model)
             for split, logits in trained.logits.items()
         }
-        settled = self._family.settle(predictions)
+        tuned = self._family.tune_on_dev(predictions)
         metrics = {
             split: predicted.score(self._examples.metrics_of(split))
             for split, predicted in predictions.items()
             if self._is_labelled(split)
         }
         metrics = {split: {name: float(value) for name, value in scores.items()} for split, scores in metrics.items()}
-        return Result.of(trained, self._family.exported(trained.model), metrics, predictions, settled, self.counts)
+        return Result.of(trained, self._family.exported(trained.model), metrics, predictions, tuned, self.counts)
 
     def build(self, encoder: Encoder, task: RunConfig) -> BertModule:
         """The model that a run starts with; `ArtifactError` or `ConfigError` where encoder and task do not fit."""
@@ -162,7 +166,7 @@ class Finetuning:
     def _dev_scores(self, model: BertModule) -> dict[str, float]:
         logits = self._logits("dev", model)
         predictions = {"dev": self._family.predict(self._tables["dev"], self._features["dev"], logits, model)}
-        self._family.settle(predictions)
+        self._family.tune_on_dev(predictions)
         return predictions["dev"].score(self._examples.metrics_of("dev"))
 
     def _logits(self, split: str, model: BertModule) -> np.ndarray:
@@ -198,3 +202,12 @@ def _choose(table: pa.Table, limit: int | None) -> pa.Table:
     if limit is None or limit >= table.num_rows:
         return table
     return table.take(np.sort(draws.permutation(draws.key("finetune examples"), table.num_rows)[:limit]))
+
+
+FAMILIES: dict[str, Callable[[RunConfig, ExampleSet, Tokenizer], Family]] = {
+    "classification": Classification,
+    "multi_label": MultiLabel,
+    "tagging": Tagging,
+    "question_answering": QuestionAnswering,
+}
+"""The head families, by the name that an `ExampleSet` has for them; a new one is a file and a row here."""

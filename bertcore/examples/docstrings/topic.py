@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bertcore.corpus.sources.pydoc.prose import prose
-from bertcore.examples.docstring_table import BUDGETS, Docstring, Row, build_splits, read_docstrings, shuffled
+from bertcore.examples.docstrings.table import BUDGETS, Docstring, Row, build_splits, read_docstrings, shuffled
 from bertcore.examples.schema import CLASSIFICATION, ExampleSet
 
 MAX_LABELS = 20

@@ -10,12 +10,11 @@ import pytest
 
 from bertcore.corpus.documents import DOCSTRING_SCHEMA
 from bertcore.errors import ArtifactError
-from bertcore.examples import docstring_topic
-from bertcore.examples.docstring_parameters import DEFAULT, Parameter, parse_parameters
-from bertcore.examples.docstring_questions import MAX_CONTEXT_WORDS
-from bertcore.examples.docstring_tagging import tagged_sequences
-from bertcore.examples.docstring_topic import label_names, without_names
-from bertcore.examples.docstrings import READERS
+from bertcore.examples.docstrings import READERS, topic
+from bertcore.examples.docstrings.parameters import DEFAULT, Parameter, parse_parameters
+from bertcore.examples.docstrings.questions import MAX_CONTEXT_WORDS
+from bertcore.examples.docstrings.tagging import tagged_sequences
+from bertcore.examples.docstrings.topic import label_names, without_names
 
 SUBJECTS = ["penguin", "seal", "whale", "krill", "albatross", "orca", "squid", "petrel", "walrus", "narwhal"]
 PLACES = ["ice", "shore", "ocean", "bay", "cliff", "island", "glacier", "beach"]
@@ -95,8 +94,8 @@ def test_a_dev_copy_of_a_train_example_is_dropped_and_counted(task: str, corpus:
 
 @pytest.mark.parametrize("task", READERS)
 def test_the_budget_is_kept(task: str, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(docstring_topic.BUDGETS, "train", 8)
-    monkeypatch.setitem(docstring_topic.BUDGETS, "dev", 4)
+    monkeypatch.setitem(topic.BUDGETS, "train", 8)
+    monkeypatch.setitem(topic.BUDGETS, "dev", 4)
     splits = READERS[task](corpus).splits
     assert 0 < splits["train"].num_rows <= 8 and 0 < splits["dev"].num_rows <= 4
 
@@ -104,7 +103,7 @@ def test_the_budget_is_kept(task: str, corpus: Path, monkeypatch: pytest.MonkeyP
 @pytest.fixture(autouse=True)
 def few_docstrings_make_a_label(monkeypatch: pytest.MonkeyPatch) -> None:
     for split in ("train", "dev"):
-        monkeypatch.setitem(docstring_topic.MIN_LONG_DOCSTRINGS, split, 2)
+        monkeypatch.setitem(topic.MIN_LONG_DOCSTRINGS, split, 2)
 
 
 def test_topic_labels_are_packages_and_stand_in_no_text(corpus: Path) -> None:

@@ -1,10 +1,14 @@
-"""Which file of a directory is train, dev and test, and a dev split drawn from train where no file holds one."""
+"""A task's files, whatever their format: which one is train, dev and test, how a line is decoded, and what becomes of a
+row that cannot be used. Where no file holds dev, it is drawn from train."""
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +19,13 @@ from bertcore.errors import InputError
 
 WORDS = {"train": "train(ing)?", "dev": "dev|valid(ation)?|val|testa", "test": "test|testb"}
 """What marks a file as a split's, standing between other things than letters: `eng.testa`, `wnut17train.conll`."""
+
+OnError: TypeAlias = Literal["strict", "skip"]
+"""`strict`: the first bad row raises `InputError`; `skip`: bad rows are left out (or mended) and counted by reason."""
+
+WRONG_COLUMNS, NO_LABEL, UNKNOWN_LABEL = "wrong number of columns", "no label", "unknown label"
+UNSEEN_LABEL = "label never seen in training"
+EMPTY_TEXT, NOT_TEXT, NOT_UTF8 = "empty text", "not a text", "not UTF-8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,3 +97,43 @@ def draw_dev(table: pa.Table, texts: Iterable[str], options: SplitOptions, where
             f"some; give a dev file or another dev_fraction than {options.dev_fraction}"
         )
     return {"train": table.filter(pa.array(~is_dev)), "dev": table.filter(pa.array(is_dev))}
+
+
+class BadRowError(Exception):
+    """What is wrong with one row, and the reason that it is counted under when it is skipped."""
+
+    def __init__(self, reason: str, message: str):
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadRows:
+    """The bad rows of one task's files."""
+
+    on_error: OnError = "strict"
+    counts: Counter[str] = field(default_factory=Counter)
+    """Reason -> rows."""
+
+    def add(self, where: str, bad: BadRowError, *, always_skipped: bool = False) -> None:
+        """Count the row at `where` (FILE:LINE), or raise `InputError` for it unless such rows are to be skipped."""
+        if self.on_error == "strict" and not always_skipped:
+            raise InputError(f"{where}: {bad}; correct it or skip bad rows (on_error: skip)") from None
+        self.counts[bad.reason] += 1
+
+
+def is_empty(text: str) -> bool:
+    """Whether `text` has no character that BERT's cleaning leaves: nothing but white space, control, format and
+    private-use characters and U+FFFD."""
+    return all(
+        character.isspace() or character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Co")
+        for character in text
+    )
+
+
+def decode(line: bytes, *, first: bool = False) -> str:
+    """`line` as text, of a file's first line without a byte-order mark; `BadRowError` where it is not UTF-8."""
+    try:
+        return line.decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRowError(NOT_UTF8, f"byte {error.start} of the row is not UTF-8, expected UTF-8") from None

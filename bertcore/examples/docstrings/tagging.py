@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from bertcore.examples.docstring_parameters import Parameter, parse_parameters
-from bertcore.examples.docstring_table import Docstring, Row, build_splits, read_docstrings, shuffled
+from bertcore.examples.docstrings.parameters import Parameter, parse_parameters
+from bertcore.examples.docstrings.table import Docstring, Row, build_splits, read_docstrings, shuffled
 from bertcore.examples.schema import TAGGING, ExampleSet
 
 LABELS = ["B-NAME", "B-TYPE", "I-TYPE", "O"]

@@ -6,10 +6,10 @@ Split by document: dev examples come from the held-out modules, which pre-traini
 from collections.abc import Callable
 from pathlib import Path
 
-from bertcore.examples.docstring_pair import read_pair
-from bertcore.examples.docstring_questions import read_qa
-from bertcore.examples.docstring_tagging import read_tagging
-from bertcore.examples.docstring_topic import read_topic
+from bertcore.examples.docstrings.pair import read_pair
+from bertcore.examples.docstrings.questions import read_qa
+from bertcore.examples.docstrings.tagging import read_tagging
+from bertcore.examples.docstrings.topic import read_topic
 from bertcore.examples.schema import ExampleSet
 
 READERS: dict[str, Callable[[Path], ExampleSet]] = {

@@ -5,7 +5,7 @@ import torch
 
 from bertcore.finetune.classification import BertForSequenceClassification
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.layer_decay import scale_layers, set_learning_rate
+from bertcore.finetune.loop import scale_layers, set_learning_rate
 from bertcore.model.config import BertConfig
 from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertcore.corpus.sources.pydoc.prose import prose
-from bertcore.examples.docstring_table import Docstring, Row, build_splits, draw, read_docstrings, shuffled
+from bertcore.examples.docstrings.table import Docstring, Row, build_splits, draw, read_docstrings, shuffled
 from bertcore.examples.schema import CLASSIFICATION, ExampleSet
 
 MIN_SUMMARY_WORDS, MAX_SUMMARY_WORDS = 5, 30

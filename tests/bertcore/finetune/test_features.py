@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcore.finetune.windows import best_windows, windows
+from bertcore.finetune.features import best_windows, windows
 
 SIZES = st.lists(st.integers(1, 5), max_size=60)
 

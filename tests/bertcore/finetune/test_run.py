@@ -18,8 +18,8 @@ from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingErro
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune import inference
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.fitting import Finetuning, finetune
-from bertcore.finetune.order import batches
+from bertcore.finetune.loop import batches
+from bertcore.finetune.run import Finetuning, finetune
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import save_pretrained

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bertcore.corpus.sources.pydoc.prose import prose
-from bertcore.examples.docstring_parameters import DEFAULT, Parameter, parse_parameters
-from bertcore.examples.docstring_table import Docstring, Row, build_splits, draw, read_docstrings, shuffled
+from bertcore.examples.docstrings.parameters import DEFAULT, Parameter, parse_parameters
+from bertcore.examples.docstrings.table import Docstring, Row, build_splits, draw, read_docstrings, shuffled
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 
 MAX_CONTEXT_WORDS = 70  # with the question mostly under 128 word pieces

@@ -1,10 +1,15 @@
+from itertools import chain
 from pathlib import Path
+from unicodedata import category
 
 import pyarrow as pa
 import pytest
 
 from bertcore.errors import InputError
-from bertcore.examples.split_files import SplitOptions, draw_dev, find_splits
+from bertcore.examples.files import SplitOptions, draw_dev, find_splits, is_empty
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
+
+CHARACTERS = [chr(point) for point in chain(range(0x3100), range(0xE000, 0x10000), range(0xE0000, 0xE0200))]
 
 
 @pytest.mark.parametrize(
@@ -98,3 +103,17 @@ def test_a_draw_depends_on_the_text_and_the_seed_alone() -> None:
 def test_a_draw_that_leaves_a_side_empty_is_refused() -> None:
     with pytest.raises(InputError, match="file: none of its 1 examples fell to dev.*another dev_fraction than 1e-06"):
         drawn(["a"], dev_fraction=1e-6)
+
+
+def test_what_is_empty_has_no_pieces() -> None:
+    tokenizer = make_tokenizer({token: index for index, token in enumerate(SPECIAL_TOKENS)}, lowercase=False)
+    encodings = tokenizer.encode_batch(CHARACTERS, add_special_tokens=False)
+    gone = {character for character, encoding in zip(CHARACTERS, encodings, strict=True) if not encoding.ids}
+    empty = set(filter(is_empty, CHARACTERS))
+    assert len(gone) > 6000 and gone <= empty
+    assert all(category(character) == "Cf" for character in empty - gone)  # of newer Unicode than the library's
+
+
+@pytest.mark.parametrize(("text", "empty"), [("", True), (" \u200b\n", True), ("\u200ba", False), ("\u0301", False)])
+def test_empty_texts(text: str, empty: bool) -> None:
+    assert is_empty(text) is empty

@@ -13,9 +13,9 @@ from scipy import stats
 
 from bertcore.errors import ArtifactError, InputError
 from bertcore.instances.arrays import Instances
-from bertcore.instances.config import MaskConfig
+from bertcore.instances.config import LABELS, MaskConfig
+from bertcore.instances.masking import Words
 from bertcore.instances.sources import DrawnInstances
-from bertcore.instances.words import Words
 from bertcore.ragged import offsets_of
 from bertcore.tokens.shards import Vocabulary
 
@@ -25,9 +25,6 @@ logger = logging.getLogger(__name__)
 _SIGNIFICANCE = 1e-6
 _BINS = 10
 _ID_BINS = 16
-
-_LABEL_NAMES = {"pairs": "random_next", "sentence_order": "swapped"}
-"""What label 1 means."""
 
 
 @dataclass
@@ -91,7 +88,7 @@ class Audit:
 
     def _wrong_counts(self, instances: Instances, words: Words, chosen: NDArray[np.bool_]) -> int:
         """Sequences with more predictions than the rule allows, or fewer although one more choice would have fitted."""
-        rule, found = self.config.rule, np.diff(instances.masked_offsets)
+        rule, found = self.config, np.diff(instances.masked_offsets)
         low, high = rule.bounds(instances.lengths)
         before = offsets_of(chosen.astype(np.int64))
         span = np.minimum(words.rooms, rule.longest)
@@ -101,7 +98,7 @@ class Audit:
 
     def _count_places(self, instances: Instances, words: Words, chosen: NDArray[np.bool_]) -> None:
         """Words of one length are alike within a sequence, but at the ends of a segment fewer spans meet."""
-        margin = self.config.rule.longest if self.config.rule.longest > 1 else 0
+        margin = self.config.longest if self.config.longest > 1 else 0
         inner = np.flatnonzero((words.places >= margin) & (words.rooms > margin))
         rows, hits = words.rows[inner], chosen[inner]
         alike = rows * (int(words.lengths.max(initial=0)) + 1) + words.lengths[inner]
@@ -110,7 +107,7 @@ class Audit:
         self.places += [np.bincount(place, hits, _BINS), np.bincount(place, expected, _BINS)]
 
     def _count_replacements(self, instances: Instances, words: Words) -> None:
-        rule, found, labels = self.config.rule, instances.tokens[instances.masked_positions], instances.masked_labels
+        rule, found, labels = self.config, instances.tokens[instances.masked_positions], instances.masked_labels
         masked, kept = found == self.vocabulary.mask, found == labels
         units = np.arange(len(found))
         if rule.replace_unit == "word":
@@ -185,9 +182,9 @@ class Audit:
         }
 
     def _label_report(self) -> dict[str, float]:
-        if self.config.packing not in _LABEL_NAMES:
+        if self.config.packing not in LABELS:
             return {}
-        one = _LABEL_NAMES[self.config.packing]
+        one = LABELS[self.config.packing]
         sequences = self.counts["sequences"]
         return {
             f"{one}_share": self.labels_by_length[1].sum() / sequences,
@@ -201,7 +198,7 @@ class Audit:
 
         Where a length does not decide, the overall majority does.
         """
-        if self.config.packing not in _LABEL_NAMES:
+        if self.config.packing not in LABELS:
             return {}
         known, asked = train.labels_by_length, self.labels_by_length
         majority = int(known.sum(axis=1).argmax())
@@ -221,7 +218,7 @@ class Audit:
                 "sentences, or a larger corpus.heldout_fraction, or set mask.packing: full_sentences"
             )
         self._warn()
-        rule = self.config.rule
+        rule = self.config
         shares = "/".join(f"{100 * share:g}" for share in (rule.mask_share, rule.random_share))
         problems = {
             "special tokens are predicted": self.counts["special"],

@@ -1,11 +1,94 @@
-"""Section `mask` of params.yaml."""
+"""Section `mask` of params.yaml: how sentences become sequences, and which of their tokens are predicted."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bertcore.instances.masking import MaskingRule, RandomIds, Rounding, Unit
+import numpy as np
+from numpy.typing import NDArray
+
+from bertcore import draws
+from bertcore.tokens.shards import Vocabulary
 
 Packing = Literal["pairs", "sentence_order", "full_sentences", "doc_sentences"]
+Unit = Literal["token", "whole_word", "span"]
+Rounding = Literal["bert", "roberta"]
+RandomIds = Literal["whole_vocabulary", "no_special"]
+
+LABELS: dict[Packing, str] = {"pairs": "random_next", "sentence_order": "swapped"}
+"""What label 1 of a sequence means, by packing; the others have no labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingRule:
+    """Which tokens of a sequence are predicted, and what stands in their place."""
+
+    masking: Unit = "token"
+    """What is chosen to be predicted: pieces, whole words (BERT's whole-word masking), or n-grams of whole words
+    (`span`, ALBERT)."""
+    max_ngram: int = 3
+    """Words of a span at most; n is drawn with p(n) ~ 1/n."""
+    masked_lm_prob: float = 0.15
+    """Share of a sequence's tokens, special tokens counted, that are predicted."""
+    max_predictions_per_seq: int | None = 20
+    """Predicted tokens of one sequence at most; None = no bound (RoBERTa)."""
+    rounding: Rounding = "bert"
+    """How the share becomes a number: max(1, round(p * length)), or `roberta`'s int(p * length + U) with U uniform in
+    [0, 1)."""
+    mask_share: float = 0.8
+    """Of the predicted tokens, the share that [MASK] replaces (ELECTRA: 0.85)."""
+    random_share: float = 0.1
+    """Of the predicted tokens, the share that a random id replaces; the rest stays (ELECTRA: 0)."""
+    random_ids: RandomIds = "whole_vocabulary"
+    """What random ids are drawn from: `whole_vocabulary` (BERT) or `no_special` tokens among them (RoBERTa)."""
+    replace_unit: Literal["token", "word"] = "token"
+    """Whether the pieces of a predicted word are replaced each for itself (BERT, ALBERT) or together."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.masked_lm_prob < 1:
+            raise ValueError(f"masked_lm_prob: found {self.masked_lm_prob}, expected a share between 0 and 1")
+        most = self.max_predictions_per_seq
+        if most is not None and most < 1:
+            raise ValueError(f"max_predictions_per_seq: found {most}, expected at least 1, or null for no bound")
+        if not 1 <= self.max_ngram <= 16:
+            raise ValueError(f"max_ngram: found {self.max_ngram}, expected between 1 and 16 words")
+        if self.mask_share < 0 or self.random_share < 0 or self.mask_share + self.random_share > 1:
+            raise ValueError(
+                f"mask_share: found {self.mask_share} beside random_share {self.random_share}, expected two shares "
+                "of at most 1 together, such as 0.8 and 0.1"
+            )
+        if self.replace_unit == "word" and self.masking == "token":
+            raise ValueError(
+                "replace_unit: found 'word' with masking 'token', expected masking 'whole_word' or 'span', which "
+                "choose whole words; correct one of them"
+            )
+
+    @property
+    def longest(self) -> int:
+        """Words of one choice at most."""
+        return self.max_ngram if self.masking == "span" else 1
+
+    def bounds(self, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The least and the greatest number of predictions that sequences of `lengths` may ask for."""
+        exact = lengths * self.masked_lm_prob
+        if self.rounding == "bert":
+            low = high = np.maximum(np.rint(exact).astype(np.int64), 1)  # half to even, as the reference
+        else:
+            low, high = np.floor(exact).astype(np.int64), np.ceil(exact).astype(np.int64)
+        most = self.max_predictions_per_seq
+        return (low, high) if most is None else (np.minimum(low, most), np.minimum(high, most))
+
+    def budgets(self, lengths: NDArray[np.int64], keys: draws.U64) -> NDArray[np.int64]:
+        """How many predictions each sequence asks for."""
+        low, high = self.bounds(lengths)
+        if self.rounding == "bert":
+            return low
+        wanted = np.floor(lengths * self.masked_lm_prob + draws.uniform(draws.key("count"), keys)).astype(np.int64)
+        return np.clip(wanted, low, high)
+
+    def random_pool(self, vocabulary: Vocabulary) -> NDArray[np.int64]:
+        """The ids that random ones are drawn from."""
+        keep = np.ones(vocabulary.size, bool) if self.random_ids == "whole_vocabulary" else ~vocabulary.special
+        return np.flatnonzero(keep)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,36 +109,18 @@ class SecondPhase:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskConfig:
-    """How token shards become pre-training instances."""
+class MaskConfig(MaskingRule):
+    """How token shards become pre-training instances: the sequences, and the rule of their masks."""
 
     sequence_length: int = 128
     """Tokens of a sequence at most, special tokens included."""
     packing: Packing = "pairs"
-    """Key of `data.packing.PACKINGS`: BERT's sentence pairs, ALBERT's sentence order, RoBERTa's FULL- or DOC-SENTENCES.
+    """Key of `packing.PACKINGS`: BERT's sentence pairs, ALBERT's sentence order, RoBERTa's FULL- or DOC-SENTENCES.
 
     As in the paper, attention crosses the documents that `full_sentences` puts into one sequence; `doc_sentences`
     never puts two into one."""
-    masking: Unit = "token"
-    """What is chosen to be predicted: pieces, whole words, or n-grams of whole words (`span`)."""
-    max_ngram: int = 3
-    """Words of a span at most; n is drawn with p(n) ~ 1/n."""
     duplicates: int = 1
     """Static masked copies of the corpus, one an epoch, then again from the first; 0 draws anew in every epoch."""
-    masked_lm_prob: float = 0.15
-    """Share of the tokens that are predicted."""
-    max_predictions_per_seq: int | None = 20
-    """Predicted tokens of one sequence at most; None = no bound (RoBERTa)."""
-    rounding: Rounding = "bert"
-    """How the share becomes a number: max(1, round(p * length)), or `roberta`'s int(p * length + U)."""
-    mask_share: float = 0.8
-    """Of the predicted tokens, the share that [MASK] replaces (ELECTRA: 0.85)."""
-    random_share: float = 0.1
-    """Of the predicted tokens, the share that a random id replaces; the rest stays (ELECTRA: 0)."""
-    random_ids: RandomIds = "whole_vocabulary"
-    """What random ids are drawn from: `whole_vocabulary` (BERT) or `no_special` tokens among them (RoBERTa)."""
-    replace_unit: Literal["token", "word"] = "token"
-    """Whether the pieces of a predicted word are replaced each for itself (BERT, ALBERT) or together."""
     short_seq_prob: float = 0.1
     """Share of the documents whose pairs are made shorter than `sequence_length`; of pairs and sentence order only."""
     second_phase: SecondPhase | None = None
@@ -64,37 +129,18 @@ class MaskConfig:
     """Of the pairs and of the masks."""
 
     def __post_init__(self) -> None:
-        self._check_lengths()
-        if self.duplicates < 0:
-            raise ValueError(f"duplicates: found {self.duplicates}, expected 0 (drawn while training) or more")
-        if not 0 < self.masked_lm_prob < 1:
-            raise ValueError(f"masked_lm_prob: found {self.masked_lm_prob}, expected a share between 0 and 1")
-        if not 1 <= self.max_ngram <= 16:
-            raise ValueError(f"max_ngram: found {self.max_ngram}, expected between 1 and 16 words")
-        if self.mask_share < 0 or self.random_share < 0 or self.mask_share + self.random_share > 1:
-            raise ValueError(
-                f"mask_share: found {self.mask_share} beside random_share {self.random_share}, expected two shares "
-                "of at most 1 together, such as 0.8 and 0.1"
-            )
-        if self.replace_unit == "word" and self.masking == "token":
-            raise ValueError(
-                "replace_unit: found 'word' with masking 'token', expected masking 'whole_word' or 'span', which "
-                "choose whole words; correct one of them"
-            )
-        if not 0 <= self.short_seq_prob <= 1:
-            raise ValueError(f"short_seq_prob: found {self.short_seq_prob}, expected a probability")
-
-    def _check_lengths(self) -> None:
+        super().__post_init__()
         if not 8 <= self.sequence_length < 2**16:
             raise ValueError(f"sequence_length: found {self.sequence_length}, expected between 8 and 65535 tokens")
-        most = self.max_predictions_per_seq
-        if most is not None and most < 1:
-            raise ValueError(f"max_predictions_per_seq: found {most}, expected at least 1, or null for no bound")
         if self.second_phase and self.second_phase.sequence_length <= self.sequence_length:
             raise ValueError(
                 f"second_phase.sequence_length: found {self.second_phase.sequence_length}, expected more than that of "
                 f"the first phase ({self.sequence_length}); raise it or remove second_phase"
             )
+        if self.duplicates < 0:
+            raise ValueError(f"duplicates: found {self.duplicates}, expected 0 (drawn while training) or more")
+        if not 0 <= self.short_seq_prob <= 1:
+            raise ValueError(f"short_seq_prob: found {self.short_seq_prob}, expected a probability")
 
     @property
     def phases(self) -> list["MaskConfig"]:
@@ -111,17 +157,3 @@ class MaskConfig:
                 max_predictions_per_seq=second.max_predictions_per_seq,
             ),
         ]
-
-    @property
-    def rule(self) -> MaskingRule:
-        return MaskingRule(
-            masked_lm_prob=self.masked_lm_prob,
-            max_predictions_per_seq=self.max_predictions_per_seq,
-            unit=self.masking,
-            max_ngram=self.max_ngram,
-            rounding=self.rounding,
-            mask_share=self.mask_share,
-            random_share=self.random_share,
-            random_ids=self.random_ids,
-            replace_unit=self.replace_unit,
-        )

@@ -5,74 +5,88 @@ loop runs over the rank in that order, and ends when every row has its predictio
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertcore import draws
-from bertcore.instances.words import Words
+from bertcore.instances.config import MaskingRule
 from bertcore.ragged import ranges
 from bertcore.tokens.shards import Vocabulary
-
-Unit = Literal["token", "whole_word", "span"]
-Rounding = Literal["bert", "roberta"]
-RandomIds = Literal["whole_vocabulary", "no_special"]
 
 # The low bits of a word's sort key name it; the others, 48 random bits, put it in its place.
 _NAME = np.uint64(2**16 - 1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MaskingRule:
-    """Which tokens of a sequence are predicted, and what stands in their place."""
+def maskable_ids(vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """(size,) False for [CLS], [SEP], [PAD] and [MASK], which are never predicted; [UNK] is, as in the reference."""
+    allowed = ~vocabulary.special
+    allowed[vocabulary.unk] = True
+    return allowed
 
-    masked_lm_prob: float
-    """Share of a sequence's tokens, special tokens counted, that are predicted."""
-    max_predictions_per_seq: int | None
-    """Upper bound of predictions in one sequence; None = none."""
-    unit: Unit = "token"
-    """What is chosen: pieces, whole words (BERT's whole-word masking) or n-grams of whole words (ALBERT)."""
-    max_ngram: int = 3
-    """Words of a span at most; n is drawn with p(n) ~ 1/n."""
-    rounding: Rounding = "bert"
-    """max(1, round(prob * length)), or RoBERTa's int(prob * length + U) with U uniform in [0, 1)."""
-    mask_share: float = 0.8
-    """Of the predicted tokens, the share that [MASK] replaces."""
-    random_share: float = 0.1
-    """Of the predicted tokens, the share that a random id replaces; the rest stays."""
-    random_ids: RandomIds = "whole_vocabulary"
-    """What random ids are drawn from: all entries (BERT), or all but the special ones (RoBERTa)."""
-    replace_unit: Literal["token", "word"] = "token"
-    """What becomes [MASK], random or stays together."""
+
+@dataclass(frozen=True)
+class Words:
+    """W words of N sequences, ascending; special tokens belong to none."""
+
+    starts: NDArray[np.int64]
+    """(W,) where each word begins in the tokens."""
+    ends: NDArray[np.int64]
+    """(W + 1,) pieces of all words up to and without each word, and of all."""
+    offsets: NDArray[np.int64]
+    """(N + 1,) where each sequence begins in the words."""
+
+    @classmethod
+    def find(cls, tokens: NDArray[Any], offsets: NDArray[np.int64], whole: bool, vocabulary: Vocabulary) -> Self:
+        """The words of the sequences at `offsets` (N + 1,) in `tokens`; without `whole` every piece is one.
+
+        A ``##`` piece behind a special token, whose word was cut off before it, begins a word of its own.
+        """
+        maskable = maskable_ids(vocabulary)[tokens]
+        if not whole:
+            starts = np.flatnonzero(maskable)
+            return cls(starts, np.arange(len(starts) + 1), np.searchsorted(starts, offsets))
+        begins = maskable.copy()
+        begins[1:] &= ~(vocabulary.continues[tokens[1:]] & maskable[:-1])
+        starts, pieces = np.flatnonzero(begins), np.flatnonzero(maskable)
+        ends = np.append(np.flatnonzero(begins[pieces]), len(pieces))
+        return cls(starts, ends, np.searchsorted(starts, offsets))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """(W,) pieces of each word."""
+        return np.diff(self.ends)
 
     @property
-    def longest(self) -> int:
-        """Words of one choice at most."""
-        return self.max_ngram if self.unit == "span" else 1
+    def counts(self) -> NDArray[np.int64]:
+        """(N,) words of each sequence."""
+        return np.diff(self.offsets)
 
-    def bounds(self, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The least and the greatest number of predictions that sequences of `lengths` may ask for."""
-        exact = lengths * self.masked_lm_prob
-        if self.rounding == "bert":
-            low = high = np.maximum(np.rint(exact).astype(np.int64), 1)  # half to even, as the reference
-        else:
-            low, high = np.floor(exact).astype(np.int64), np.ceil(exact).astype(np.int64)
-        most = self.max_predictions_per_seq
-        return (low, high) if most is None else (np.minimum(low, most), np.minimum(high, most))
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """(W,) the sequence of each word."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    def budgets(self, lengths: NDArray[np.int64], keys: draws.U64) -> NDArray[np.int64]:
-        """How many predictions each sequence asks for."""
-        low, high = self.bounds(lengths)
-        if self.rounding == "bert":
-            return low
-        wanted = np.floor(lengths * self.masked_lm_prob + draws.uniform(draws.key("count"), keys)).astype(np.int64)
-        return np.clip(wanted, low, high)
+    @cached_property
+    def segments(self) -> NDArray[np.int64]:
+        """(S + 1,) where each segment, the words between two special tokens, begins in the words, and the end."""
+        specials_before = self.starts - self.ends[:-1]
+        return np.concatenate([[0], np.flatnonzero(np.diff(specials_before)) + 1, [len(self)]])[: len(self) + 1]
 
-    def random_pool(self, vocabulary: Vocabulary) -> NDArray[np.int64]:
-        """The ids that random ones are drawn from."""
-        keep = np.ones(vocabulary.size, bool) if self.random_ids == "whole_vocabulary" else ~vocabulary.special
-        return np.flatnonzero(keep)
+    @property
+    def rooms(self) -> NDArray[np.int64]:
+        """(W,) words from each one, itself counted, to the end of its segment."""
+        return np.repeat(self.segments[1:], np.diff(self.segments)) - np.arange(len(self))
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """(W,) words before each one in its segment."""
+        return np.arange(len(self)) - np.repeat(self.segments[:-1], np.diff(self.segments))
 
 
 @dataclass(frozen=True)
@@ -100,10 +114,10 @@ def mask(
 
     [CLS], [SEP], [PAD] and [MASK] are never chosen; [UNK] is, as in the reference.
     """
-    words = Words.find(tokens, offsets, rule.unit != "token", vocabulary)
+    words = Words.find(tokens, offsets, rule.masking != "token", vocabulary)
     budgets = np.minimum(rule.budgets(np.diff(offsets), keys), np.diff(words.ends[words.offsets]))
     order = _visiting_order(words.counts, keys)
-    if rule.unit == "token":
+    if rule.masking == "token":
         chosen = _first(words, order, budgets)
     elif rule.longest == 1:
         chosen = _greedy_words(words, order, budgets)
@@ -220,8 +234,11 @@ def _replacements(
 ) -> NDArray[Any]:
     """What stands in the place of `labels` (M,): `units` and `columns` (M,) count from the row's first token."""
     what = draws.uniform(draws.bits(draws.key("replace"), keys), units.astype(np.uint64))
+    # 80 % (mask_share) become [MASK],
     replaced = np.where(what < rule.mask_share, np.array(vocabulary.mask, labels.dtype), labels)
+    # 10 % (random_share) become a random id,
     random = np.flatnonzero((what >= rule.mask_share) & (what < rule.mask_share + rule.random_share))
+    # and 10 % (the rest) stay what they are.
     drawn = draws.uniform(draws.bits(draws.key("random id"), keys[random]), columns[random].astype(np.uint64))
     pool = rule.random_pool(vocabulary)
     replaced[random] = pool[(drawn * len(pool)).astype(np.int64)]

@@ -1,14 +1,187 @@
-"""How the sentences of a shard become sequences: the ways by name, and RoBERTa's, which fill them with sentences."""
+"""How the sentences of a shard become sequences, as ranges of its tokens.
 
+BERT's sentence pairs (create_pretraining_data.py of google-research/bert), ALBERT's sentence order, and RoBERTa's FULL-
+and DOC-SENTENCES. Sentences of a document lie side by side in a shard, so both segments of a pair are contiguous ranges
+of it: a pair is four offsets and a label, and drawing one costs two binary searches, however many sentences it holds.
+"""
+
+from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcore.instances.config import MaskConfig
+from bertcore import draws
+from bertcore.instances.config import MaskConfig, Packing
 from bertcore.instances.packed import Packed
-from bertcore.instances.pairing import draw_pairs, draw_sentence_order
+from bertcore.ragged import offsets_of
 from bertcore.tokens.shards import TokenShard
+
+SPECIAL_PER_PAIR = 3
+"""[CLS] A [SEP] B [SEP]"""
+
+IS_NEXT, IS_RANDOM = 0, 1
+IN_ORDER, IS_SWAPPED = 0, 1
+
+Rows = list[int]
+"""For each pair six numbers: start and end of A, of B, the label, and whether it was drawn with probability 0.5 (or had
+to be). One flat list: as many tuples would take twice as long to become an array."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """N pairs of token ranges of one shard, and what the pairing took."""
+
+    a_start: NDArray[np.int64]
+    a_end: NDArray[np.int64]
+    b_start: NDArray[np.int64]
+    b_end: NDArray[np.int64]
+    next_sentence_labels: NDArray[np.int8]
+    free: NDArray[np.bool_]
+    """(N,) whether the label was drawn with probability 0.5; False where there was no choice."""
+    truncated_tokens: int
+    """Cut off because a pair was too long."""
+    left_out_tokens: int
+    """In sentences of which no pair could be made."""
+
+    def __len__(self) -> int:
+        return len(self.a_start)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(N,) tokens of each pair, special tokens included."""
+        return self.a_end - self.a_start + self.b_end - self.b_start + SPECIAL_PER_PAIR
+
+    @property
+    def packed(self) -> Packed:
+        """The pairs as sequences of two segments."""
+        return Packed(
+            starts=np.stack([self.a_start, self.b_start], axis=1).ravel(),
+            ends=np.stack([self.a_end, self.b_end], axis=1).ravel(),
+            row_offsets=np.arange(len(self) + 1) * 2,
+            labels=self.next_sentence_labels,
+            free=self.free,
+            truncated_tokens=self.truncated_tokens,
+            left_out_tokens=self.left_out_tokens,
+        )
+
+
+def draw_pairs(shard: TokenShard, sequence_length: int, short_seq_prob: float, *key: int | str) -> Pairs:
+    """The pairs of every document of `shard`: a pure function of the shard and `key` (seed, epoch, shard name).
+
+    For each document one target length is drawn: `sequence_length` - 3, or with `short_seq_prob` uniform in
+    [2, sequence_length - 3]. Sentences are collected up to the target; segment A ends after a uniform number of them;
+    B is the rest, or with probability 0.5 (always, where there is no rest) the text from a random sentence of another
+    document, and the unused sentences are put back. A shard of one document has no other document: there every pair
+    is a true one, and a chunk of a single sentence is left out.
+    """
+    return _draw(_walk_pairs, shard, sequence_length, short_seq_prob, draws.key("pairs", *key))
+
+
+def draw_sentence_order(shard: TokenShard, sequence_length: int, short_seq_prob: float, *key: int | str) -> Pairs:
+    """ALBERT's pairs (Lan et al. 2019, section 3.1): two parts of the same document side by side, swapped with p 0.5.
+
+    Chunks and the end of A are drawn as for `draw_pairs`, but a chunk has two sentences at least; a last sentence
+    that is alone is left out. A pure function of the shard and `key`.
+    """
+    return _draw(_walk_order, shard, sequence_length, short_seq_prob, draws.key("sentence order", *key))
+
+
+Walk = Callable[[TokenShard, int, float, Callable[[], float]], tuple[Rows, int]]
+
+
+def _draw(walk: Walk, shard: TokenShard, sequence_length: int, short_seq_prob: float, key: int) -> Pairs:
+    budget = sequence_length - SPECIAL_PER_PAIR
+    generator = np.random.Generator(np.random.Philox(key))
+    rows, left_out = walk(shard, budget, short_seq_prob, _stream(generator))
+    a_start, a_end, b_start, b_end, label, free = np.array(rows, np.int64).reshape(-1, 6).T.copy()
+    cut_a, cut_b = _cuts(a_end - a_start, b_end - b_start, budget)
+    front_a, front_b = generator.binomial(cut_a, 0.5), generator.binomial(cut_b, 0.5)
+    return Pairs(
+        a_start=a_start + front_a,
+        a_end=a_end - (cut_a - front_a),
+        b_start=b_start + front_b,
+        b_end=b_end - (cut_b - front_b),
+        next_sentence_labels=label.astype(np.int8),
+        free=free.astype(bool),
+        truncated_tokens=int(cut_a.sum() + cut_b.sum()),
+        left_out_tokens=left_out,
+    )
+
+
+def _walk_pairs(shard: TokenShard, budget: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
+    """The pairs before truncation, and the tokens left out."""
+    offsets: list[int] = shard.sentence_offsets.tolist()
+    documents: list[int] = shard.document_offsets.tolist()
+    count = len(documents) - 1
+    rows: Rows = []
+    left_out = 0
+    for document in range(count):
+        start, stop = documents[document], documents[document + 1]
+        target = 2 + int(draw() * (budget - 1)) if draw() < short_seq_prob else budget
+        while start < stop:
+            end = bisect_left(offsets, offsets[start] + target, start + 1, stop)
+            middle = start + 1 + int(draw() * (end - start - 1)) if end - start > 1 else end
+            free = count > 1 and middle < end
+            if count > 1 and (middle == end or draw() < 0.5):
+                other = int(draw() * (count - 1))
+                other += other >= document
+                first, last = documents[other], documents[other + 1]
+                b_first = first + int(draw() * (last - first))
+                wanted = offsets[b_first] + target - (offsets[middle] - offsets[start])
+                b_stop = bisect_left(offsets, wanted, b_first + 1, last)
+                rows += offsets[start], offsets[middle], offsets[b_first], offsets[b_stop], IS_RANDOM, free
+                start = middle
+                continue
+            if middle < end:
+                rows += offsets[start], offsets[middle], offsets[middle], offsets[end], IS_NEXT, free
+            else:
+                left_out += offsets[end] - offsets[start]
+            start = end
+    return rows, left_out
+
+
+def _walk_order(shard: TokenShard, budget: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
+    """As `_walk_pairs`, for sentence order."""
+    offsets: list[int] = shard.sentence_offsets.tolist()
+    documents: list[int] = shard.document_offsets.tolist()
+    rows: Rows = []
+    left_out = 0
+    for start, stop in zip(documents[:-1], documents[1:], strict=True):
+        target = 2 + int(draw() * (budget - 1)) if draw() < short_seq_prob else budget
+        while start < stop - 1:
+            end = bisect_left(offsets, offsets[start] + target, start + 2, stop)
+            middle = start + 1 + int(draw() * (end - start - 1))
+            first, second = (offsets[start], offsets[middle]), (offsets[middle], offsets[end])
+            rows += (*second, *first, IS_SWAPPED, True) if draw() < 0.5 else (*first, *second, IN_ORDER, True)
+            start = end
+        left_out += offsets[stop] - offsets[start]
+    return rows, left_out
+
+
+def _stream(generator: np.random.Generator, block: int = 4096) -> Any:
+    """`generator.random()` one at a time, drawn in blocks: ten times faster than a call for each number."""
+
+    def numbers() -> Any:
+        while True:
+            yield from generator.random(block).tolist()
+
+    return numbers().__next__
+
+
+def _cuts(
+    length_a: NDArray[np.int64], length_b: NDArray[np.int64], budget: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many tokens each segment loses when the longer one is shortened by one until both fit (a tie shortens B)."""
+    over = np.maximum(length_a + length_b - budget, 0)
+    lead = np.minimum(np.abs(length_a - length_b), over)
+    rest = over - lead
+    longer_a = length_a > length_b
+    cut_a = np.where(longer_a, lead, 0) + rest // 2
+    cut_b = np.where(longer_a, 0, lead) + (rest + 1) // 2
+    return cut_a, cut_b
 
 
 def pack_sentences(shard: TokenShard, sequence_length: int, across_documents: bool) -> Packed:
@@ -46,7 +219,7 @@ def _split_long(shard: TokenShard, budget: int) -> tuple[NDArray[np.int64], NDAr
     """Sentence and document offsets with every sentence of more than `budget` tokens as several."""
     sentences = shard.sentence_offsets.astype(np.int64)
     parts = -(-np.diff(sentences) // budget)
-    first = np.concatenate([[0], np.cumsum(parts)])
+    first = offsets_of(parts)
     within = np.arange(first[-1]) - np.repeat(first[:-1], parts)
     pieces = np.append(np.repeat(sentences[:-1], parts) + within * budget, sentences[-1])
     return pieces, first[shard.document_offsets]
@@ -64,7 +237,7 @@ def _chain(following: NDArray[np.int64]) -> NDArray[np.int64]:
 Pack = Callable[[TokenShard, MaskConfig, tuple[int | str, ...]], Packed]
 """Of a shard, a config and the key of the draws (seed, length, epoch, shard name)."""
 
-PACKINGS: dict[str, Pack] = {
+PACKINGS: dict[Packing, Pack] = {
     "pairs": lambda shard, config, key: draw_pairs(shard, config.sequence_length, config.short_seq_prob, *key).packed,
     "sentence_order": lambda shard, config, key: (
         draw_sentence_order(shard, config.sequence_length, config.short_seq_prob, *key).packed

@@ -185,7 +185,7 @@ class _Drawing:
         bounds = np.searchsorted(which, np.arange(len(self._sources) + 1))
         laid_out = lay_out([source.shard.tokens for source in self._sources], bounds, packed, vocabulary)
         keys = draws.bits(self._mask_keys[which], rows.astype(np.uint64))
-        masked = mask(laid_out.tokens, laid_out.offsets, keys, config.rule, vocabulary)
+        masked = mask(laid_out.tokens, laid_out.offsets, keys, config, vocabulary)
         return Instances(
             tokens=masked.tokens,
             offsets=laid_out.offsets,

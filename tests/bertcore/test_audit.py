@@ -12,8 +12,8 @@ from bertcore.audit import Audit, unigram_baseline
 from bertcore.errors import ArtifactError, InputError
 from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig
+from bertcore.instances.masking import Words
 from bertcore.instances.sources import DrawnInstances
-from bertcore.instances.words import Words
 from bertcore.ragged import offsets_of
 from bertcore.tokens.shards import TokenShard
 from tests.samples import token_shard, vocabulary

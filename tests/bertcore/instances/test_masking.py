@@ -10,18 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bertcore.instances.masking import Masked, MaskingRule, mask
-from bertcore.instances.words import Words
+from bertcore.instances.config import MaskingRule
+from bertcore.instances.masking import Masked, Words, mask
 from tests.token_rows import SIZE, VOCABULARY, keys, sequences
 
 RULE = MaskingRule(masked_lm_prob=0.15, max_predictions_per_seq=20)
-WHOLE, SPAN = replace(RULE, unit="whole_word"), replace(RULE, unit="span")
+WHOLE, SPAN = replace(RULE, masking="whole_word"), replace(RULE, masking="span")
 
 rules = st.builds(
     MaskingRule,
     masked_lm_prob=st.floats(0.01, 0.9),
     max_predictions_per_seq=st.sampled_from([None, 1, 5, 20]),
-    unit=st.sampled_from(["token", "whole_word", "span"]),
+    masking=st.sampled_from(["token", "whole_word", "span"]),
     rounding=st.sampled_from(["bert", "roberta"]),
     random_ids=st.sampled_from(["whole_vocabulary", "no_special"]),
 )
@@ -34,7 +34,7 @@ seeds = st.integers(0, 2**32)
 def test_predictions_are_whole_choices_within_the_budget(lengths: list[int], seed: int, rule: MaskingRule) -> None:
     tokens, offsets = sequences(lengths, seed)
     masked = mask(tokens, offsets, keys(len(lengths), seed), rule, VOCABULARY)
-    words = Words.find(tokens, offsets, rule.unit != "token", VOCABULARY)
+    words = Words.find(tokens, offsets, rule.masking != "token", VOCABULARY)
 
     assert (np.diff(masked.positions) > 0).all()
     np.testing.assert_array_equal(masked.labels, tokens[masked.positions])
@@ -103,7 +103,7 @@ def found_counts(masked: Masked) -> np.ndarray:
 @pytest.mark.parametrize("unit", ["token", "whole_word", "span"])
 def test_replacements_are_80_10_10(unit: str) -> None:
     tokens, offsets = sequences([128] * 8000)
-    masked = mask(tokens, offsets, keys(8000), replace(RULE, unit=unit), VOCABULARY)
+    masked = mask(tokens, offsets, keys(8000), replace(RULE, masking=unit), VOCABULARY)
     counts, same = found_counts(masked), 0.1 / SIZE
     shares = np.array([0.8 + same, 0.1 - 2 * same, 0.1 + same])
     assert stats.chisquare(counts, shares * counts.sum()).pvalue > 1e-4
@@ -167,7 +167,7 @@ def test_choices_are_distributed_as_the_published_procedure_draws_them(unit: str
     first, more = 10, 150
     row = [VOCABULARY.cls, first, more, more, first, first, more, first, first, more, first, first, VOCABULARY.sep]
     words = [[1, 2, 3], [4], [5, 6], [7], [8, 9], [10], [11]]
-    rule = MaskingRule(masked_lm_prob=0.31, max_predictions_per_seq=None, unit=unit)  # 4 of 13
+    rule = MaskingRule(masked_lm_prob=0.31, max_predictions_per_seq=None, masking=unit)  # 4 of 13
     count, rng = 30_000, random.Random(0)
     tokens, offsets = np.tile(np.array(row, np.uint16), count), np.arange(count + 1) * len(row)
     masked = mask(tokens, offsets, keys(count), rule, VOCABULARY)
@@ -205,7 +205,7 @@ def runs_of_words(words: list[list[int]], chosen: set[int]) -> list[tuple[int, i
 @pytest.mark.parametrize("unit", ["token", "whole_word", "span"])
 def test_long_rows_are_masked_as_the_published_procedure_would(unit: str) -> None:
     tokens, offsets, words = text_of_words(2500, seed=3)
-    rule, rng = MaskingRule(masked_lm_prob=0.15, max_predictions_per_seq=20, unit=unit), random.Random(1)
+    rule, rng = MaskingRule(masked_lm_prob=0.15, max_predictions_per_seq=20, masking=unit), random.Random(1)
     masked = mask(tokens, offsets, keys(len(words)), rule, VOCABULARY)
     ours = np.split(masked.positions, np.cumsum(masked.counts)[:-1])
     found: list[dict[str, Counter[int]]] = [
@@ -233,7 +233,7 @@ def test_the_words_of_a_span_are_drawn_as_often_as_one_over_their_number_says() 
     count = 20_000
     tokens, offsets = np.tile(np.array(row, np.uint16), count), np.arange(count + 1) * len(row)
     rule = MaskingRule(
-        masked_lm_prob=0.08, max_predictions_per_seq=None, unit="span"
+        masked_lm_prob=0.08, max_predictions_per_seq=None, masking="span"
     )  # 3 of 42: one span of 3, or more
     masked = mask(tokens, offsets, keys(count), rule, VOCABULARY)
     places = masked.positions.reshape(count, 3) % len(row)
@@ -247,7 +247,7 @@ def test_the_words_of_a_span_are_drawn_as_often_as_one_over_their_number_says() 
 
 def test_spans_do_not_cross_a_separator() -> None:
     tokens = np.tile(np.array([2, 10, 3, 11, 3], np.uint16), 3000)
-    rule = MaskingRule(masked_lm_prob=0.4, max_predictions_per_seq=None, unit="span", max_ngram=2)
+    rule = MaskingRule(masked_lm_prob=0.4, max_predictions_per_seq=None, masking="span", max_ngram=2)
     masked = mask(tokens, np.arange(3001) * 5, keys(3000), rule, VOCABULARY)
     assert (masked.counts == 2).all()  # two spans of one word each: each segment has one
 
@@ -256,3 +256,43 @@ def test_unknown_words_may_be_predicted_and_mask_tokens_of_the_text_never() -> N
     tokens = np.array([VOCABULARY.cls, VOCABULARY.unk, VOCABULARY.mask, VOCABULARY.sep], np.uint16)
     rule = MaskingRule(masked_lm_prob=0.9, max_predictions_per_seq=4)
     assert mask(tokens, np.array([0, 4]), keys(1), rule, VOCABULARY).positions.tolist() == [1]
+
+
+pieces = st.lists(st.sampled_from([0, 1, 2, 3, 4, 10, 11, 150, 151]), min_size=1, max_size=30)
+
+
+def plain_words(tokens: list[int], start: int) -> list[tuple[int, int, int]]:
+    """(start, length, words up to the end of the segment) of every word of a row that begins at `start`."""
+    words: list[list[int]] = []
+    segment = 0
+    for index, token in enumerate(tokens):
+        if VOCABULARY.special[token] and token != VOCABULARY.unk:
+            segment += 1
+        elif VOCABULARY.continues[token] and words and words[-1][0] + words[-1][1] == start + index:
+            words[-1][1] += 1
+        else:
+            words.append([start + index, 1, segment])
+    return [
+        (first, length, sum(other[2] == own for other in words[rank:]))
+        for rank, (first, length, own) in enumerate(words)
+    ]
+
+
+@given(st.lists(pieces, min_size=1, max_size=5))
+def test_words_are_first_pieces_with_their_continuations(rows: list[list[int]]) -> None:
+    rows = [[VOCABULARY.cls, *row, VOCABULARY.sep] for row in rows]
+    offsets = np.cumsum([0, *map(len, rows)])
+    words = Words.find(np.concatenate(rows), offsets, True, VOCABULARY)
+    expected = [plain_words(row, int(start)) for row, start in zip(rows, offsets, strict=False)]
+    found = list(zip(words.starts.tolist(), words.lengths.tolist(), words.rooms.tolist(), strict=True))
+    assert found == [word for row in expected for word in row]
+    assert words.counts.tolist() == list(map(len, expected))
+    assert words.rows.tolist() == [index for index, row in enumerate(expected) for _ in row]
+    assert (words.places + words.rooms <= words.counts[words.rows]).all()
+
+
+def test_without_whole_every_maskable_piece_is_a_word() -> None:
+    tokens = np.array([2, 10, 150, 1, 4, 151, 3])
+    words = Words.find(tokens, np.array([0, 7]), False, VOCABULARY)
+    assert words.starts.tolist() == [1, 2, 3, 5] and words.lengths.tolist() == [1, 1, 1, 1]
+    assert words.places.tolist() == [0, 1, 2, 0]

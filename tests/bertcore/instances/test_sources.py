@@ -202,6 +202,6 @@ def test_the_second_phase_differs_in_its_lengths_alone() -> None:
     first, second = config.phases
     assert first == replace(config, second_phase=None)
     assert second == replace(first, sequence_length=512, max_predictions_per_seq=None)
-    assert second.rule.unit == "span"
+    assert second.masking == "span"
     with pytest.raises(ValueError, match=r"second_phase.sequence_length: found 128.*first phase \(128\)"):
         MaskConfig(second_phase=SecondPhase(sequence_length=128))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bertcore.instances.pairing import IS_NEXT, IS_RANDOM, IS_SWAPPED, _cuts, draw_pairs, draw_sentence_order
+from bertcore.instances.packing import IS_NEXT, IS_RANDOM, IS_SWAPPED, _cuts, draw_pairs, draw_sentence_order
 from bertcore.tokens.shards import TokenShard
 
 

@@ -25,8 +25,9 @@ from bertcore.config import parse
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.names import from_huggingface
 from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.recipes import with_recipe
 from bertcore.training.config import PretrainConfig
-from bertcore.training.micro_batches import as_batch
+from bertcore.training.step import as_batch
 
 POINTS = 5
 """Evaluations in the budget."""
@@ -138,7 +139,8 @@ def main() -> None:
     setting = Setting(text.directory, arguments.preset, 128, arguments.batch, 0.1)
     cores = sorted(os.sched_getaffinity(0))
     half = max(len(cores) // 2, 1)
-    ours = {"recipe": "modern", "model": {"preset": arguments.preset}}
+    values = {"recipe": "modern", "pretrain": {"model": {"preset": arguments.preset}}}
+    ours = with_recipe(values)["pretrain"]
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
     for name, options, share in (

@@ -15,7 +15,7 @@ from benchmarks.steps import Setting, huggingface, ours
 from benchmarks.text import Text, mask_config, prepared, text_arguments
 from benchmarks.turns import Turns, faster, take_turns
 from bertcore.training.flops import training_flops
-from bertcore.training.micro_batches import as_batch
+from bertcore.training.step import as_batch
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from bertcore.model.config import ModelConfig
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.pretraining import Pretraining
+from bertcore.training.loop import Pretraining, TrainingData
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class OurTraining(Pretraining):
 
     rate: float | None = None
 
-    def _learning_rate(self) -> float:
-        return super()._learning_rate() if self.rate is None else self.rate
+    def learning_rate(self) -> float:
+        return super().learning_rate() if self.rate is None else self.rate
 
 
 def our_training(setting: Setting, config: PretrainConfig) -> OurTraining:
@@ -54,7 +54,7 @@ def our_training(setting: Setting, config: PretrainConfig) -> OurTraining:
     model = BertForPreTraining(config.model.build(text.vocabulary.size))
     loader = text.loader(mask, setting.batch_size, setting.seed)
     checkpoints = Checkpoints(setting.text / "checkpoints")
-    return OurTraining(config, model, loader, [], accelerator, checkpoints, lambda step, metrics: None)
+    return OurTraining(config, model, TrainingData(batches=loader), accelerator, checkpoints)
 
 
 class HuggingFaceTraining:

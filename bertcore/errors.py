@@ -1,5 +1,9 @@
 """Every error that bertcore raises for a user's input. One line each: what, where, found, expected, remedy."""
 
+UNAVAILABLE, BAD_INPUT, STOPPED, INTERRUPTED = 1, 2, 75, 130
+"""Exit statuses of stages and of their processes: worth another attempt, which the flow makes; the input cannot be
+used; stopped, and goes on when started again (EX_TEMPFAIL of sysexits.h); interrupted."""
+
 
 class BertcoreError(Exception):
     """Base of all errors whose message is meant for the user; the stages print it without a traceback."""

@@ -17,6 +17,7 @@ from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Cancelled, Completed, State
 
+from bertcore.errors import BAD_INPUT, INTERRUPTED, STOPPED
 from flows.environment import ROOT, project_environment
 from flows.graph import Stage, busy
 from flows.guard import guarded
@@ -30,11 +31,6 @@ PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+)%")
 SKIPPED = re.compile(r"^Stage '.*' didn't change, skipping$")
 FAILED_COMMAND = re.compile(r"^ERROR: failed to reproduce .* exited with (\d+)$")
 DVC_CHATTER = re.compile(r"^(?:To track the changes|To enable auto staging|Use `dvc push`|\s+(?:git|dvc) )")
-
-STOPPED = {75, 130}
-"""A stage's exit statuses when a signal stopped it: with a checkpoint (EX_TEMPFAIL of sysexits.h), or by SIGINT."""
-BAD_INPUT = 2
-"""A stage's exit status when the user's input cannot be used: trying again would not help."""
 
 STOP_GRACE = 25.0
 """Seconds between asking the stages to stop and killing them. Prefect kills the flow 30 s after a cancellation."""
@@ -201,7 +197,7 @@ class _Output:
     def failure(self, status: int) -> StageError:
         """The exception for an attempt that ended with `status`, dvc's own, which hides the stage's."""
         stage_status = self._status if self._status is not None else status
-        if stage_status in STOPPED:
+        if stage_status in (STOPPED, INTERRUPTED):
             return FinalStageError(f"stage {self.name} was stopped; run the pipeline again to go on where it was")
         kind = FinalStageError if stage_status == BAD_INPUT or busy(self._tail) else StageError
         return kind(f"stage {self.name}: {self._said() or f'exit status {stage_status}'}")

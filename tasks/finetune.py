@@ -25,7 +25,7 @@ from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PRE
 from tasks.stage import main
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
-from tasks.training import finished as leftovers
+from tasks.training import checkpoints
 
 PERCENT = "question_answering"
 """The family whose official scores are percentages; all others are shares, and so is every number written here."""
@@ -44,8 +44,8 @@ def run(stage_run: StageRun, name: str) -> None:
 def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokenizer: Path) -> None:
     examples, settings = schema.read(EXAMPLES / name), task.settings()
     finetuning = Finetuning(settings[0][0], examples, load_tokenizer(tokenizer))
-    checkpoints = CHECKPOINTS / "finetune" / name
-    grid = Grid(finetuning, settings, checkpoints, _key(finetuning, name, encoder))
+    directory = CHECKPOINTS / "finetune" / name
+    grid = Grid(finetuning, settings, directory, _key(finetuning, name, encoder))
     pretrained = grid.run(encoder, f"{name}.pretrained", stage_run.report)
     random = grid.run(load_config(encoder), f"{name}.random")
 
@@ -78,7 +78,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", {"seconds": seconds})
     compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
     stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
-    leftovers.finished(checkpoints, "finetune", name)
+    checkpoints.mark_finished(directory, "finetune", name)
 
 
 def _key(finetuning: Finetuning, name: str, encoder: Path) -> str:

@@ -24,6 +24,7 @@ from bertcore.instances.config import MaskConfig
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.packing import check_packing
+from bertcore.recipes import RECIPES
 from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.wordpiece import TokenizerConfig
 from bertcore.training.config import PretrainConfig
@@ -65,9 +66,14 @@ def run(_: StageRun) -> None:
 
 def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:
     """All sections and all fine-tuning tasks as dataclasses; `ConfigError` for the first thing that cannot work."""
+    known = ["recipe", *SECTIONS, "finetune"]
     for name in values:
-        if name not in (*SECTIONS, "finetune"):
-            raise ConfigError(f"params.yaml: unknown section {name!r}; {suggest(str(name), [*SECTIONS, 'finetune'])}")
+        if name not in known:
+            raise ConfigError(f"params.yaml: unknown section {name!r}; {suggest(str(name), known)}")
+    if "recipe" not in values:  # DVC would run a stage that reads it, and then not record it
+        raise ConfigError(
+            f"params.yaml: recipe: found nothing, expected {', '.join(RECIPES)} or null; add `recipe: null` at the top"
+        )
     configs: dict[str, Any] = {
         name: parse(cls, values.get(name, {}), f"params.yaml: {name}") for name, cls in SECTIONS.items()
     }

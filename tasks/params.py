@@ -1,4 +1,4 @@
-"""params.yaml, read as DVC reads it (YAML 1.2, so that 1e-4 is a number) and checked strictly."""
+"""params.yaml, read as DVC reads it (YAML 1.2, so that 1e-4 is a number), completed by its recipe, checked strictly."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,6 +8,7 @@ from ruamel.yaml import YAML, YAMLError
 
 from bertcore.config import parse, suggest
 from bertcore.errors import ConfigError
+from bertcore.recipes import with_recipe
 
 PARAMS = Path("params.yaml")
 
@@ -15,7 +16,10 @@ Config = TypeVar("Config")
 
 
 def read() -> dict[str, Any]:
-    """The whole file; `ConfigError` where it is missing or no mapping."""
+    """The whole file, with the values of its `recipe` where it gives none itself.
+
+    `ConfigError` where it is missing or no mapping, or names an unknown recipe.
+    """
     try:
         values = YAML(typ="safe", pure=True).load(PARAMS.read_text(encoding="utf-8"))
     except OSError as error:
@@ -26,7 +30,21 @@ def read() -> dict[str, Any]:
         raise ConfigError(f"{PARAMS}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
     if not isinstance(values, Mapping):
         raise ConfigError(f"{PARAMS}: found no mapping, expected one section per stage; restore the file")
-    return dict(values)
+    return complete(values)
+
+
+def complete(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is written in the file, with the values of its recipe; `ConfigError` for an unknown or misplaced one."""
+    pretrain = values.get("pretrain")
+    if isinstance(pretrain, Mapping) and "recipe" in pretrain:
+        raise ConfigError(
+            f"{PARAMS}: pretrain.recipe: found {pretrain['recipe']!r}, expected no such key: a recipe gives values to "
+            f"several sections; write `recipe: {pretrain['recipe']}` at the top of the file"
+        )
+    try:
+        return with_recipe(values)
+    except ValueError as error:
+        raise ConfigError(f"{PARAMS}: {error}") from None
 
 
 def section(name: str, config_class: type[Config]) -> Config:

@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.disk import disk_errors
-from bertcore.errors import BertcoreError, StoppedError, UnavailableError
+from bertcore.errors import (
+    BAD_INPUT,
+    INTERRUPTED,
+    STOPPED,
+    UNAVAILABLE,
+    BertcoreError,
+    StoppedError,
+    UnavailableError,
+)
 from tasks import params
 from tasks.tracking import lineage
 from tasks.tracking import runs as tracking
-from tasks.training import finished as leftovers
-
-UNAVAILABLE, BAD_INPUT, STOPPED, INTERRUPTED = 1, 2, 75, 130
-"""Exit statuses: worth another attempt, which the flow makes; the input cannot be used; stopped, and goes on when
-started again; interrupted."""
+from tasks.training import checkpoints
 
 
 class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process has said why)
@@ -71,7 +75,7 @@ def exit_status(work: Callable[[], None]) -> int:
 
 
 def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: Configs) -> None:
-    leftovers.clear()
+    checkpoints.clear_finished()
     deps, outs = lineage.stage_paths(stage, task)
     before = lineage.fingerprint(deps)
     run = tracking.start(f"{stage}@{task}" if task else stage, _tags(deps), memory() if memory else None)

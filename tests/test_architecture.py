@@ -27,6 +27,7 @@ RANKS = [
         "bertcore.disk",
         "bertcore.draws",
         "bertcore.ragged",
+        "bertcore.recipes",
         "bertcore.workers",
     },
 ]

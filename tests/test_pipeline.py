@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from bertcore import recipes
 from tasks import params, paths
 from tasks.inputs import SECTIONS, check
 from tasks.tracking import lineage
@@ -14,6 +15,10 @@ STAGES = YAML(typ="safe", pure=True).load((ROOT / "dvc.yaml").read_text())["stag
 
 # What cannot change a stage's output but an error message, a progress bar or how bytes reach the disk.
 NEUTRAL = {Path("bertcore") / f"{name}.py" for name in ("config", "errors", "files", "progress", "compressed", "disk")}
+
+RECIPES = Path("bertcore/recipes.py")
+NAMES_ALONE = ("inputs", "examples", "report")
+"""Stages that read which tasks there are and where their data is, which no recipe gives."""
 
 
 def code_of(stage: str) -> list[Path]:
@@ -33,7 +38,16 @@ def in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_stages_are_modules_and_sections() -> None:
     assert [stage for stage in STAGES if not (ROOT / "tasks" / f"{stage}.py").is_file()] == []
-    assert set(params.read()) == {*SECTIONS, "finetune"} <= set(STAGES)
+    assert set(params.read()) - {"recipe"} == {*SECTIONS, "finetune"} <= set(STAGES)
+
+
+def test_stages_whose_sections_a_recipe_fills_depend_on_it() -> None:
+    """`inputs` computes nothing with the values, and what a recipe gives to tasks names none of them."""
+    for stage, content in STAGES.items():
+        sections = {param.split(".")[0] for param in content.get("params", [])}
+        concerned = bool(sections & set(recipes.SECTIONS)) and stage not in NAMES_ALONE
+        assert ("recipe" in sections) == (concerned or stage == "inputs"), stage
+        assert (str(RECIPES) in content.get("deps", [])) == concerned, stage
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -41,6 +55,8 @@ def test_deps_are_the_imported_files(stage: str) -> None:
     declared = [Path(dep) for dep in deps(stage) if dep.split("/")[0] in ("bertcore", "tasks")]
     closure = set().union(*(import_closure(file) for file in code_of(stage)))
     imported = {file for file in closure if file.parts[0] == "bertcore" and (ROOT / file).stat().st_size} - NEUTRAL
+    if str(RECIPES) not in deps(stage):  # all read params.yaml; the test above says whose values a recipe may give
+        imported.discard(RECIPES)
     imported |= set(code_of(stage)) | {file for file in closure if file.parts[:2] == ("tasks", "reporting")}
     uncovered = {file for file in imported if not any(file == dep or dep in file.parents for dep in declared)}
     idle = [dep for dep in declared if not any(file == dep or dep in file.parents for file in imported)]

@@ -21,7 +21,7 @@ from bertcore.finetune.config import GRID, RunConfig
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.run import Encoder, Finetuning
 from bertcore.training.checkpoint import Checkpoints, training_key
-from bertcore.training.history import Report, report_again, silent
+from bertcore.training.metrics import Report, report_again, silent
 
 logger = logging.getLogger(__name__)
 

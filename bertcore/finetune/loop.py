@@ -22,7 +22,7 @@ from bertcore.finetune.features import Features
 from bertcore.model.bert import BertModule
 from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
-from bertcore.training.history import Report
+from bertcore.training.metrics import Report
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.schedule import SCHEDULES
 

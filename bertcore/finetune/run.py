@@ -29,7 +29,7 @@ from bertcore.model.bert import BertModel, BertModule
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.training.distributed import make_accelerator
-from bertcore.training.history import Report, silent
+from bertcore.training.metrics import Report, silent
 
 logger = logging.getLogger(__name__)
 

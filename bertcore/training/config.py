@@ -1,14 +1,12 @@
 """Section `pretrain` of params.yaml. Nothing about the machine stands in it; see `training.distributed` for that."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from bertcore.config import suggest
+from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.training.optimizers.config import OptimizationConfig
-from bertcore.training.recipes import RECIPES, with_recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +29,6 @@ class SecondPhase:
 class PretrainConfig(OptimizationConfig):
     """One pre-training run."""
 
-    recipe: str | None = None
-    """Key of `training.recipes.RECIPES`: its values stand wherever this section gives none; None = the defaults."""
     init_from: str | None = None
     """A Hugging Face BERT directory whose weights and sizes the training starts from; None = random weights."""
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -64,16 +60,6 @@ class PretrainConfig(OptimizationConfig):
     seed: int = 1
     """Of the initial weights, the dropout and the order of the data."""
 
-    @classmethod
-    def complete(cls, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The values of the section, with those of its recipe where it gives none."""
-        name = values.get("recipe")
-        if name is None:
-            return values
-        if name not in RECIPES:
-            raise ValueError(f"recipe: found {name!r}; {suggest(str(name), RECIPES)}")
-        return with_recipe(values, RECIPES[name])
-
     @property
     def first_phase_steps(self) -> int:
         """Steps before the second phase begins; all where there is none."""
@@ -100,3 +86,30 @@ class PretrainConfig(OptimizationConfig):
             )
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: found {self.objective!r}; {suggest(self.objective, OBJECTIVES)}")
+
+
+_BY_ELEMENT = ("adamw", "bert_adam")
+"""Optimizers that may see a part of a matrix."""
+
+
+def check_division(config: PretrainConfig, processes: int, divided: bool) -> None:
+    """Raise `ConfigError` where so many processes cannot train the batches, or weights `divided` among them."""
+    sizes = {"pretrain.batch_size": config.batch_size}
+    if config.second_phase and config.second_phase.batch_size:
+        sizes["pretrain.second_phase.batch_size"] = config.second_phase.batch_size
+    for name, size in sizes.items():
+        if size < processes:
+            raise ConfigError(
+                f"{name}: found {size} for {processes} processes, expected a sequence for each; raise it, or start "
+                "fewer (BERTCORE_PROCESSES)"
+            )
+        if divided and size % processes:
+            raise ConfigError(
+                f"{name}: found {size} for {processes} processes that divide the weights, expected a multiple: all "
+                "must make the same number of passes"
+            )
+    if divided and config.optimizer not in _BY_ELEMENT:
+        raise ConfigError(
+            f"pretrain.optimizer: found {config.optimizer}, expected {' or '.join(_BY_ELEMENT)} where the processes "
+            "divide the weights: it looks at whole matrices; change it, or take infra/accelerate/gpus.yaml"
+        )

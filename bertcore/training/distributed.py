@@ -1,4 +1,6 @@
-"""What the machine decides: processes, threads, precision. Read from the environment, recorded, never in params.yaml.
+"""What the machine decides (processes, threads, precision), and how the processes of one training talk to each other.
+
+The machine's part is read from the environment and recorded, and never stands in params.yaml:
 
 | variable | meaning | default |
 |---|---|---|
@@ -13,16 +15,21 @@
 import ctypes
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from accelerate import Accelerator
 from accelerate.commands.config.config_args import load_config_from_file
+from torch import distributed
 
 from bertcore.errors import ConfigError, TrainingError
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Of glibc's malloc.h."""
+
+Value = TypeVar("Value")
 
 PRECISIONS = ("bf16", "no")
 
@@ -170,6 +177,59 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
         "compiled": compiled(),
         "torch": torch.__version__,
     }
+
+
+class Control:
+    """What the processes of one training tell each other beside the gradients; with one, everything stays as it is.
+
+    The GPUs' own exchange would make every process wait for its device; this one goes past it, through gloo. It also
+    tells at once when a process was lost: its connections close.
+    """
+
+    def __init__(self, world_size: int) -> None:
+        self.world_size = world_size
+        self._group = distributed.new_group(backend="gloo") if world_size > 1 else None
+
+    @property
+    def main(self) -> bool:
+        """Whether this is rank 0."""
+        return self._group is None or distributed.get_rank() == 0
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Each of `values` added over all processes, in float64; the same result in all of them."""
+        if self._group is None:
+            return list(values)
+        sums = torch.tensor(values, dtype=torch.float64)
+        distributed.all_reduce(sums, group=self._group)
+        return sums.tolist()
+
+    def any(self, flag: bool) -> bool:
+        """Whether `flag` is set in any process."""
+        return self.sum([float(flag)])[0] > 0
+
+    def gather(self, value: Value) -> list[Value]:
+        """`value` of every process, by rank."""
+        if self._group is None:
+            return [value]
+        values = [value] * distributed.get_world_size(self._group)
+        distributed.all_gather_object(values, value, group=self._group)
+        return values
+
+    def on_main(self, work: Callable[[], object]) -> None:
+        """Do `work` on rank 0; its `TrainingError` is raised in every process, so that none waits for another."""
+        problem = ""
+        if self.main:
+            try:
+                work()
+            except TrainingError as error:
+                problem = str(error)
+        if problem := "".join(self.gather(problem)):
+            raise TrainingError(problem)
+
+
+def lost_a_process(error: RuntimeError) -> bool:
+    """Whether an exchange failed because a process at its other end is no more."""
+    return any(sign in str(error) for sign in ("closed by peer", "reset by peer", "Broken pipe", "Socket Timeout"))
 
 
 def _switch(variable: str) -> bool:

@@ -1,16 +1,23 @@
 """Steps that must not be taken: a loss or gradient that is not finite, or a loss far above those before it."""
 
+import logging
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
-from torch.distributed.tensor import DTensor
 
-from bertcore.files import write_json
+from bertcore.errors import TrainingError
+from bertcore.training.checkpoint import Checkpoints
+from bertcore.training.distributed import Control
+from bertcore.training.flight_record import FlightRecord, gradient_norms
+from bertcore.training.step import Computed
+
+logger = logging.getLogger(__name__)
+
+Rows = Callable[[int], list[dict[str, Any]]]
+"""A step -> where the sequences of its global batch come from; see `training.flight_record.rows_of`."""
 
 _MEMORY = 0.98
 """Of the running mean: it follows the last 50 steps or so."""
@@ -20,44 +27,15 @@ MOST_SKIPPED = 10
 """Steps skipped one after the other, before it is no longer the data that is wrong."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlightRecord:
-    """All that is known of a step that was not taken. `python -m tasks.training.replay FILE` computes it again."""
-
-    step: int
-    """Optimizer steps before it; also the number of its global batch."""
-    reason: str
-    learning_rate: float
-    loss: float
-    loss_terms: dict[str, float]
-    running_mean: float | None
-    """Of the loss over the steps before."""
-    gradient_norm: float
-    gradient_norms: dict[str, float]
-    """Of each part of the model."""
-    rows: list[dict[str, Any]]
-    """The global batch: for each shard its `epoch`, `rows` and the `documents` that they show."""
-    checkpoint_step: int | None
-    """Of the checkpoint before it; None = it was computed from the initial weights."""
-    world_size: int
-    skipped: list[int]
-    """Steps that were skipped before."""
-
-    def path(self, directory: Path) -> Path:
-        """Its file in `directory`, named after the step."""
-        return directory / f"diverged-step-{self.step:08d}.json"
-
-    def write(self, path: Path) -> None:
-        """As JSON; numbers that JSON has not are text."""
-        write_json(path, _finite(asdict(self)))
-
-
 class LossWatch:
     """Tells which steps must not be taken, by what the steps before were like."""
 
     def __init__(self, spike: float | None) -> None:
+        """`spike` is `pretrain.loss_spike`."""
         self._spike = spike
         self._mean, self._steps = 0.0, 0
+        self.skipped: list[int] = []
+        """Steps that were passed over because they diverged."""
 
     def problem(self, loss: float, gradient_norm: float) -> str | None:
         """Why a step with this loss of the global batch must not be taken; None = it may."""
@@ -90,37 +68,55 @@ class LossWatch:
         self._mean, self._steps = state["mean"], int(state["steps"])
 
 
-def gradient_norms(model: nn.Module) -> dict[str, float]:
-    """The norm of the gradient of each part of the model: embeddings, every layer, heads."""
-    return _norms((name, parameter.grad) for name, parameter in model.named_parameters() if parameter.grad is not None)
+class DivergenceGuard:
+    """Lets a step pass, or writes down why it must not be taken and ends the training or skips the step."""
 
+    def __init__(
+        self, watch: LossWatch, model: nn.Module, control: Control, checkpoints: Checkpoints, rows: Rows, *, skip: bool
+    ) -> None:
+        """Flight records go beside `checkpoints`; `skip` is `pretrain.skip_on_divergence`."""
+        self._watch, self._model, self._control = watch, model, control
+        self._checkpoints, self._rows, self._skip = checkpoints, rows, skip
 
-def weight_norms(model: nn.Module) -> dict[str, float]:
-    """The norm of the weights of each part of the model."""
-    return _norms(model.named_parameters())
+    def passes(self, step: int, computed: Computed, learning_rate: float) -> bool:
+        """Whether the weights may change by the gradients of `computed`; every process must ask.
 
+        False: the step is to be skipped. `TrainingError` where the training cannot go on.
+        """
+        problem = self._watch.problem(computed.loss, computed.norm)
+        if problem is None:
+            return True
+        path = self._record(problem, step, computed, learning_rate)
+        story = f"step {step}: {problem}; the flight record is {path} (`python -m tasks.training.replay {path}`)"
+        if not self._skip:
+            raise TrainingError(
+                f"{story}; lower pretrain.learning_rate, lengthen pretrain.warmup_steps or set "
+                "pretrain.skip_on_divergence: true"
+            )
+        skipped = self._watch.skipped
+        skipped.append(step)
+        if skipped[-MOST_SKIPPED:] == list(range(step - MOST_SKIPPED + 1, step + 1)):
+            raise TrainingError(
+                f"{story}; {MOST_SKIPPED} steps in a row: it is not the data; lower pretrain.learning_rate"
+            )
+        logger.warning("%s; the step is skipped", story)
+        return False
 
-def _norms(tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, float]:
-    squares: dict[str, float] = {}
-    for name, tensor in tensors:
-        part = part_of(name)
-        square = tensor.detach().double().square().sum()
-        whole = square.full_tensor() if isinstance(square, DTensor) else square  # of weights divided among processes
-        squares[part] = squares.get(part, 0.0) + float(whole)
-    return {part: math.sqrt(square) for part, square in squares.items()}
-
-
-def part_of(parameter: str) -> str:
-    """`bert.encoder.layer.3.output.dense.weight` -> `bert.encoder.layer.3`; elsewhere the first two names."""
-    names = parameter.split(".")
-    if "layer" in names:
-        return ".".join(names[: names.index("layer") + 2])
-    return ".".join(names[:2])
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list) else value
+    def _record(self, problem: str, step: int, computed: Computed, learning_rate: float) -> Path:
+        record = FlightRecord(
+            step=step,
+            reason=problem,
+            learning_rate=learning_rate,
+            loss=computed.loss,
+            loss_terms=computed.losses,
+            running_mean=self._watch.mean,
+            gradient_norm=computed.norm,
+            gradient_norms=gradient_norms(self._model),
+            rows=self._rows(step) if self._control.main else [],
+            checkpoint_step=self._checkpoints.latest_step(),
+            world_size=self._control.world_size,
+            skipped=list(self._watch.skipped),
+        )
+        path = record.path(self._checkpoints.directory)
+        self._control.on_main(lambda: record.write(path))
+        return path

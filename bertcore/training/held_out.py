@@ -13,12 +13,9 @@ from bertcore.errors import TrainingError
 from bertcore.instances.sources import InstanceSource
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.ragged import offsets_of
-from bertcore.training.control import Control
-from bertcore.training.distributed import micro_batch_size
+from bertcore.training.distributed import Control, micro_batch_size
 from bertcore.training.loader import Pool
-from bertcore.training.metrics import Tally
-from bertcore.training.micro_batches import as_batch
-from bertcore.training.step import fitting
+from bertcore.training.step import Tally, as_batch, explain_out_of_memory
 
 _BATCH = 64
 """Sequences at most of a batch that is only evaluated."""
@@ -48,7 +45,7 @@ class HeldOut:
         tally = Tally()
         for batch, counts in self._batches():
             between()
-            with fitting(step, batch), torch.no_grad(), self._accelerator.autocast():
+            with explain_out_of_memory(step, batch), torch.no_grad(), self._accelerator.autocast():
                 terms = module(batch.to(self._accelerator.device, non_blocking=True))
             if counts:
                 tally.add(terms)

@@ -1,58 +1,63 @@
-"""What a training measures: sums of the objective's terms, and how fast the work went."""
+"""What a training reports by step, and how fast its work went.
+
+The reports are kept in the checkpoints, and reported again where a training goes on from one.
+"""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import torch
-
-from bertcore.objectives.sums import Sums
-from bertcore.training.control import Control
+Report = Callable[[int, dict[str, float]], None]
+"""Called on rank 0 with the number of finished steps and the metrics by their MLflow names."""
 
 
-@dataclass
-class Tally:
-    """Sums of an objective's terms over micro-batches, kept on the device until they are asked for."""
+def silent(step: int, metrics: dict[str, float]) -> None:
+    """A `Report` that nobody reads."""
 
-    totals: dict[str, torch.Tensor] = field(default_factory=dict)
-    """term -> (3,) float64: summed loss, right predictions, predictions."""
 
-    def add(self, terms: Mapping[str, Sums]) -> None:
-        """What the objective said about one micro-batch."""
-        for term, sums in terms.items():
-            loss_sum = sums.loss_sum.detach()
-            row = (loss_sum, sums.correct, torch.full_like(loss_sum, sums.count))
-            self._add(term, torch.stack([value.double() for value in row]))
+def report_again(rows: Iterable[Mapping[str, float]], report: Report) -> None:
+    """Pass on what was reported before, each row with its `step`."""
+    for row in rows:
+        report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
 
-    def merge(self, other: "Tally") -> None:
-        """All that `other` holds."""
-        for term, row in other.totals.items():
-            self._add(term, row)
 
-    def metrics(self, control: Control, prefix: str) -> dict[str, float]:
-        """Mean loss and accuracy of every term over all processes, and the total loss; empty where nothing was added.
+_OF_THE_MACHINE = {"train/tokens_per_second", "train/mfu"}
+"""Metrics that no two runs have alike."""
 
-        The sums start anew.
-        """
-        # A process may have had no row of a small set.
-        names = sorted(set().union(*control.gather(set(self.totals))))
-        if not names:
-            return {}
-        sums = control.sum([value for name in names for value in self._row(name)])
-        result: dict[str, float] = {}
-        for index, term in enumerate(names):
-            loss_sum, correct, count = sums[3 * index : 3 * index + 3]
-            result[f"{prefix}/{term}_loss"] = loss_sum / max(count, 1)
-            result[f"{prefix}/{term}_accuracy"] = correct / max(count, 1)
-        self.totals.clear()
-        return {f"{prefix}/loss": sum(value for name, value in result.items() if name.endswith("_loss")), **result}
 
-    def _row(self, term: str) -> list[float]:
-        return self.totals[term].tolist() if term in self.totals else [0.0, 0.0, 0.0]
+class History:
+    """Every process keeps it, rank 0 passes it on."""
 
-    def _add(self, term: str, row: torch.Tensor) -> None:
-        self.totals[term] = self.totals[term] + row if term in self.totals else row
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.rows: list[dict[str, float]] = []
+        """Each with its `step`."""
+
+    def add(self, step: int, metrics: dict[str, float]) -> None:
+        """Report `metrics`."""
+        self.rows.append({"step": step, **metrics})
+        self._report(step, metrics)
+
+    def restore(self, rows: list[dict[str, float]], *, report: bool) -> None:
+        """Go on after `rows`, which are reported again where `report` is set."""
+        self.rows = rows
+        if report:
+            report_again(rows, self._report)
+
+    def evaluated(self, step: int) -> bool:
+        """Whether held-out metrics of `step` are there: a resume may come from a step whose evaluation was cut."""
+        return any(row["step"] == step and "eval/loss" in row for row in self.rows[-2:])
+
+    def last(self, name: str) -> dict[str, float]:
+        """The metrics that came last with `name`; empty where there are none yet."""
+        row = next((row for row in reversed(self.rows) if name in row), {})
+        return {each: value for each, value in row.items() if each != "step" and each not in _OF_THE_MACHINE}
+
+    @property
+    def curves(self) -> list[dict[str, float]]:
+        """All rows, without what depends on the machine."""
+        return [{name: value for name, value in row.items() if name not in _OF_THE_MACHINE} for row in self.rows]
 
 
 @dataclass

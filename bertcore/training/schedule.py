@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Callable
+from typing import Literal
+
+ScheduleName = Literal["linear", "bert", "cosine", "constant"]
 
 Schedule = Callable[[int, int, int], float]
 """(step, warmup_steps, max_steps) -> factor in [0, 1]"""
@@ -32,4 +35,4 @@ def constant(step: int, warmup_steps: int, max_steps: int) -> float:
     return step / warmup_steps if step < warmup_steps else 1.0
 
 
-SCHEDULES: dict[str, Schedule] = {"linear": linear, "bert": bert, "cosine": cosine, "constant": constant}
+SCHEDULES: dict[ScheduleName, Schedule] = {"linear": linear, "bert": bert, "cosine": cosine, "constant": constant}

@@ -1,10 +1,11 @@
 """One step of the training up to its gradients: forward and backward over the micro-batches of the global batch."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import nn
@@ -16,11 +17,9 @@ from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import Objective
 from bertcore.objectives.sums import Sums
-from bertcore.training.control import Control
-from bertcore.training.distributed import activation_checkpointing, micro_batch_size
+from bertcore.training.distributed import Control, activation_checkpointing, micro_batch_size
 from bertcore.training.flops import training_flops
-from bertcore.training.metrics import Tally
-from bertcore.training.micro_batches import as_batch, split
+from bertcore.training.loader import Loader, Phases
 
 
 class WithObjective(nn.Module):
@@ -34,9 +33,53 @@ class WithObjective(nn.Module):
         return self._objective(self.model, batch)
 
 
+@dataclass
+class Tally:
+    """Sums of an objective's terms over micro-batches, kept on the device until they are asked for."""
+
+    totals: dict[str, torch.Tensor] = field(default_factory=dict)
+    """term -> (3,) float64: summed loss, right predictions, predictions."""
+
+    def add(self, terms: Mapping[str, Sums]) -> None:
+        """What the objective said about one micro-batch."""
+        for term, sums in terms.items():
+            loss_sum = sums.loss_sum.detach()
+            row = (loss_sum, sums.correct, torch.full_like(loss_sum, sums.count))
+            self._add(term, torch.stack([value.double() for value in row]))
+
+    def merge(self, other: "Tally") -> None:
+        """All that `other` holds."""
+        for term, row in other.totals.items():
+            self._add(term, row)
+
+    def metrics(self, control: Control, prefix: str) -> dict[str, float]:
+        """Mean loss and accuracy of every term over all processes, and the total loss; empty where nothing was added.
+
+        The sums start anew.
+        """
+        # A process may have had no row of a small set.
+        names = sorted(set().union(*control.gather(set(self.totals))))
+        if not names:
+            return {}
+        sums = control.sum([value for name in names for value in self._row(name)])
+        result: dict[str, float] = {}
+        for index, term in enumerate(names):
+            loss_sum, correct, count = sums[3 * index : 3 * index + 3]
+            result[f"{prefix}/{term}_loss"] = loss_sum / max(count, 1)
+            result[f"{prefix}/{term}_accuracy"] = correct / max(count, 1)
+        self.totals.clear()
+        return {f"{prefix}/loss": sum(value for name, value in result.items() if name.endswith("_loss")), **result}
+
+    def _row(self, term: str) -> list[float]:
+        return self.totals[term].tolist() if term in self.totals else [0.0, 0.0, 0.0]
+
+    def _add(self, term: str, row: torch.Tensor) -> None:
+        self.totals[term] = self.totals[term] + row if term in self.totals else row
+
+
 @dataclass(frozen=True)
 class Computed:
-    """A step whose gradients are there, but not yet applied."""
+    """One step's gradients, computed but not yet applied: its losses, counts and gradient norm."""
 
     counts: dict[str, int]
     """Predictions of every term, tokens and FLOPs in the global batch."""
@@ -55,7 +98,7 @@ class Computed:
 
 
 class Gradients:
-    """Computes the gradients of global batches; adding up over micro-batches and ranks changes nothing but rounding."""
+    """Computes the gradients of global batches, whatever parts of them are computed at once and by which rank."""
 
     def __init__(self, module: nn.Module, objective: Objective, accelerator: Accelerator, control: Control) -> None:
         """`module` is a `WithObjective` as the accelerator has prepared it."""
@@ -64,7 +107,7 @@ class Gradients:
         self._config = accelerator.unwrap_model(module).model.config
 
     def compute(self, step: int, instances: Instances) -> Computed:
-        """Those of the batch of which `instances` are this process's, into the parameters' `grad`.
+        """Accumulate into the parameters' `grad` over `instances`, this rank's part of the global batch of `step`.
 
         `TrainingError` naming `step` where a micro-batch does not fit into the memory.
         """
@@ -73,7 +116,7 @@ class Gradients:
         counts, tally = self._global_counts(parts), Tally()  # before they are on a device, which would be waited for
         for index, batch in enumerate(parts):
             last = index == len(parts) - 1
-            with fitting(step, batch), nullcontext() if last else accelerator.no_sync(self._module):
+            with explain_out_of_memory(step, batch), nullcontext() if last else accelerator.no_sync(self._module):
                 with accelerator.autocast():
                     terms = self._module(batch.to(accelerator.device, non_blocking=True))
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
@@ -101,11 +144,55 @@ class Gradients:
         return {name: int(value) for name, value in zip(names, sums, strict=True)}
 
 
-@contextmanager
-def fitting(step: int, batch: PreTrainingBatch | None = None) -> Iterator[None]:
-    """A `TrainingError` with the remedy in place of torch's or numpy's, where the memory does not suffice for `batch`.
+def as_batch(instances: Instances) -> PreTrainingBatch:
+    """The tensors of a micro-batch."""
+    position = np.arange(len(instances.tokens)) - np.repeat(instances.offsets[:-1], instances.lengths)
+    return PreTrainingBatch.from_numpy(
+        input_ids=instances.tokens,
+        token_type_ids=(position >= np.repeat(instances.segment_a_lengths, instances.lengths)).astype(np.int64),
+        lengths=instances.lengths,
+        masked_positions=instances.masked_positions,
+        masked_labels=instances.masked_labels,
+        next_sentence_labels=instances.next_sentence_labels,
+    )
 
-    Without one, for the optimizer's state.
+
+def split(instances: Instances, size: int) -> list[Instances]:
+    """Consecutive parts of at most `size` sequences."""
+    if size >= len(instances):
+        return [instances]
+    rows = np.arange(len(instances))
+    return [instances.take(rows[start : start + size]) for start in range(0, len(rows), size)]
+
+
+class Feed:
+    """Makes one process's parts of the global batches in the background, while steps come one after the other."""
+
+    def __init__(self, loader: Loader | Phases, rank: int, world_size: int) -> None:
+        self._loader, self._rank, self._world_size = loader, rank, world_size
+        self._batches: Iterator[Instances] | None = None
+        self._next = 0
+
+    def of(self, step: int) -> Instances:
+        """This process's part of the batch of `step`."""
+        if self._batches is None or step != self._next:
+            self.close()
+            self._batches, self._next = self._loader.batches(step, self._rank, self._world_size), step
+        self._next += 1
+        return next(self._batches)
+
+    def close(self) -> None:
+        """End the work in the background."""
+        if isinstance(self._batches, Generator):
+            self._batches.close()
+        self._batches = None
+
+
+@contextmanager
+def explain_out_of_memory(step: int, batch: PreTrainingBatch | None = None) -> Iterator[None]:
+    """Raise a `TrainingError` with the remedy where torch or numpy cannot get the memory for `batch`.
+
+    Without a batch, for the optimizer's state.
     """
     try:
         yield

@@ -15,13 +15,12 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from bertcore.errors import STOPPED
+
 logger = logging.getLogger(__name__)
 
 _PR_SET_PDEATHSIG = 1
 """Of Linux's prctl.h."""
-
-RESUMABLE = 75
-"""Exit status of a training that was stopped and goes on when it is started again (EX_TEMPFAIL of sysexits.h)."""
 
 
 class StopRequest:
@@ -39,7 +38,7 @@ class StopRequest:
         return False
 
     def ask(self, reason: str) -> None:
-        """Request the stop; end the process with RESUMABLE if nobody has read `requested` after the grace."""
+        """Request the stop; end the process with STOPPED if nobody has read `requested` after the grace."""
         if self._asked.is_set():
             return
         logger.info("%s: stopping after this step", reason)
@@ -77,7 +76,7 @@ class StopRequest:
     def _end_if_stuck(self) -> None:
         if not self._noticed.wait(self._grace):
             logger.error("no step has ended in %g s: ending without a checkpoint", self._grace)
-            os._exit(RESUMABLE)
+            os._exit(STOPPED)
 
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:

@@ -19,8 +19,8 @@ from types import FrameType
 
 import psutil
 
-from bertcore.errors import StoppedError
-from tasks.stage import BAD_INPUT, STOPPED, ProcessEnded
+from bertcore.errors import BAD_INPUT, STOPPED, StoppedError
+from tasks.stage import ProcessEnded
 
 OWNER = "BERTCORE_STAGE_FILE"
 """Environment variable: the file."""

@@ -27,19 +27,20 @@ from bertcore.tokens.wordpiece import load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
 from bertcore.training.config import PretrainConfig
-from bertcore.training.control import lost_a_process
-from bertcore.training.history import Report, silent
+from bertcore.training.distributed import lost_a_process
+from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import initial_model
 from bertcore.training.loader import Loader, Phases
-from bertcore.training.origin import rows_of
-from bertcore.training.pretraining import Pretraining
+from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.metrics import Report, silent
 from bertcore.training.stopping import StopRequest
+from bertcore.training.supervision import Supervision
 from tasks import params
 from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tasks.stage import ProcessEnded, exit_status
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
-from tasks.training import finished as leftovers
+from tasks.training import checkpoints
 from tasks.training.launcher import OWNER, report_end
 
 
@@ -71,49 +72,40 @@ def train(stop: StopRequest) -> None:
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent
-        training, checkpoints = build(accelerator, report, stop, run.run_id if run else "")
+        training, directory = build(
+            accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop)
+        )
         final = training.run()
         training.keep()  # what fails from here on is done again without a step
         model = training.whole_model()
         if run is not None:
-            if training.resumed_from:
-                run.set_tags({f"resumed.{name}": str(value) for name, value in training.resumed_from.items()})
+            if resumed := training.state.resumed_from:
+                run.set_tags({f"resumed.{name}": str(value) for name, value in resumed.items()})
             with disk_errors(PRETRAINED):
                 save_pretrained(model, PRETRAINED, TOKENIZER)
             gate.check(model, PRETRAINED, TOKENIZER)
             machine = distributed.describe(accelerator)
             _write_metrics(training, final, machine, report)
             run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
-            leftovers.finished(checkpoints.directory, "pretrain")
+            checkpoints.mark_finished(directory, "pretrain")
     accelerator.wait_for_everyone()
 
 
-def build(accelerator: Accelerator, report: Report, stop: StopRequest, run_id: str) -> tuple[Pretraining, Checkpoints]:
-    """The training that params.yaml describes, at its start, and where its checkpoints are."""
+def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraining, Path]:
+    """The training that params.yaml describes, at its start, and the directory of its checkpoints."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     torch.manual_seed(config.seed)
     model = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
     heldout = open_sources(INSTANCES, SHARDS, mask.phases[0], vocabulary, "heldout", 0)
-    checkpoints = checkpoints_of(config, mask)
+    own = checkpoints_of(config, mask)
     torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
 
     def rows(step: int) -> list[dict[str, Any]]:
         return rows_of(_loaders(replace(mask, duplicates=0), config, vocabulary, mask.duplicates), step)
 
-    training = Pretraining(
-        config,
-        model,
-        _loaders(mask, config, vocabulary),
-        heldout,
-        accelerator,
-        checkpoints,
-        report,
-        stop=stop,
-        rows=rows,
-        run_id=run_id,
-    )
-    return training, checkpoints
+    data = TrainingData(batches=_loaders(mask, config, vocabulary), heldout=heldout, rows=rows)
+    return Pretraining(config, model, data, accelerator, own, supervision), own.directory
 
 
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:
@@ -142,19 +134,19 @@ def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
 
 def _write_metrics(training: Pretraining, final: dict[str, float], machine: dict[str, Any], report: Report) -> None:
     for name in ("train", "eval"):
-        rows = [row for row in training.curves if f"{name}/loss" in row]
+        rows = [row for row in training.state.history.curves if f"{name}/loss" in row]
         _write_csv(METRICS / "curves" / f"pretrain_{name}.csv", rows)
     metrics = {
         **{name.removeprefix("eval/"): value for name, value in final.items()},
-        "steps": training.step,
-        "tokens": training.tokens,
-        "skipped_steps": training.skipped,
+        "steps": training.state.step,
+        "tokens": training.state.tokens,
+        "skipped_steps": training.state.watch.skipped,
         "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
     }
     write_json(METRICS / "pretrain.json", metrics)
     timing = training.timing()
     write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
-    report(training.step, {**timing, "tokens": training.tokens})
+    report(training.state.step, {**timing, "tokens": training.state.tokens})
 
 
 def _write_csv(path: Path, rows: Iterable[dict[str, float]]) -> None:

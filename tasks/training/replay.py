@@ -13,8 +13,8 @@ from typing import Any
 
 from bertcore.errors import ArtifactError
 from bertcore.training import distributed
-from bertcore.training.divergence import gradient_norms, weight_norms
-from bertcore.training.stopping import StopRequest
+from bertcore.training.flight_record import gradient_norms, weight_norms
+from bertcore.training.supervision import Supervision
 from tasks.stage import exit_status
 from tasks.training.process import build
 
@@ -25,21 +25,21 @@ def replay(path: Path) -> None:
     """Print the loss and the norms of the recorded step. `ArtifactError` where the record is of another training."""
     record = _read(path)
     accelerator = distributed.make_accelerator()
-    training, checkpoints = build(accelerator, lambda step, metrics: None, StopRequest(), "")
-    if checkpoints.directory.resolve() != path.resolve().parent:
+    training, directory = build(accelerator, Supervision())
+    if directory.resolve() != path.resolve().parent:
         raise ArtifactError(
             f"{path}: found the record of the training {path.resolve().parent.name}, expected of "
-            f"{checkpoints.directory.name}: inputs, parameters or code are others now; restore those of the record"
+            f"{directory.name}: inputs, parameters or code are others now; restore those of the record"
         )
     if record["world_size"] != accelerator.num_processes:
         logger.warning("recorded with %s processes: dropout drew other units there", record["world_size"])
     training.resume(record["step"], report=False)
-    began = training.step
-    training.skipped = record["skipped"]
-    while training.step < record["step"]:
+    began = training.state.step
+    training.state.watch.skipped[:] = record["skipped"]
+    while training.state.step < record["step"]:
         training.train_step()
     computed = training.compute()
-    print(f"step {training.step}, from the {'checkpoint of step ' + str(began) if began else 'initial weights'}")
+    print(f"step {training.state.step}, from the {'checkpoint of step ' + str(began) if began else 'initial weights'}")
     print(f"{'':30s} {'recorded':>14s} {'computed':>14s}")
     _line("loss", record["loss"], computed.loss)
     for term, loss in computed.losses.items():

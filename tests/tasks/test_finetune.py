@@ -22,7 +22,7 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import load_tokenizer, save_tokenizer
 from tasks import finetune, params
 from tasks.tracking import lineage
-from tasks.training import finished as leftovers
+from tasks.training import checkpoints
 from tests.samples import sentences, tokenizer
 
 PARAMS = """
@@ -139,12 +139,12 @@ def _a_second_attempt_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {out: lineage.dvc_hash(out) for out in outs}
     shutil.rmtree("models/finetuned/toy")  # as DVC does before it starts a stage again
     monkeypatch.setattr(Finetuning, "train", None)
-    leftovers.clear()
+    checkpoints.clear_finished()
     finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
     assert {out: lineage.dvc_hash(out) for out in outs} == before
     recorded = [{"path": str(out), "md5": value} for out, value in before.items()]
     Path("dvc.lock").write_text(json.dumps({"stages": {"finetune@toy": {"outs": recorded}}}))
-    leftovers.clear()
+    checkpoints.clear_finished()
     assert not list(Path(".checkpoints/finetune").iterdir())
 
 

@@ -136,6 +136,12 @@ def run() -> None:
     inputs.run(None)  # type: ignore[arg-type]  # the stage logs nothing
 
 
+def test_params_without_a_recipe_are_refused_before_dvc_misses_it(values: dict[str, Any]) -> None:
+    del values["recipe"]
+    with pytest.raises(ConfigError, match=r"^params\.yaml: recipe: found nothing, .*; add `recipe: null` at the top$"):
+        check(values)
+
+
 def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path, values: dict[str, Any]) -> None:
     task = project / "elsewhere" / "CoLA"
     task.mkdir(parents=True)

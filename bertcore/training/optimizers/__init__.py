@@ -9,24 +9,21 @@
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from torch import nn
 from torch.optim import Optimizer
 
-from bertcore.training.optimizers import adamw, bert_adam, lamb, muon
+from bertcore.training.optimizers import adam, lamb, muon
+from bertcore.training.optimizers.config import OptimizationConfig, OptimizerName
 
-if TYPE_CHECKING:
-    from bertcore.training.optimizers.config import OptimizationConfig
-
-OPTIMIZERS: dict[str, Callable[[nn.Module, "OptimizationConfig"], Optimizer]] = {
-    "adamw": adamw.build,
-    "bert_adam": bert_adam.build,
+OPTIMIZERS: dict[OptimizerName, Callable[[nn.Module, OptimizationConfig], Optimizer]] = {
+    "adamw": adam.build_adamw,
+    "bert_adam": adam.build_bert_adam,
     "lamb": lamb.build,
     "muon": muon.build,
 }
 
 
-def build_optimizer(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
+def build_optimizer(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """The optimizer that `config` names, over `model`'s trainable parameters."""
     return OPTIMIZERS[config.optimizer](model, config)

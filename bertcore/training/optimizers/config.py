@@ -1,10 +1,11 @@
 """What every training, pre-training or fine-tuning, can say about its optimizer. Extended by the config of each."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from bertcore.config import suggest
-from bertcore.training.optimizers import OPTIMIZERS
-from bertcore.training.schedule import SCHEDULES
+from bertcore.training.schedule import ScheduleName
+
+OptimizerName = Literal["adamw", "bert_adam", "lamb", "muon"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,10 +14,10 @@ class OptimizationConfig:
 
     learning_rate: float = 1e-4
     """Peak of the schedule."""
-    schedule: str = "linear"
-    """Key of `training.schedule.SCHEDULES`."""
-    optimizer: str = "adamw"
-    """Key of `training.optimizers.OPTIMIZERS`."""
+    schedule: ScheduleName = "linear"
+    """Course of the learning rate; see `training.schedule`."""
+    optimizer: OptimizerName = "adamw"
+    """What turns gradients into steps; see `training.optimizers`."""
     beta1: float = 0.9
     """Share of the mean of the gradients that is kept at each step."""
     beta2: float = 0.999
@@ -44,7 +45,3 @@ class OptimizationConfig:
         for name in ("beta1", "beta2", "momentum"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= {name} < 1, such as 0.9")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule: found {self.schedule!r}; {suggest(self.schedule, SCHEDULES)}")
-        if self.optimizer not in OPTIMIZERS:
-            raise ValueError(f"optimizer: found {self.optimizer!r}; {suggest(self.optimizer, OPTIMIZERS)}")

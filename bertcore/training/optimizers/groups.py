@@ -1,15 +1,14 @@
 """Which parameters decay, and where one parameter is several matrices."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from bertcore.training.optimizers.config import OptimizationConfig
+from bertcore.training.optimizers.config import OptimizationConfig
 
 
-def parameter_groups(model: nn.Module, config: "OptimizationConfig") -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, config: OptimizationConfig) -> list[dict[str, Any]]:
     """Two groups: matrices and embeddings, which decay, and biases and layer norms (one dimension), which may not."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     spared = config.weight_decay if config.decay_biases_and_norms else 0.0

@@ -1,17 +1,15 @@
 """LAMB (You et al. 2020, algorithm 2): Adam whose step is, in each matrix, in proportion to the matrix."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from bertcore.training.optimizers.fused_adam import adam_defaults, fused_adam
+from bertcore.training.optimizers.adam import adam_defaults, fused_adam
+from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import block_counts, parameter_groups, trained, trained_blocks
-
-if TYPE_CHECKING:  # it checks names against the table of optimizers, and so imports this module
-    from bertcore.training.optimizers.config import OptimizationConfig
 
 
 class Lamb(Optimizer):
@@ -53,7 +51,7 @@ def _blocks(tensors: Iterable[Tensor], counts: Iterable[int]) -> list[Tensor]:
     return [block for tensor, count in zip(tensors, counts, strict=True) for block in tensor.chunk(count)]
 
 
-def build(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
+def build(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """LAMB over `model`'s trainable parameters."""
     decaying, spared = parameter_groups(model, config)
     decaying["blocks"] = block_counts(model, decaying["params"])

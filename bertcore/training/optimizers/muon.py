@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,11 +10,9 @@ from torch.optim import Optimizer
 
 from bertcore.model.encoder import EncoderLayer
 from bertcore.training.distributed import has_fast_bf16
-from bertcore.training.optimizers.fused_adam import adam_defaults, fused_adam
+from bertcore.training.optimizers.adam import adam_defaults, fused_adam
+from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import block_counts, parameter_groups, trained, trained_blocks
-
-if TYPE_CHECKING:  # it checks names against the table of optimizers, and so imports this module
-    from bertcore.training.optimizers.config import OptimizationConfig
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 """Jordan's polynomial a s + b s^3 + c s^5 of the singular values: applied five times, it lifts 0.01 to about 0.7."""
@@ -111,7 +109,7 @@ def _factor(gram: Tensor) -> Tensor:
     return result
 
 
-def build(model: nn.Module, config: "OptimizationConfig") -> Optimizer:
+def build(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """Muon for the matrices of `model`'s encoder layers, AdamW for its embeddings, heads, biases and layer norms."""
     layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
     hidden = {parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2}

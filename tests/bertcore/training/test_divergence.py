@@ -10,18 +10,18 @@ import torch
 from bertcore.errors import TrainingError
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances
-from bertcore.training.divergence import LossWatch, part_of
+from bertcore.training.divergence import LossWatch
+from bertcore.training.flight_record import part_of, rows_of
 from bertcore.training.loader import Loader
-from bertcore.training.origin import rows_of
-from bertcore.training.pretraining import Pretraining
-from tests.bertcore.training.test_pretraining import config, training, weights
+from bertcore.training.loop import Pretraining
+from tests.bertcore.training.test_loop import config, training, weights
 from tests.samples import token_shard, vocabulary
 
 
 def poison(run: Pretraining, *steps: int) -> Pretraining:
     """The gradient of one weight is not a number in `steps`."""
     weight = next(weight for name, weight in run.model.named_parameters() if part_of(name).endswith("layer.1"))
-    weight.register_hook(lambda gradient: gradient * (float("nan") if run.step in steps else 1.0))
+    weight.register_hook(lambda gradient: gradient * (float("nan") if run.state.step in steps else 1.0))
     return run
 
 
@@ -38,7 +38,7 @@ def test_a_step_that_is_not_finite_is_never_applied(tmp_path: Path) -> None:
 
 def test_the_flight_record_tells_what_the_step_was(tmp_path: Path) -> None:
     run = poison(training(tmp_path, config(checkpoint_steps=2)), 5)
-    run._rows = lambda step: [{"shard": "train-00000.arrow", "rows": [step]}]
+    run._guard._rows = lambda step: [{"shard": "train-00000.arrow", "rows": [step]}]
     with pytest.raises(
         TrainingError, match=r"record is \S+/diverged-step-00000005.json \(`python -m tasks.training.replay"
     ):
@@ -58,10 +58,10 @@ def test_skipping_leaves_out_exactly_the_rows_of_the_step(tmp_path: Path) -> Non
     skipping.run()
     (tmp_path / "other").mkdir()
     without = training(tmp_path / "other", settings)
-    without.skipped = [5]
+    without.state.watch.skipped[:] = [5]
     without.run()
-    assert skipping.skipped == [5] and skipping.step == 12
-    assert skipping.curves == without.curves
+    assert skipping.state.watch.skipped == [5] and skipping.state.step == 12
+    assert skipping.state.history.curves == without.state.history.curves
     for name, tensor in weights(skipping).items():
         assert torch.equal(tensor, weights(without)[name]), name
 
@@ -71,7 +71,7 @@ def test_the_skipped_steps_are_in_the_checkpoint(tmp_path: Path) -> None:
     first.run()
     second = training(tmp_path, config(skip_on_divergence=True, checkpoint_steps=7))
     second.resume()
-    assert second.step == 7 and second.skipped == [5]
+    assert second.state.step == 7 and second.state.watch.skipped == [5]
 
 
 def test_ten_skipped_in_a_row_are_no_accident(tmp_path: Path) -> None:

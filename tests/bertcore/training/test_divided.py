@@ -21,8 +21,8 @@ import torch
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from torch.distributed.tensor import DTensor
 from bertcore.training import distributed
-from bertcore.training.divergence import weight_norms
-from tests.bertcore.training import test_pretraining as module
+from bertcore.training.flight_record import weight_norms
+from tests.bertcore.training import test_loop as module
 directory, mode = Path(sys.argv[1]), sys.argv[2]
 plain = distributed.make_accelerator
 
@@ -41,10 +41,10 @@ if mode != "one":
 settings = replace(module._no_dropout(), max_steps=6)
 run = module.training(directory, settings)
 if mode == "stopped":
-    while run.step < 3:
+    while run.state.step < 3:
         run.train_step()
-    run._main_only(run._checkpoints.hold)
-    run._save()
+    run._control.on_main(run._checkpoints.hold)
+    run._keeper.save()
 else:
     run.run()
     layers = run.model.bert.encoder.layer.parameters()  # what lies outside of them is still whole after a forward pass

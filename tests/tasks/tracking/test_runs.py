@@ -15,6 +15,7 @@ from mlflow.entities import Run
 from bertcore.errors import ArtifactError, InputError, StoppedError, UnavailableError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
+from bertcore.recipes import RECIPES
 from bertcore.training.config import PretrainConfig
 from tasks import stage
 from tasks.stage import ProcessEnded
@@ -214,14 +215,14 @@ def write_corpus(_: tracking.StageRun) -> None:
 
 
 def test_a_run_shows_defaults_and_what_a_recipe_gives(project: Path) -> None:
-    Path("params.yaml").write_text("mask: {masking: span}\npretrain: {recipe: modern, max_steps: 20000, seed: 7}\n")
+    Path("params.yaml").write_text("recipe: modern\nmask: {masking: span}\npretrain: {max_steps: 20000, seed: 7}\n")
     assert stage.main("corpus", write_corpus, configs={"mask": MaskConfig, "pretrain": PretrainConfig}) == 0
     shown = run_of("corpus").data.params
     assert shown["mask.masking"] == "span" and shown["mask.duplicates"] == str(MaskConfig().duplicates)
-    expected = PretrainConfig(**PretrainConfig.complete({"recipe": "modern"}) | {"model": PretrainConfig().model})
-    assert (shown["pretrain.recipe"], shown["pretrain.seed"]) == ("modern", "7")
-    assert shown["pretrain.learning_rate"] == str(expected.learning_rate) != str(PretrainConfig().learning_rate)
-    assert shown["pretrain.optimizer"] == expected.optimizer and shown["pretrain.second_phase"] == "None"
+    expected = RECIPES["modern"]["pretrain"]
+    assert shown["pretrain.seed"] == "7"
+    assert shown["pretrain.learning_rate"] == str(expected["learning_rate"]) != str(PretrainConfig().learning_rate)
+    assert shown["pretrain.optimizer"] == expected["optimizer"] and shown["pretrain.second_phase"] == "None"
 
 
 def test_the_values_of_all_tasks_have_the_same_names(project: Path) -> None:

@@ -18,9 +18,9 @@ from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loader import Loader, Phases
-from bertcore.training.micro_batches import as_batch
-from bertcore.training.pretraining import Pretraining
-from bertcore.training.step import fitting
+from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.step import as_batch, explain_out_of_memory
+from bertcore.training.supervision import Supervision
 from tests.samples import token_shard, vocabulary
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,7 +48,8 @@ def training(directory: Path, settings: PretrainConfig | None = None, report=lam
     model = BertForPreTraining(settings.model.build(vocabulary().size))
     loader = Loader(lambda epoch: source, settings.batch_size, settings.seed)
     accelerator = distributed.make_accelerator()
-    return Pretraining(settings, model, loader, source, accelerator, Checkpoints(directory / "checkpoints"), report)
+    data, checkpoints = TrainingData(batches=loader, heldout=source), Checkpoints(directory / "checkpoints")
+    return Pretraining(settings, model, data, accelerator, checkpoints, Supervision(report=report))
 
 
 def weights(run: Pretraining) -> dict[str, torch.Tensor]:
@@ -64,7 +65,7 @@ def test_training_learns_and_reports(tmp_path: Path) -> None:
     assert [step for step, metrics in seen if "train/loss" in metrics] == list(range(3, 61, 3))
     assert {"train/gradient_norm", "train/learning_rate", "train/tokens_per_second", "train/mfu"} <= seen[0][1].keys()
     assert 0 < seen[0][1]["train/mfu"] < 1 and run.timing()["tokens_per_second"] > 0
-    assert all("per_second" not in name and "mfu" not in name for row in run.curves for name in row)
+    assert all("per_second" not in name and "mfu" not in name for row in run.state.history.curves for name in row)
 
 
 def test_the_loss_is_normalised_over_the_global_batch_whatever_the_micro_batch(
@@ -101,8 +102,8 @@ def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path: Path)
             raise KilledError
 
     broken = training(tmp_path, report=stop)
-    broken._keep_or_stop = lambda: (
-        broken._save() if broken.step == 7 else None
+    broken._keeper.save_or_stop = lambda: (
+        broken._keeper.save() if broken.state.step == 7 else None
     )  # a checkpoint between two points of the curve
     with pytest.raises(KilledError):
         broken.run()
@@ -110,8 +111,8 @@ def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(tmp_path: Path)
     replayed: list[int] = []
     resumed = training(tmp_path, report=lambda step, metrics: replayed.append(step))
     resumed.run()
-    assert resumed.curves == whole.curves
-    assert replayed == [int(row["step"]) for row in whole.curves]
+    assert resumed.state.history.curves == whole.state.history.curves
+    assert replayed == [int(row["step"]) for row in whole.state.history.curves]
     for name, tensor in weights(whole).items():
         assert torch.equal(weights(resumed)[name], tensor), name
 
@@ -125,14 +126,13 @@ MEMORY = """
 import sys
 from pathlib import Path
 from bertcore.errors import TrainingError
-from bertcore.training.micro_batches import as_batch
-from bertcore.training.step import fitting
-from tests.bertcore.training import test_pretraining as module
+from bertcore.training.step import as_batch, explain_out_of_memory
+from tests.bertcore.training import test_loop as module
 run = module.training(Path(sys.argv[1]), module.config(batch_size=64))
 run.train_step()
 batch = as_batch(run._feed.of(0))
 try:
-    with fitting(run.step, batch):
+    with explain_out_of_memory(run.state.step, batch):
         run.model.bert.pooler.dense.weight.new_zeros(2**40)
 except TrainingError as error:
     print(error)
@@ -151,11 +151,11 @@ def test_a_remedy_is_one_that_is_left(tmp_path: Path, monkeypatch: pytest.Monkey
     alone = as_batch(training(tmp_path, config(batch_size=1))._feed.of(0))
     monkeypatch.setenv("BERTCORE_ACTIVATION_CHECKPOINTING", "1")
     said = r"step 3: 1 sequences .* set a smaller pretrain.model.preset$"
-    with pytest.raises(TrainingError, match=said), fitting(3, alone):
+    with pytest.raises(TrainingError, match=said), explain_out_of_memory(3, alone):
         raise MemoryError  # as numpy does
-    with pytest.raises(TrainingError, match="the optimizer's state does not fit"), fitting(3):
+    with pytest.raises(TrainingError, match="the optimizer's state does not fit"), explain_out_of_memory(3):
         raise torch.OutOfMemoryError
-    with pytest.raises(RuntimeError, match="^shapes$"), fitting(3):
+    with pytest.raises(RuntimeError, match="^shapes$"), explain_out_of_memory(3):
         raise RuntimeError("shapes")
 
 
@@ -197,7 +197,7 @@ def test_the_second_phase_takes_longer_sequences_from_its_first_step(tmp_path: P
 WORKER = """
 import json, sys
 from pathlib import Path
-from tests.bertcore.training import test_pretraining as module
+from tests.bertcore.training import test_loop as module
 run = module.training(Path(sys.argv[1]), module._no_dropout())
 final = run.run()
 if run._accelerator.is_main_process:

@@ -18,13 +18,13 @@ _MARK = "finished.json"
 _REMOVED = CHECKPOINTS / ".removed"
 
 
-def finished(directory: Path, stage: str, task: str | None = None) -> None:
+def mark_finished(directory: Path, stage: str, task: str | None = None) -> None:
     """Write into `directory`, which holds the checkpoints of `stage`, the DVC hashes of its outs; all must be there."""
     _, outs = lineage.stage_paths(stage, task)
     write_json(directory / _MARK, {out: lineage.dvc_hash(Path(out)) for out in outs})
 
 
-def clear() -> None:
+def clear_finished() -> None:
     """Remove the checkpoints of every training whose outs stand in dvc.lock just as it left them.
 
     Among the outs are the seconds it took, so that an earlier training's record with the same weights does not count.

@@ -9,7 +9,7 @@ import pytest
 
 from tasks import stage
 from tasks.tracking import runs as tracking
-from tasks.training import finished as leftovers
+from tasks.training import checkpoints
 from tests.import_closure import ROOT
 
 PIPELINE = """
@@ -26,14 +26,14 @@ stages:
 TRAIN = """
 import sys
 from pathlib import Path
-from tasks.training import finished as leftovers
+from tasks.training import checkpoints
 model, timing = Path("models/pretrained"), Path("metrics/timing/pretrain.json")
 (model / "heads").mkdir(parents=True)
 (model / "weights").write_text("weights")
 (model / "heads" / "more").write_text("more")
 timing.parent.mkdir(parents=True, exist_ok=True)
 timing.write_text(sys.argv[1])
-leftovers.finished(Path(".checkpoints/pretrain/key"), "pretrain")
+checkpoints.mark_finished(Path(".checkpoints/pretrain/key"), "pretrain")
 sys.exit(int(sys.argv[1]) % 2)
 """
 
@@ -64,17 +64,17 @@ def repro(seed: int) -> int:
 @pytest.mark.timeout(120)
 def test_they_go_when_dvc_has_recorded_what_came_of_them(tree: Path) -> None:
     assert repro(2) == 0
-    leftovers.clear()
+    checkpoints.clear_finished()
     assert not FINISHED.exists() and KILLED.is_dir()
     assert not list(Path(".checkpoints").glob(".removed*"))
 
     # The same weights again, but their stage fails after the training: the record is that of the earlier one.
     (FINISHED / "step-00000100").mkdir(parents=True)
     assert repro(3) != 0
-    leftovers.clear()
+    checkpoints.clear_finished()
     assert (FINISHED / "step-00000100").is_dir()
     assert repro(4) == 0
-    leftovers.clear()
+    checkpoints.clear_finished()
     assert not FINISHED.exists()
 
 
@@ -83,8 +83,8 @@ def test_any_stage_clears_before_it_asks_for_its_own(tree: Path) -> None:
     for out in ("models/pretrained", "metrics/timing"):
         Path(out).mkdir(parents=True)
     Path("metrics/timing/pretrain.json").write_text("{}")
-    leftovers.finished(FINISHED, "pretrain")
-    leftovers.clear()
+    checkpoints.mark_finished(FINISHED, "pretrain")
+    checkpoints.clear_finished()
     assert FINISHED.is_dir(), "DVC has recorded nothing yet"
     Path("dvc.lock").write_text(
         "stages: {pretrain: {outs: [{path: models/pretrained, md5: d751713988987e9331980363e24189ce.dir}, "
@@ -103,5 +103,5 @@ def test_any_stage_clears_before_it_asks_for_its_own(tree: Path) -> None:
 
 def test_a_tree_without_checkpoints_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    leftovers.clear()
+    checkpoints.clear_finished()
     assert list(tmp_path.iterdir()) == []

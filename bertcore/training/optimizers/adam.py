@@ -1,13 +1,36 @@
-"""One call of torch's fused AdamW kernel, for optimizers that are Adam in a part of what they do."""
+"""Adam with decoupled weight decay: `adamw` (Loshchilov and Hutter 2019), `bert_adam` (google-research/bert), and one
+call of torch's fused kernel, for optimizers that are Adam in a part of what they do."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
-from bertcore.training.optimizers.groups import trained
+from bertcore.training.optimizers.config import OptimizationConfig
+from bertcore.training.optimizers.groups import parameter_groups, trained
+
+
+class BertAdam(Optimizer):
+    """BERT's own Adam: p <- p - lr (m / (sqrt(v) + eps) + decay p), with m and v as they are, small in the first steps.
+
+    The fused kernel divides m and v by 1 - beta^step, so its steps count from infinity: 1 - beta^inf is 1 exactly,
+    for every beta below 1, and infinity + 1 is infinity again.
+    """
+
+    def __init__(
+        self, groups: Iterable[dict[str, Any]], learning_rate: float, betas: tuple[float, float], epsilon: float
+    ) -> None:
+        super().__init__(groups, adam_defaults(learning_rate, betas, epsilon))
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """One step of all parameters that have a gradient."""
+        for group in self.param_groups:
+            fused_adam(self.state, group, first_step=math.inf)
 
 
 def fused_adam(
@@ -54,3 +77,16 @@ def fused_adam(
 def adam_defaults(learning_rate: float, betas: tuple[float, float], epsilon: float) -> dict[str, Any]:
     """What `fused_adam` reads from a group. `fused` tells torch to load the step counters onto the device."""
     return {"lr": learning_rate, "betas": betas, "eps": epsilon, "weight_decay": 0.0, "fused": True}
+
+
+def build_adamw(model: nn.Module, config: OptimizationConfig) -> Optimizer:
+    """AdamW over `model`'s trainable parameters, in torch's fused kernel."""
+    groups = parameter_groups(model, config)
+    betas = (config.beta1, config.beta2)
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, eps=config.epsilon, fused=True)
+
+
+def build_bert_adam(model: nn.Module, config: OptimizationConfig) -> Optimizer:
+    """BERT's Adam over `model`'s trainable parameters."""
+    groups = parameter_groups(model, config)
+    return BertAdam(groups, config.learning_rate, (config.beta1, config.beta2), config.epsilon)

@@ -1,0 +1,218 @@
+"""The pre-training loop: from the last checkpoint to the last step, with its reports, evaluations and checkpoints."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from bertcore.instances.sources import InstanceSource
+from bertcore.model.bert import BertForPreTraining
+from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.progress import Progress
+from bertcore.training.checkpoint import Checkpoints
+from bertcore.training.config import PretrainConfig, check_division
+from bertcore.training.distributed import Control, activation_checkpointing, compiled
+from bertcore.training.divergence import DivergenceGuard, LossWatch, Rows
+from bertcore.training.flops import peak_flops
+from bertcore.training.held_out import HeldOut
+from bertcore.training.loader import Loader, Phases
+from bertcore.training.metrics import History, Timed, silent
+from bertcore.training.optimizers import build_optimizer
+from bertcore.training.schedule import SCHEDULES
+from bertcore.training.state import TrainingState, divided, random_state, set_random_state, whole_model
+from bertcore.training.step import Computed, Feed, Gradients, WithObjective, explain_out_of_memory
+from bertcore.training.supervision import Keeper, Supervision
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """What a training reads."""
+
+    batches: Loader | Phases
+    """Global batches by step."""
+    heldout: Sequence[InstanceSource] = ()
+    """Sequences that are only evaluated."""
+    rows: Rows = lambda step: []
+    """Where the sequences of a step come from, for the record of one that diverged."""
+
+
+class Pretraining:
+    """One training run: the model, its data and where it stands."""
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        model: BertForPreTraining,
+        data: TrainingData,
+        accelerator: Accelerator,
+        checkpoints: Checkpoints,
+        supervision: Supervision | None = None,
+    ) -> None:
+        self._config, self._accelerator, self._checkpoints = config, accelerator, checkpoints
+        self._control, self._interval = Control(accelerator.num_processes), Timed()
+        self.model = model
+        """The trained model, without its wrappers."""
+        self._prepare()
+        supervision, watch = supervision or Supervision(), LossWatch(config.loss_spike)
+        history = History(supervision.report if accelerator.is_main_process else silent)
+        self.state = TrainingState(model=model, optimizer=self._optimizer.optimizer, history=history, watch=watch)
+        self._keeper = Keeper(config, self.state, accelerator, self._control, checkpoints, supervision)
+        self._guard = DivergenceGuard(
+            watch, model, self._control, checkpoints, data.rows, skip=config.skip_on_divergence
+        )
+        self._heldout = HeldOut(data.heldout, config.eval_sequences, accelerator, self._control)
+        self._feed = Feed(data.batches, accelerator.process_index, accelerator.num_processes)
+        dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
+        self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
+        """FLOP/s that a large matrix product reaches, on all devices together."""
+
+    def _prepare(self) -> None:
+        """The model as the processes train it, its optimizer, and what computes its gradients."""
+        config, model, accelerator = self._config, self.model, self._accelerator
+        objective = OBJECTIVES[config.objective]
+        objective.freeze_unused(model)
+        model.bert.encoder.activation_checkpointing = activation_checkpointing()
+        if compiled():
+            model.bert.encoder.compile_layers()
+        optimizer = build_optimizer(model, config)
+        self._module, self._optimizer = accelerator.prepare(WithObjective(model, objective), optimizer)
+        check_division(config, accelerator.num_processes, divided(model))
+        self._gradients = Gradients(self._module, objective, accelerator, self._control)
+
+    def whole_model(self) -> BertForPreTraining:
+        """The trained model with all its weights on rank 0; every process must ask."""
+        return whole_model(self.model, self._accelerator)
+
+    def timing(self) -> dict[str, float]:
+        """`tokens_per_second` and `mfu` over `state.timed`."""
+        return self._speed(self.state.timed)
+
+    def _speed(self, timed: Timed) -> dict[str, float]:
+        return {"tokens_per_second": timed.rate, "mfu": timed.flops / max(timed.seconds, 1e-9) / self.peak_flops}
+
+    def run(self) -> dict[str, float]:
+        """Train from the last checkpoint, or the start, to the last step; the final held-out metrics.
+
+        `StoppedError` where it was asked to stop: there is a checkpoint then. `TrainingError` where it cannot go on.
+        """
+        self._control.on_main(self._checkpoints.hold)
+        try:
+            self.resume()
+            self._run()
+        finally:
+            self._feed.close()
+            self._checkpoints.release()
+        return self.state.history.last("eval/loss")
+
+    def _run(self) -> None:
+        state, last = self.state, self._config.max_steps
+        progress = Progress("pretrain", last, state.step, shown=self._accelerator.is_main_process)
+        self._keeper.restart_clock()
+        while True:
+            if self._evaluation_due():
+                state.history.add(state.step, self.evaluate())
+            if state.step == last:
+                break
+            self._train_and_report()
+            self._keeper.save_or_stop()
+            progress.advance(self._note())
+        progress.close()
+
+    def _train_and_report(self) -> None:
+        state, config = self.state, self._config
+        with self._interval.measure():
+            self.train_step()
+            reported = state.step % config.logging_steps == 0 or state.step == config.max_steps
+            metrics = self._train_metrics() if reported else None
+        if metrics:
+            speed = {f"train/{name}": value for name, value in self._speed(self._interval).items()}
+            state.history.add(state.step, metrics | speed)
+        if reported:
+            state.timed.add(self._interval)
+            self._interval = Timed()
+
+    def train_step(self) -> int:
+        """One optimizer step on the global batch; the real tokens in it. `TrainingError` where it does not fit.
+
+        A step that diverges is not applied: the training ends, or passes over it (`skip_on_divergence`).
+        """
+        state = self.state
+        if state.step in state.watch.skipped:
+            state.step += 1
+            return 0
+        before = random_state() if self._config.skip_on_divergence else None
+        computed = self.compute()
+        # The loss and the norm are read before the weights change. The device waits for no more than this one read.
+        taken = self._guard.passes(state.step, computed, self.learning_rate())
+        if taken:
+            self._apply(computed)
+        elif before:
+            set_random_state(before)
+        self._optimizer.zero_grad()
+        state.step += 1
+        return computed.counts["tokens"] if taken else 0
+
+    def compute(self) -> Computed:
+        """The gradients of the next step, not yet applied."""
+        return self._gradients.compute(self.state.step, self._feed.of(self.state.step))
+
+    def learning_rate(self) -> float:
+        """Of the next step."""
+        config = self._config
+        return config.learning_rate * SCHEDULES[config.schedule](self.state.step, config.warmup_steps, config.max_steps)
+
+    def _apply(self, computed: Computed) -> None:
+        state = self.state
+        if (bound := self._config.max_grad_norm) is not None:
+            nn.utils.clip_grads_with_norm_(self._module.parameters(), bound, computed.gradient_norm)
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.learning_rate()
+        with explain_out_of_memory(state.step):
+            self._optimizer.step()
+        state.norm = computed.norm
+        state.tally.merge(computed.tally)
+        state.watch.add(computed.loss)
+        state.tokens += computed.counts["tokens"]
+        self._interval.tokens += computed.counts["tokens"]
+        self._interval.flops += computed.counts["flops"]
+
+    def _train_metrics(self) -> dict[str, float]:
+        """Means since the last call; nothing where all steps were skipped."""
+        metrics = self.state.tally.metrics(self._control, "train")
+        if metrics:
+            metrics["train/gradient_norm"] = self.state.norm
+            metrics["train/learning_rate"] = self._optimizer.param_groups[0]["lr"]
+        return metrics
+
+    def _note(self) -> str:
+        last = self.state.history.last("train/loss")
+        return f"loss {last['train/loss']:.3f}  {self.state.timed.rate:,.0f} tokens/s" if last else ""
+
+    def evaluate(self) -> dict[str, float]:
+        """Loss and accuracy on held-out text, the same sequences every time."""
+        return self._heldout.evaluate(self._module, self.state.step, self._keeper.stop_if_asked)
+
+    def _evaluation_due(self) -> bool:
+        step = self.state.step
+        if step != self._config.max_steps and (step == 0 or step % self._config.eval_steps):
+            return False
+        return not self.state.history.evaluated(step)
+
+    def keep(self) -> None:
+        """Write a checkpoint, unless this process went on from the same step; every process must ask."""
+        resumed = self.state.resumed_from
+        if resumed is None or resumed["step"] != self.state.step:
+            self._keeper.save()
+
+    def resume(self, latest: int | None = None, *, report: bool = True) -> None:
+        """Go on from the last checkpoint (of at most `latest` steps), if there is one.
+
+        What was reported before is reported again, unless `report` is false.
+        """
+        if (saved := self._checkpoints.latest(latest)) is None:
+            return
+        self.state.restore(saved, self._accelerator, report=report)
+        if self.state.step == self._config.max_steps:
+            self.state.timed = Timed(**saved["timed"])

@@ -1,0 +1,77 @@
+"""Who follows a training and may stop it, and when a checkpoint is written."""
+
+import time
+from dataclasses import dataclass, field
+
+from accelerate import Accelerator
+
+from bertcore.errors import StoppedError
+from bertcore.training.checkpoint import Checkpoints
+from bertcore.training.config import PretrainConfig
+from bertcore.training.distributed import Control
+from bertcore.training.metrics import Report, silent
+from bertcore.training.state import TrainingState
+from bertcore.training.stopping import StopRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """Who follows a training, and who may stop it."""
+
+    report: Report = silent
+    run_id: str = ""
+    """Where the reports go; a checkpoint says it."""
+    stop: StopRequest = field(default_factory=StopRequest)
+
+
+class Keeper:
+    """Writes the checkpoints of a training: by the clock, by the steps, and where it is asked to stop."""
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        state: TrainingState,
+        accelerator: Accelerator,
+        control: Control,
+        checkpoints: Checkpoints,
+        supervision: Supervision,
+    ) -> None:
+        self._config, self._state, self._checkpoints = config, state, checkpoints
+        self._accelerator, self._control, self._supervision = accelerator, control, supervision
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Count `checkpoint_seconds` from now on."""
+        self._saved = time.monotonic()
+
+    def save(self) -> None:
+        """Write a checkpoint; every process must ask."""
+        self._state.save(self._checkpoints, self._accelerator, self._control, self._supervision.run_id)
+        self.restart_clock()
+
+    def save_or_stop(self) -> None:
+        """Write a checkpoint where one is due by rank 0's clock or by the steps; `StoppedError` where it was asked for.
+
+        Every process must ask.
+        """
+        config, main = self._config, self._accelerator.is_main_process
+        timed = main and time.monotonic() - self._saved > config.checkpoint_seconds
+        stop, due = self._control.sum([self._supervision.stop.requested, timed])
+        counted = config.checkpoint_steps is not None and self._state.step % config.checkpoint_steps == 0
+        if stop:
+            self._end_here()
+        if due or counted:
+            self.save()
+
+    def stop_if_asked(self) -> None:
+        """`StoppedError`, after a checkpoint, where any process was asked to stop."""
+        if self._control.any(self._supervision.stop.requested):
+            self._end_here()
+
+    def _end_here(self) -> None:
+        self.save()
+        raise StoppedError(
+            f"at step {self._state.step} of {self._config.max_steps}, with a checkpoint in "
+            f"{self._checkpoints.directory}; run the same command again (`dvc repro`, `make pretrain`) to go on from "
+            "there"
+        )

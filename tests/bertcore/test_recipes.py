@@ -1,0 +1,65 @@
+"""Recipes fill in what the sections of params.yaml leave out, and what is written there wins."""
+
+from typing import Any
+
+import pytest
+
+from bertcore.config import parse
+from bertcore.finetune.config import TaskConfig
+from bertcore.instances.config import MaskConfig
+from bertcore.recipes import RECIPES, SECTIONS, with_recipe
+from bertcore.training.config import PretrainConfig
+
+
+def test_a_recipe_gives_what_the_sections_leave_out_and_the_sections_win() -> None:
+    values: dict[str, Any] = {
+        "recipe": "bert-2018",
+        "mask": {"duplicates": 3, "second_phase": {"sequence_length": 256}},
+        "pretrain": {"model": {"preset": "base"}, "learning_rate": 2e-4, "second_phase": {"batch_size": 64}},
+        "finetune": {"tasks": {"one": {"format": "f", "data": "d", "epochs": [2, 4]}}},
+    }
+    found = with_recipe(values)
+    mask = parse(MaskConfig, found["mask"], "mask")
+    assert (mask.duplicates, mask.max_predictions_per_seq) == (3, 20)
+    assert mask.second_phase is not None
+    assert (mask.second_phase.sequence_length, mask.second_phase.max_predictions_per_seq) == (256, 80)
+    config = parse(PretrainConfig, found["pretrain"], "pretrain")
+    assert (config.optimizer, config.schedule, config.beta2, config.learning_rate) == ("bert_adam", "bert", 0.999, 2e-4)
+    assert (config.model.preset, config.model.hidden_act) == ("base", "gelu_new")
+    assert config.second_phase is not None and (config.second_phase.share, config.second_phase.batch_size) == (0.1, 64)
+    assert config.first_phase_steps == 900_000
+    task = parse(TaskConfig, found["finetune"]["tasks"]["one"], "one")
+    assert (task.epochs, task.learning_rate, task.optimizer) == ([2, 4], 5e-5, "bert_adam")
+    assert "recipe" not in values["pretrain"] and values["mask"]["duplicates"] == 3, "the argument is left as it was"
+
+
+def test_null_takes_a_part_of_the_recipe_away() -> None:
+    found = with_recipe({"recipe": "bert-2018", "pretrain": {"second_phase": None}, "mask": {"second_phase": None}})
+    without = parse(PretrainConfig, found["pretrain"], "pretrain")
+    assert without.second_phase is None and without.first_phase_steps == without.max_steps
+    assert parse(MaskConfig, found["mask"], "mask").second_phase is None
+
+
+@pytest.mark.parametrize("values", [{}, {"recipe": None}])
+def test_without_a_recipe_everything_is_as_written(values: dict[str, Any]) -> None:
+    written = {**values, "mask": {"masking": "span"}, "pretrain": None}
+    assert with_recipe(written) == written
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_gives_sound_sections(name: str) -> None:
+    assert set(RECIPES[name]) == set(SECTIONS)
+    found = with_recipe({"recipe": name, "finetune": {"tasks": {"one": {"format": "f", "data": "d"}}}})
+    mask, pretrain = parse(MaskConfig, found["mask"], "mask"), parse(PretrainConfig, found["pretrain"], "pretrain")
+    assert bool(mask.second_phase) == bool(pretrain.second_phase)
+    assert parse(TaskConfig, found["finetune"]["tasks"]["one"], "one").format == "f"
+
+
+def test_what_is_no_mapping_is_left_to_those_who_check_it() -> None:
+    values = {"recipe": "modern", "pretrain": [], "finetune": {"tasks": {"one": "cola"}}}
+    assert with_recipe(values) == {**values, "mask": {}}
+
+
+def test_an_unknown_recipe_is_named() -> None:
+    with pytest.raises(ValueError, match=r"recipe: found 'bert-2019'; did you mean 'bert-2018'\?.*or null"):
+        with_recipe({"recipe": "bert-2019"})

@@ -20,7 +20,7 @@ from benchmarks import results
 from benchmarks.machine import describe
 from bertcore.compressed import read_text
 from flows.environment import project_environment
-from flows.report import cells, tables
+from tasks.reporting.document import TABLES, read_tables
 
 HERE = Path(__file__).parent
 _OF_PROTOCOL = ("Train", "Dev", "Epochs", "Seconds")
@@ -72,12 +72,13 @@ def show(clone: Path, keep: bool) -> None:
     params = yaml.safe_load((clone / "params.yaml").read_text(encoding="utf-8"))
     summary = json.loads((clone / "metrics" / "summary.json").read_text(encoding="utf-8"))["pretrain"]
     timing = json.loads((clone / "metrics" / "timing" / "pretrain.json").read_text(encoding="utf-8"))
-    found = [cells(table) for table in tables(clone / "reports" / "report.md")]
-    scores, protocols = found[0], next(table for table in found if table[0][:2] == ["Task", "Protocol"])
-    of_task = {row[0]: dict(zip(protocols[0], row, strict=True)) for row in protocols[1:]}
+    found = [table for _, table in read_tables(clone / "reports" / TABLES)]
+    scores, protocols = found[0], next(table for table in found if list(table.header[:2]) == ["Task", "Protocol"])
+    of_task = {row[0]: dict(zip(protocols.header, row, strict=True)) for row in protocols.rows}
     rows = [
-        dict(zip(scores[0], row, strict=True)) | {name: of_task.get(row[0], {}).get(name, "") for name in _OF_PROTOCOL}
-        for row in scores[1:]
+        dict(zip(scores.header, row, strict=True))
+        | {name: of_task.get(row[0], {}).get(name, "") for name in _OF_PROTOCOL}
+        for row in scores.rows
     ]
     pretraining = summary["tokens"] / timing["tokens_per_second"]
     seconds = sum(float(row["Seconds"].replace(",", "")) for row in of_task.values())

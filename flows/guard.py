@@ -1,13 +1,12 @@
 """Run a command that ends when its owner ends, however the owner ends.
 
-`python flows/guard.py SIGNAL GRACE COMMAND…`: the owner keeps the other end of the guard's standard input. When that
+`python -m flows.guard SIGNAL GRACE COMMAND…`: the owner keeps the other end of the guard's standard input. When that
 pipe closes, because the owner closed it or was killed, even with SIGKILL, every process of the guard's group gets
 SIGNAL, and after GRACE seconds whatever is left, in this group or below it, gets SIGKILL. The exit status is the
 command's own. A pipe works on every POSIX system and, unlike Linux's parent-death signal, does not depend on the thread
 that forked.
 """
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -15,10 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO, Any
 
-PR_SET_CHILD_SUBREAPER = 36
+from flows.environment import ROOT
+from tasks.processes import adopt_orphans
 
 
 def guarded(command: Sequence[str], *, stop_signal: str, grace: float, **options: Any) -> "subprocess.Popen[str]":
@@ -26,7 +25,8 @@ def guarded(command: Sequence[str], *, stop_signal: str, grace: float, **options
 
     `stop_signal` is a name such as SIGINT, `grace` is in seconds; `options` go to Popen.
     """
-    guard = [sys.executable, str(Path(__file__).resolve()), stop_signal, str(grace), *command]
+    guard = [sys.executable, "-m", "flows.guard", stop_signal, str(grace), *command]
+    options = {"cwd": ROOT, **options}
     return subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True, text=True, **options)
 
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     # Handlers, unlike SIG_IGN, are not inherited by the command: the guard outlives a signal to the group.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
-    _adopt_orphans()
+    adopt_orphans()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     orphaned = threading.Event()
     threading.Thread(target=_watch, args=(owner, orphaned, stop_signal), daemon=True).start()
@@ -58,12 +58,6 @@ def main(arguments: list[str]) -> int:
         os.killpg(0, signal.SIGKILL)
     assert status is not None
     return status if status >= 0 else 128 - status
-
-
-def _adopt_orphans() -> None:
-    """Have every orphan below this process become its child (Linux), so that none escapes `_end_descendants`."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _watch(owner: IO[bytes], orphaned: threading.Event, stop_signal: int) -> None:

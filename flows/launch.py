@@ -20,14 +20,17 @@ from uuid import UUID
 from flows import server
 from flows.environment import ROOT, project_environment
 from flows.locks import PIPELINE, HeldError, hold
-from flows.report import cells, tables
+from tasks.reporting.document import TABLES, read_tables
+from tasks.reporting.rendering import plain_text
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from rich.console import Console
 
     from flows.follow import Watched
+    from tasks.reporting.document import Table as ReportTable
 
+REPORTS = ROOT / "reports"
 DEPLOYMENT = "pretrain-flow/local"
 POOL = "local"
 TAG = "make-pretrain"
@@ -198,27 +201,27 @@ def _conclude(watched: "Watched", console: "Console") -> int:
         reason = watched.state.message or "no reason given"
         console.print(f"\n{watched.state.name}: {reason}", markup=False, soft_wrap=True)
         return 1
-    found = tables(ROOT / "reports" / "report.md")
-    if found:
+    if found := read_tables(REPORTS / TABLES):
+        _, results = found[0]
         console.print()
-        _print_table(found[0], console)
-    page = ROOT / "reports" / "report.html"
+        _print_table(results, console)
+    page = REPORTS / "report.html"
     if page.is_file():
         print(f"\nThe whole report: {page.relative_to(ROOT)}")
     print("The runs in Prefect and MLflow: make ui")
     return 0
 
 
-def _print_table(table: str, console: "Console") -> None:
+def _print_table(table: "ReportTable", console: "Console") -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
-    header, *rows = cells(table)
     shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in header:
+    for column in table.header:
         shown.add_column(column)
-    for row in rows:
-        shown.add_row(*row)
+    for row in table.rows:
+        shown.add_row(*(Text(plain_text(cell)) for cell in row))
     console.print(shown)
 
 

@@ -21,8 +21,9 @@ from flows.doctor import DoctorError, examine, raise_for
 from flows.environment import ROOT, project_environment
 from flows.graph import GraphError, Stage, read_graph, select, unchanged
 from flows.locks import PIPELINE, HeldError, hold
-from flows.report import tables
 from flows.stages import RUNNING, task_for
+from tasks.reporting.document import TABLES, read_tables
+from tasks.reporting.rendering import markdown_table
 
 Future = PrefectFuture[Any]
 
@@ -45,7 +46,7 @@ def pretrain_flow(stages: list[str] | None = None) -> State[None]:
             selected = select(read_graph(ROOT), stages)
             doctor()
             states = _run(selected)
-            _publish(ROOT / "reports" / "report.md")
+            _publish(ROOT / "reports" / TABLES)
     except TerminationSignal:
         # Cancellation. Prefect kills this process 30 s after the signal, so the stages get 25.
         RUNNING.stop()
@@ -120,9 +121,13 @@ def _error(name: str, state: State[Any]) -> str:
 
 
 def _publish(report: Path) -> None:
-    found = tables(report)
-    if found:
-        create_markdown_artifact("\n\n".join(found), key="results", description="The tables of reports/report.md")
+    """The tables of the report as an artifact, each section's below its title."""
+    blocks: list[str] = []
+    for section, table in read_tables(report):
+        heading = f"## {section}"
+        blocks += [*([] if heading in blocks else [heading]), *markdown_table(table)]
+    if blocks:
+        create_markdown_artifact("\n\n".join(blocks), key="results", description="The tables of reports/report.md")
 
 
 def _end_with_worker() -> None:

@@ -1,37 +1,18 @@
-"""What every stage has in common: its MLflow run, its lineage, and errors that are one line."""
+"""What every stage has in common: its MLflow run, its lineage and its exit status."""
 
-import logging
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bertcore.disk import disk_errors
-from bertcore.errors import (
-    BAD_INPUT,
-    INTERRUPTED,
-    STOPPED,
-    UNAVAILABLE,
-    BertcoreError,
-    StoppedError,
-    UnavailableError,
-)
+from bertcore.errors import STOPPED, StoppedError
 from tasks import params
+from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage
 from tasks.tracking import runs as tracking
 from tasks.training import checkpoints
-
-
-class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process has said why)
-    """A process that did the stage's work ended with `status`, which becomes the stage's."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
 
 Body = Callable[[tracking.StageRun], None]
 Memory = Callable[[], Path] | None
@@ -50,28 +31,6 @@ def main(stage: str, body: Body, task: str | None = None, memory: Memory = None,
         return exit_status(lambda: _tracked(stage, body, task, memory, configs or {}))
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def exit_status(work: Callable[[], None]) -> int:
-    """Do `work` with the stages' logging; the status of its process. What is said to the user is one line."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("urllib3").setLevel(logging.ERROR)  # every further try of a call; its end is told
-    for chatty in ("alembic", "mlflow", "httpx"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
-    try:
-        with disk_errors(Path("the stage's outputs")):
-            work()
-    except StoppedError as stop:
-        print(f"stopped: {stop}", file=sys.stderr)
-        return STOPPED
-    except ProcessEnded as ended:
-        return ended.status
-    except BertcoreError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return 0
 
 
 def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: Configs) -> None:

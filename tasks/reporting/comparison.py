@@ -21,6 +21,8 @@ _NAMES = {
     PRETRAINED: "pre-trained",
     "overlap_sentence": "word overlap",
     "sentence_overlap": "word overlap",
+    "nsp": "NSP",
+    "sop": "SOP",
     "f1": "F1",
     "macro_f1": "macro F1",
     "mcc": "MCC",

@@ -1,19 +1,32 @@
-"""A report as data: sections of paragraphs, tables and pictures, rendered as Markdown or as one HTML page.
+"""A report as data: sections of paragraphs, tables and pictures.
 
 Text may hold `code` between backticks; everything else in it stands for itself.
 """
 
-import base64
-import html
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+TABLES = "tables.json"
+"""The file of a report that holds its tables, for who shows them elsewhere."""
 
-_CODE = re.compile(r"`([^`]+)`")
+NOTHING = "–"
+"""A cell for which there is no number."""
+
+
+def percent(share: float) -> str:
+    """A share times 100."""
+    return f"{100 * share:.1f}".replace("-", "−")
+
+
+def count(number: float) -> str:
+    return f"{round(number):,}"
+
+
+def signed(number: float, digits: int) -> str:
+    return f"{number:+.{digits}f}".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -83,54 +96,16 @@ class Document:
     cards: Sequence[Card] = field(default_factory=list)
 
 
-def to_markdown(document: Document) -> str:
-    blocks = [f"# {document.title}", _markdown_text(document.introduction)]
-    for section in document.sections:
-        blocks.append(f"## {section.title}")
-        for part in section.parts:
-            if isinstance(part, Paragraph):
-                blocks.append(_markdown_text(part.text))
-            elif isinstance(part, Picture):
-                blocks.append(f"![{part.alternative}]({part.name}.png)")
-            else:
-                blocks.extend(_markdown_table(part))
-    return "\n\n".join(blocks) + "\n"
+def write_tables(document: Document, path: Path) -> None:
+    """Every table of `document` with the title of its section, in order."""
+    tables = [
+        [section.title, asdict(part)] for section in document.sections for part in section.parts if part.kind == "table"
+    ]
+    path.write_text(json.dumps(tables, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def to_html(document: Document, pictures: Mapping[str, bytes]) -> str:
-    """One page that needs no other file; `pictures` are the SVG files by name."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["text"] = _html_text
-    page = environment.get_template("page.html.jinja")
-    return page.render(document=document, svg=lambda name: _data_uri(pictures[name]))
-
-
-def _markdown_table(table: Table) -> list[str]:
-    rule = [":--" if table.is_left(column) else "--:" for column in range(len(table.header))]
-    rows = [[_markdown_text(cell).replace("|", "\\|") for cell in row] for row in (table.header, *table.rows)]
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    lines.insert(1, f"|{'|'.join(rule)}|")
-    return [*([f"**{_markdown_text(table.caption)}**"] if table.caption else []), "\n".join(lines)]
-
-
-def _markdown_text(text: str) -> str:
-    """Angle brackets, stars and underscores would be taken for markup outside `code`."""
-    pieces = _CODE.split(text)
-    pieces[::2] = [re.sub(r"([<>*\\]|(?<!\w)_|_(?!\w))", r"\\\1", piece) for piece in pieces[::2]]
-    pieces[1::2] = [f"`{piece}`" for piece in pieces[1::2]]
-    return "".join(pieces)
-
-
-def _html_text(text: str) -> Markup:
-    return Markup(_CODE.sub(r"<code>\1</code>", html.escape(text)))
-
-
-def _data_uri(svg: bytes) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
+def read_tables(path: Path) -> list[tuple[str, Table]]:
+    """What `write_tables` wrote; empty where there is no such file."""
+    if not path.is_file():
+        return []
+    return [(title, Table(**fields)) for title, fields in json.loads(path.read_text(encoding="utf-8"))]

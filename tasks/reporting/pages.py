@@ -4,19 +4,32 @@ from collections.abc import Sequence
 from math import log
 from pathlib import Path
 
-from tasks.reporting import plots, tables
+from tasks.reporting import plots, results, task_tables, text_tables
 from tasks.reporting.comparison import Comparison, read_comparison
-from tasks.reporting.document import Card, Document, Paragraph, Picture, Section, Table, to_html, to_markdown
+from tasks.reporting.document import (
+    TABLES,
+    Card,
+    Document,
+    Paragraph,
+    Picture,
+    Section,
+    Table,
+    count,
+    percent,
+    write_tables,
+)
 from tasks.reporting.measurements import CURVES, Measurements
-from tasks.reporting.summary import Summary, summarize
+from tasks.reporting.rendering import to_html, to_markdown
+from tasks.reporting.summary import Summary, pretrain_terms, summarize
 
 EXPLANATION = (
     "Scores are times 100, on held-out text and on each task's dev examples; the loss is in nats, less is better. "
     "The model is evaluated on a random choice of the held-out sequences, majority, unigram and length on all of them, "
     "by what is frequent in the training text. "
-    "Gain: for masked LM and next sentence prediction (NSP) over the simple baseline; for the tasks over the same "
-    "architecture fine-tuned from random weights with the same budget (column Random). A difference counts where it "
-    "exceeds two standard errors, by the number of examples; the spread over fine-tuning seeds comes on top of that. "
+    "Gain: for masked LM and the term for pairs (NSP: next sentence, SOP: sentence order) over the simple baseline; "
+    "for the tasks over the same architecture fine-tuned from random weights with the same budget (column Random). A "
+    "difference counts where it exceeds two standard errors, by the number of examples; the spread over fine-tuning "
+    "seeds comes on top of that. "
     "Where a task has several seeds, its scores are medians, with the lowest and the highest in brackets."
 )
 WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples."
@@ -25,8 +38,8 @@ CURVES_NOTE = (
     "around it. What the curve gains below that line it has learned from context."
 )
 LENGTH_NOTE = (
-    "Guessing by length alone knows how many of the training pairs of each length are random ones; what the model "
-    "scores above that it has read in the text."
+    "Guessing by length alone knows how many of the training pairs of each length are random ones (or swapped ones); "
+    "what the model scores above that it has read in the text."
 )
 AUDIT_NOTE = (
     "Counted in the instances themselves (those of the first epoch, where masks are drawn while training). What is "
@@ -41,7 +54,7 @@ Part = Paragraph | Table | Picture
 
 
 def build_report(measurements: Measurements, directory: Path) -> Summary:
-    """Write report.md with its pictures, report.html and measurements.csv into `directory`."""
+    """Write report.md with its pictures, report.html, tables.json and measurements.csv into `directory`."""
     comparisons = [read_comparison(measurements, task) for task in measurements.tasks]
     summary = summarize(measurements, comparisons)
     document = describe(measurements, summary, comparisons)
@@ -51,6 +64,7 @@ def build_report(measurements: Measurements, directory: Path) -> Summary:
     page = to_html(document, {name: picture.svg for name, picture in pictures.items()})
     (directory / "report.html").write_text(page, encoding="utf-8")
     (directory / "report.md").write_text(to_markdown(document), encoding="utf-8")
+    write_tables(document, directory / TABLES)
     measurements.table.to_csv(directory / "measurements.csv", index=False, lineterminator="\n")
     return summary
 
@@ -68,11 +82,11 @@ def describe(measurements: Measurements, summary: Summary, comparisons: Sequence
 def _introduction(measurements: Measurements, summary: Summary) -> str:
     pretrain, tasks = summary["pretrain"], len(measurements.tasks)
     sources = ", ".join(f"`{uri}`" for uri in measurements.numbers("corpus", "documents_read"))
-    words = tables.count(measurements.number("corpus", "train", "words"))
+    words = count(measurements.number("corpus", "train", "words"))
     then = f", then fine-tuned on {tasks} {'task' if tasks == 1 else 'tasks'}" if tasks else ""
     return (
-        f"An encoder of {tables.count(pretrain['parameters'])} parameters, pre-trained for "
-        f"{tables.count(pretrain['steps'])} steps on text of {words} words from {sources}{then}."
+        f"An encoder of {count(pretrain['parameters'])} parameters, pre-trained for "
+        f"{count(pretrain['steps'])} steps on text of {words} words from {sources}{then}."
     )
 
 
@@ -85,21 +99,21 @@ def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
             f"unigram baseline {pretrain['unigram_loss']:.2f}",
         ),
         Card(
-            f"{tables.percent(pretrain['mlm_accuracy'])} %",
+            f"{percent(pretrain['mlm_accuracy'])} %",
             "masked tokens predicted right",
-            f"unigram baseline {tables.percent(pretrain['unigram_accuracy'])} %",
+            f"unigram baseline {percent(pretrain['unigram_accuracy'])} %",
         ),
     ]
     if comparisons:
         helped = sum(each.gain > each.margin(each.random_initialisation) for each in comparisons)
         cards.append(Card(f"{helped} of {len(comparisons)}", "tasks helped by pre-training", "against random weights"))
-    speed = f"{tables.count(pretrain['tokens_per_second'])} a second" if "tokens_per_second" in pretrain else ""
+    speed = f"{count(pretrain['tokens_per_second'])} a second" if "tokens_per_second" in pretrain else ""
     cards.append(Card(f"{pretrain['tokens'] / 1e6:,.1f} M", "tokens trained on", speed))
     return cards
 
 
 def _results(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Section:
-    parts: list[Part] = [tables.results(measurements, summary, comparisons), Paragraph(EXPLANATION)]
+    parts: list[Part] = [results.results(measurements, summary, comparisons), Paragraph(EXPLANATION)]
     if comparisons:
         chart = Picture("comparison", f"Bar chart of the scores on {', '.join(each.task for each in comparisons)}")
         parts += [chart, Paragraph(WHISKERS)]
@@ -117,30 +131,33 @@ def _pretraining(measurements: Measurements, summary: Summary) -> Section:
             Paragraph(f"{CURVES_NOTE} Untrained, the loss is about {uniform:.2f}, that of a uniform guess."),
             Picture("accuracy", "Accuracy on held-out text by step"),
         ]
-        if "nsp_accuracy" in pretrain:
+        if any(f"{term}_by_length_alone" in pretrain for term in pretrain_terms(summary)):
             parts.append(Paragraph(LENGTH_NOTE))
-    parts.append(tables.pretraining(summary))
+    parts.append(text_tables.pretraining(summary))
     if measurements.has("timing/pretrain"):
-        parts.append(tables.machine(measurements))
+        parts.append(text_tables.machine(measurements))
     return Section("Pre-training", parts)
 
 
 def _tasks(measurements: Measurements, comparisons: Sequence[Comparison]) -> Section:
-    parts: list[Part] = [tables.scores(measurements, comparisons), tables.protocol(measurements)]
-    described = (tables.examples(measurements), tables.dropped_examples(measurements))
+    parts: list[Part] = [task_tables.scores(measurements, comparisons), task_tables.protocol(measurements)]
+    described = (task_tables.examples(measurements), task_tables.dropped_examples(measurements))
     parts += [table for table in described if table.rows]
-    contaminated = tables.contamination(measurements)
+    contaminated = task_tables.contamination(measurements)
     return Section("Tasks", [*parts, contaminated, Paragraph(CONTAMINATION_NOTE)] if contaminated.rows else parts)
 
 
 def _text(measurements: Measurements) -> Section:
     read = measurements.numbers("corpus", "documents_read")
-    parts: list[Part] = [tables.corpus(measurements), tables.counted(("Source", "Documents read"), read, code=True)]
+    parts: list[Part] = [
+        text_tables.corpus(measurements),
+        text_tables.counted(("Source", "Documents read"), read, code=True),
+    ]
     if dropped := measurements.numbers("corpus", "dropped"):
-        parts.append(tables.counted(("Left out because", "Number"), dropped))
-    return Section("Text and vocabulary", [*parts, tables.vocabulary(measurements)])
+        parts.append(text_tables.counted(("Left out because", "Number"), dropped))
+    return Section("Text and vocabulary", [*parts, text_tables.vocabulary(measurements)])
 
 
 def _sequences(measurements: Measurements) -> Section:
     lengths = Picture("lengths", "Share of the pre-training sequences by their number of tokens")
-    return Section("Masking audit", [Paragraph(AUDIT_NOTE), tables.masking(measurements), lengths])
+    return Section("Masking audit", [Paragraph(AUDIT_NOTE), text_tables.masking(measurements), lengths])

@@ -13,12 +13,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from tasks.reporting.comparison import MAJORITY, PRETRAINED, RANDOM, Comparison, error, readable
 from tasks.reporting.measurements import CURVES, Measurements
-from tasks.reporting.summary import Summary
+from tasks.reporting.summary import Summary, pretrain_terms, scores_of
 
 COLOURS = {MAJORITY: "#c5ccd6", "baseline": "#e0a13a", RANDOM: "#86b4dc", PRETRAINED: "#1f5fa8"}
 LEGEND = {name: readable(name) if name != "baseline" else "simple baseline" for name in COLOURS}
 TRAIN, HELDOUT, REFERENCE = "#86b4dc", "#1f5fa8", "#b3541e"
 
+_TERM_TITLES = {"nsp": "Next sentence", "sop": "Sentence order"}
 _TASKS_PER_ROW = 5
 _FEW_POINTS = 12
 _ROUND = [1, 2, 5, 10]
@@ -89,22 +90,28 @@ def _curves(measurements: Measurements, summary: Summary) -> Figure:
 
 
 def _accuracy(measurements: Measurements, summary: Summary) -> Figure:
-    """Accuracy of the masked LM and, where there is one, of the next sentence prediction."""
+    """Accuracy of the masked LM and of every other term of the objective that has one."""
     pretrain = summary["pretrain"]
-    panels = [("mlm_accuracy", "Masked LM accuracy", "unigram baseline", pretrain["unigram_accuracy"])]
-    if "nsp_accuracy" in pretrain:
-        reference = pretrain["nsp_by_length_alone"]
-        panels.append(("nsp_accuracy", "Next sentence accuracy", "by length alone", reference))
+    panels: list[tuple[str, str, str, float | None]] = [
+        ("mlm_accuracy", "Masked LM accuracy", "unigram baseline", pretrain["unigram_accuracy"])
+    ]
+    for term in pretrain_terms(summary):
+        _, accuracy = scores_of(term)
+        if accuracy in pretrain:
+            title = f"{_TERM_TITLES.get(term, readable(term))} accuracy"
+            panels.append((accuracy, title, "by length alone", pretrain.get(f"{term}_by_length_alone")))
     figure = Figure(figsize=(10, 4.0), layout="constrained")
     for axes, (name, title, label, reference) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
     ):
         axes.set_title(title)
         _curve(axes, measurements, name)
-        _reference(axes, reference, label)
+        if reference is not None:
+            _reference(axes, reference, label)
         axes.yaxis.set_major_formatter(_PERCENT)
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=_ROUND))
-        axes.legend()
+        if axes.lines:
+            axes.legend()
         _steps(axes)
     return figure
 

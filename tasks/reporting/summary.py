@@ -1,6 +1,6 @@
 """metrics/summary.json: the numbers by which two runs of the pipeline are compared."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import exp
 from typing import Any
 
@@ -8,6 +8,11 @@ from tasks.reporting.comparison import MAJORITY, PRETRAINED, RANDOM, Comparison
 from tasks.reporting.measurements import Measurements
 
 Summary = dict[str, dict[str, Any]]
+
+PAIR_TERMS = ("nsp", "sop")
+"""Terms that ask a question with two answers about a pair of texts."""
+
+_OWN = ("mlm_loss", "unigram_loss")
 
 
 def summarize(measurements: Measurements, comparisons: Sequence[Comparison]) -> Summary:
@@ -18,10 +23,20 @@ def summarize(measurements: Measurements, comparisons: Sequence[Comparison]) -> 
     }
 
 
+def scores_of(term: str) -> tuple[str, str]:
+    """The names under which a term of the objective is measured."""
+    return f"{term}_loss", f"{term}_accuracy"
+
+
+def pretrain_terms(summary: Summary) -> list[str]:
+    """The terms of the objective beside the masked LM, in their order."""
+    return [name.removesuffix("_loss") for name in summary["pretrain"] if name.endswith("_loss") and name not in _OWN]
+
+
 def headlines(summary: Summary) -> dict[str, float]:
     """The few numbers that stand for a whole run, by MLflow's names."""
     pretrain = summary["pretrain"]
-    names = ("mlm_loss", "mlm_accuracy", "nsp_accuracy")
+    names = ["mlm_loss", "mlm_accuracy", *(name for term in pretrain_terms(summary) for name in scores_of(term))]
     found = {f"eval/{name}": pretrain[name] for name in names if name in pretrain}
     if "tokens_per_second" in pretrain:
         found["train/tokens_per_second"] = pretrain["tokens_per_second"]
@@ -38,7 +53,7 @@ def _pretrain(measurements: Measurements) -> dict[str, float | int]:
         "perplexity": exp(loss),
         "mlm_accuracy": measurements.number("pretrain", "", "mlm_accuracy"),
         "unigram_accuracy": measurements.number("mask", "heldout_unigram_baseline", "accuracy"),
-        **_next_sentence(measurements),
+        **_other_terms(measurements),
     }
     for name in ("steps", "tokens", "parameters"):
         summary[name] = round(measurements.number("pretrain", "", name))
@@ -47,15 +62,19 @@ def _pretrain(measurements: Measurements) -> dict[str, float | int]:
     return summary
 
 
-def _next_sentence(measurements: Measurements) -> Mapping[str, float]:
-    """Empty where the objective asks nothing about the next sentence."""
-    if not measurements.has("pretrain", "", "nsp_accuracy"):
-        return {}
-    return {
-        "nsp_accuracy": measurements.number("pretrain", "", "nsp_accuracy"),
-        "nsp_majority": measurements.number("mask", "heldout_label_baselines", "majority_accuracy"),
-        "nsp_by_length_alone": measurements.number("mask", "heldout_label_baselines", "by_length_alone_accuracy"),
-    }
+def _other_terms(measurements: Measurements) -> dict[str, float]:
+    """Loss and accuracy of every term of the objective beside the masked LM; of pairs, what labels and lengths alone
+    give."""
+    found = measurements.numbers("pretrain")
+    terms = [name.removesuffix("_loss") for name in found if name.endswith("_loss") and name != "mlm_loss"]
+    summary: dict[str, float] = {}
+    for term in terms:
+        summary |= {name: found[name] for name in scores_of(term) if name in found}
+        baselines = measurements.numbers("mask", "heldout_label_baselines")
+        if term in PAIR_TERMS and baselines:
+            summary[f"{term}_majority"] = baselines["majority_accuracy"]
+            summary[f"{term}_by_length_alone"] = baselines["by_length_alone_accuracy"]
+    return summary
 
 
 def _finetune(comparison: Comparison) -> dict[str, Any]:

@@ -6,7 +6,6 @@ failed. While the stage lives it holds a lock on that file, by which they see th
 """
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import signal
@@ -20,20 +19,19 @@ from types import FrameType
 import psutil
 
 from bertcore.errors import BAD_INPUT, STOPPED, StoppedError
-from tasks.stage import ProcessEnded
+from tasks.processes import adopt_orphans
+from tasks.status import ProcessEnded
 
 OWNER = "BERTCORE_STAGE_FILE"
 """Environment variable: the file."""
 
-_PR_SET_CHILD_SUBREAPER = 36
-"""Of Linux's prctl.h."""
 _LEFT_BEHIND_SECONDS = 25.0
 """What processes whose launcher is no more have for their checkpoint."""
 
 
 def run_training(command: list[str], environment: dict[str, str]) -> None:
     """Run `command` to its end. `ProcessEnded` with the status of the training where it failed or was stopped."""
-    _adopt_orphans()
+    adopt_orphans()
     with tempfile.NamedTemporaryFile(prefix="bertcore-stage-") as file, _Stopping() as stopping:
         fcntl.flock(file, fcntl.LOCK_EX)
         process = subprocess.Popen(command, env={**environment, OWNER: file.name}, start_new_session=True)
@@ -113,12 +111,6 @@ def _tell(launcher: int) -> bool:
 def _children(launcher: int) -> Iterator[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
         yield from psutil.Process(launcher).children()
-
-
-def _adopt_orphans() -> None:
-    """Have processes whose launcher was killed become children of this one (Linux), so that it can wait for them."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _end_the_rest() -> None:

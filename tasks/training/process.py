@@ -37,7 +37,7 @@ from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
 from tasks import params
 from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
-from tasks.stage import ProcessEnded, exit_status
+from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 from tasks.training import checkpoints

@@ -15,7 +15,7 @@ from bertcore.errors import ArtifactError
 from bertcore.training import distributed
 from bertcore.training.flight_record import gradient_norms, weight_norms
 from bertcore.training.supervision import Supervision
-from tasks.stage import exit_status
+from tasks.status import exit_status
 from tasks.training.process import build
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import pytest
 
 from bertcore.instances.sources import verify_instances
 from tasks import mask
-from tasks.stage import exit_status
+from tasks.status import exit_status
 from tests.faults.trainings import Training, assert_equal, params, prepare
 
 Mount = Callable[[Path, str], None]

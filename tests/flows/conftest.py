@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ["flows", "prefect.yaml", ".dvcignore", ".gitignore", ".dvc/config"]
-OURS += ["tasks/__init__.py", "tasks/doctor/__init__.py", "tasks/doctor/findings.py"]
+OURS += ["bertcore", "tasks/__init__.py", "tasks/processes.py", "tasks/status.py", "tasks/reporting"]
+OURS += ["tasks/doctor/__init__.py", "tasks/doctor/findings.py"]
 
 DVC_YAML = """
 stages:
@@ -37,9 +38,9 @@ stages:
     outs:
       - models/${key}.txt
   report:
-    cmd: python stage.py report reports/report.md models/qa.txt models/topic.txt
+    cmd: python stage.py report reports/tables.json models/qa.txt models/topic.txt
     deps: [models/qa.txt, models/topic.txt, stage.py]
-    outs: [{reports/report.md: {cache: false}}]
+    outs: [{reports/tables.json: {cache: false}}]
 """
 
 PARAMS = """
@@ -76,7 +77,7 @@ for step in range(1, 401 if Path(f"slow-{name}").exists() else 3):
     time.sleep(0.1)
 text = name + Path("params.yaml").read_text() + "".join(Path(dep).read_text() for dep in deps)
 if name == "report":
-    text = "# Report\\\\n\\\\n## Tasks\\\\n\\\\n| task | f1 |\\\\n|---|---:|\\\\n| `topic` | **0.75** |\\\\n"
+    text = '[["Results", {"header": ["task", "f1"], "rows": [["`topic`", "0.75"]]}]]'
 Path(out).parent.mkdir(exist_ok=True)
 Path(out).write_text(text)
 """.replace("\\\\", "\\")

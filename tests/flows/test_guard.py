@@ -12,6 +12,8 @@ import pytest
 
 from flows.guard import guarded, release
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
 # Writes its own and its child's process ids, the child in a session of its own; ends on SIGINT if it is polite.
 COMMAND = """
 import os, signal, subprocess, sys, time
@@ -45,8 +47,7 @@ def gone(pids: list[int], within: float) -> bool:
 @pytest.mark.parametrize("manner", ["polite", "stubborn"])
 def test_a_killed_owner_takes_everything_along(tmp_path: Path, manner: str) -> None:
     (tmp_path / "command.py").write_text(COMMAND)
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, manner], cwd=tmp_path, env=environment)
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, manner], cwd=tmp_path, env=ENVIRONMENT)
     while not (tmp_path / "pids").exists():
         assert owner.poll() is None
         time.sleep(0.02)
@@ -65,7 +66,9 @@ def test_the_status_is_the_commands_own(code: str, status: int) -> None:
 
 
 def test_a_command_killed_by_a_signal_says_so_and_leaves_no_child(tmp_path: Path) -> None:
-    process = guarded([sys.executable, "-c", COMMAND, "polite"], stop_signal="SIGINT", grace=1.0, cwd=tmp_path)
+    process = guarded(
+        [sys.executable, "-c", COMMAND, "polite"], stop_signal="SIGINT", grace=1.0, cwd=tmp_path, env=ENVIRONMENT
+    )
     while not (tmp_path / "pids").exists():
         time.sleep(0.02)
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]

@@ -15,7 +15,7 @@ from bertcore.instances.sources import static_path
 from bertcore.tokens.shards import checksum
 from tasks import params as task_params
 from tasks import pretrain
-from tasks.stage import ProcessEnded, exit_status
+from tasks.status import ProcessEnded, exit_status
 from tasks.training import replay
 from tasks.training.launcher import report_end
 from tests.faults.trainings import Training, params, prepare

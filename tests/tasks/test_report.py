@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError, ConfigError
-from flows.report import cells, tables
 from tasks import report
 from tasks.reporting.comparison import BAD, GOOD, MIXED, Comparison, error, read_comparison
+from tasks.reporting.document import TABLES, read_tables
 from tasks.reporting.measurements import Measurements
+from tasks.reporting.results import results
 from tasks.reporting.summary import summarize
-from tasks.reporting.tables import masking, results
+from tasks.reporting.text_tables import masking
 
 SPLIT = {
     "sequences": 2000,
@@ -187,8 +188,14 @@ def result_rows(project: Path) -> list[list[str]]:
     return [list(row) for row in results(measurements, summarize(measurements, comparisons), comparisons).rows]
 
 
+def tables(project: Path) -> list[list[list[str]]]:
+    """The tables of the report, each as its header and its rows."""
+    found = read_tables(project / "reports" / TABLES)
+    return [[list(table.header), *map(list, table.rows)] for _, table in found]
+
+
 def first_table(project: Path) -> list[list[str]]:
-    return cells(tables(project / "reports" / "report.md")[0])
+    return tables(project)[0]
 
 
 def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(project: Path) -> None:
@@ -210,8 +217,7 @@ def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(pro
     assert row[4:6] == ["60.0 (50.0–65.0)", "70.0 (68.0–73.0)"]
     assert "dev, median of 3 seeds, best of 4 settings on dev, from `models/pretrained`" in page
     assert "| topic | pre-trained, on ax | MCC 12.0 |" in page
-    of_report = map(cells, tables(project / "reports" / "report.md"))
-    header, shown = next(table for table in of_report if table[0][:2] == ["Task", "Protocol"])
+    header, shown = next(table for table in tables(project) if table[0][:2] == ["Task", "Protocol"])
     settings = dict(zip(header, shown, strict=True))
     assert (settings["Optimizer"], settings["Long texts"], settings["Layer decay"]) == ("muon", "windows", "0.8")
     assert "Momentum" not in settings  # the default
@@ -228,6 +234,7 @@ def test_the_summary_and_the_logged_numbers(made: tuple[Path, FakeRun]) -> None:
         "perplexity": math.exp(4.0),
         "mlm_accuracy": 0.3,
         "unigram_accuracy": 0.07,
+        "nsp_loss": 0.7,
         "nsp_accuracy": 0.7,
         "nsp_majority": 0.55,
         "nsp_by_length_alone": 0.6,
@@ -294,11 +301,11 @@ def test_both_forms_have_every_section_and_every_picture(made: tuple[Path, FakeR
 
 def test_the_audit_stands_beside_what_the_rule_leads_to_expect(made: tuple[Path, FakeRun], project: Path) -> None:
     markdown = (made[0] / "reports" / "report.md").read_text()
-    audit = next(cells(table) for table in tables(made[0] / "reports" / "report.md") if "Audit" in table)
+    audit = next(table for table in tables(made[0]) if table[0][0] == "Audit")
     rows = {row[0]: row[1:] for row in audit}
     assert rows["predicted: became [MASK]"] == ["80.03 %", "80.00 %", "80.00 %"]
     assert rows["pairs with a random second part"] == ["45.12 %", "45.00 %", "45.00 %"]
-    assert rows["p-value of even random tokens"] == ["\\> 0.000001", "0.7", "0.7"]
+    assert rows["p-value of even random tokens"] == ["> 0.000001", "0.7", "0.7"]
     assert "swapped order" not in markdown
     swapped = {name.replace("random_next", "swapped"): value for name, value in SPLIT.items()}
     write(project, {"mask.json": {"train": swapped, "heldout": swapped}})
@@ -307,7 +314,7 @@ def test_the_audit_stands_beside_what_the_rule_leads_to_expect(made: tuple[Path,
 
 
 def test_the_examples_that_stand_in_the_corpus_are_counted_by_task(made: tuple[Path, FakeRun]) -> None:
-    found = [cells(table) for table in tables(made[0] / "reports" / "report.md") if "In the corpus" in table]
+    found = [table for table in tables(made[0]) if "In the corpus" in table[0]]
     header = ["Task", "Split", "Examples", "Checked", "In the corpus", "Share"]
     assert found == [[header, ["topic", "dev", "1,000", "800", "20", "2.5 %"]]]
     assert "<td>2.5 %</td>" in re.sub(r"<td[^>]*>", "<td>", (made[0] / "reports" / "report.html").read_text())
@@ -383,6 +390,30 @@ def test_an_objective_without_next_sentences(project: Path) -> None:
     assert not [name for name in summary["pretrain"] if name.startswith("nsp")]
     assert "NSP" not in [row[0] for row in first_table(project)]
     assert "Guessing by length alone" not in markdown
+
+
+def of_objective(project: Path, **terms: float) -> None:
+    """Metrics of a pre-training whose objective has the masked LM and `terms`."""
+    values = {name: value for name, value in FILES["pretrain.json"].items() if not name.startswith("nsp")}
+    write(project, {"pretrain.json": values | terms})
+
+
+def test_sentence_order_stands_beside_what_lengths_tell(project: Path) -> None:
+    of_objective(project, sop_loss=0.6, sop_accuracy=0.72)
+    markdown, summary, run = make(project)
+    assert summary["pretrain"]["sop_accuracy"] == 0.72 and summary["pretrain"]["sop_by_length_alone"] == 0.6
+    assert first_table(project)[3] == ["SOP", "accuracy", "55.0", "60.0 length", "–", "72.0", "+12.0", "beats length"]
+    assert run.parent_metrics["eval/sop_accuracy"] == 0.72 and "Guessing by length alone" in markdown
+
+
+def test_a_term_that_the_report_has_never_heard_of_is_shown(project: Path) -> None:
+    of_objective(project, next_token_loss=3.5, replaced_loss=0.2, replaced_accuracy=0.9)
+    _, summary, _ = make(project)
+    assert first_table(project)[3:5] == [
+        ["next token", "loss", "–", "–", "–", "3.50", "–", "–"],
+        ["replaced", "accuracy", "–", "–", "–", "90.0", "–", "–"],
+    ]
+    assert summary["pretrain"]["replaced_accuracy"] == 0.9
 
 
 @pytest.mark.parametrize("name", ["corpus", "tokenizer", "mask", "pretrain", "finetune/topic"])

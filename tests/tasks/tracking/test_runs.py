@@ -18,7 +18,7 @@ from bertcore.instances.config import MaskConfig
 from bertcore.recipes import RECIPES
 from bertcore.training.config import PretrainConfig
 from tasks import stage
-from tasks.stage import ProcessEnded
+from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage
 from tasks.tracking import runs as tracking
 from tests.import_closure import ROOT
@@ -268,7 +268,7 @@ def test_only_what_may_pass_is_worth_another_attempt(
     def work() -> None:
         raise error
 
-    assert stage.exit_status(work) == status
+    assert exit_status(work) == status
     assert capsys.readouterr().err == f"error: {error}\n"
 
 

@@ -1,0 +1,81 @@
+"""The report's first table: what the pre-training and every task came to, with a verdict."""
+
+from collections.abc import Mapping, Sequence
+
+from tasks.reporting.comparison import BAD, GOOD, MIXED, PRETRAINED, RANDOM, Comparison, Verdict, margin, readable
+from tasks.reporting.document import NOTHING, Table, percent, signed
+from tasks.reporting.measurements import Measurements
+from tasks.reporting.summary import Summary, pretrain_terms, scores_of
+
+_RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict")
+
+
+def results(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Table:
+    """The pre-training's own objectives, then every task by its headline metric."""
+    rows = [*_pretraining_rows(measurements, summary), *map(_task_row, comparisons)]
+    return Table(
+        header=_RESULT_HEADER,
+        rows=[[*cells, verdict.text] for cells, verdict in rows],
+        left=("Metric", "Simple baseline"),
+        strong="Pre-trained",
+        verdicts="Verdict",
+        tones=[verdict.tone for _, verdict in rows],
+    )
+
+
+def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tuple[list[str], Verdict]]:
+    pretrain = summary["pretrain"]
+    loss, unigram_loss = pretrain["mlm_loss"], pretrain["unigram_loss"]
+    loss_row = ["masked LM", "loss", NOTHING, f"{unigram_loss:.2f} unigram", NOTHING, f"{loss:.2f}"]
+    better = loss < unigram_loss
+    verdict = Verdict("beats unigram", GOOD) if better else Verdict("no better than unigram", BAD)
+    # As many as the model was evaluated on: the baselines are of all held-out sequences, and vary less.
+    sequences = round(measurements.number("pretrain", "", "heldout_sequences"))
+    predicted_tokens, written = (measurements.number("mask", "heldout", of) for of in ("predicted_tokens", "sequences"))
+    predicted = round(sequences * predicted_tokens / written)
+    rows = [
+        ([*loss_row, signed(loss - unigram_loss, 2)], verdict),
+        _accuracy_row("masked LM", None, "unigram", pretrain["unigram_accuracy"], pretrain["mlm_accuracy"], predicted),
+    ]
+    return [*rows, *(_term_row(pretrain, term, sequences) for term in pretrain_terms(summary))]
+
+
+def _term_row(pretrain: Mapping[str, float], term: str, sequences: int) -> tuple[list[str], Verdict]:
+    """A term beside the masked LM: pairs against what their lengths tell, others without a baseline."""
+    loss, accuracy = (pretrain.get(name) for name in scores_of(term))
+    if accuracy is not None and f"{term}_majority" in pretrain:
+        majority, by_length = pretrain[f"{term}_majority"], pretrain[f"{term}_by_length_alone"]
+        return _accuracy_row(readable(term), majority, "length", by_length, accuracy, sequences)
+    shown = ["loss", f"{loss:.2f}"] if accuracy is None else ["accuracy", percent(accuracy)]
+    return [readable(term), shown[0], *[NOTHING] * 3, shown[1], NOTHING], Verdict(NOTHING, MIXED)
+
+
+def _accuracy_row(
+    task: str, majority: float | None, name: str, baseline: float, score: float, examples: int
+) -> tuple[list[str], Verdict]:
+    shown = [NOTHING if majority is None else percent(majority), f"{percent(baseline)} {name}", NOTHING, percent(score)]
+    difference = score - baseline
+    if difference > margin("accuracy", score, baseline, examples):
+        verdict = Verdict(f"beats {name}", GOOD)
+    else:
+        verdict = Verdict(f"no better than {name}", BAD)
+    return [task, "accuracy", *shown, signed(100 * difference, 1)], verdict
+
+
+def _task_row(comparison: Comparison) -> tuple[list[str], Verdict]:
+    baseline = NOTHING if comparison.baseline is None else f"{percent(comparison.baseline)} {comparison.baseline_label}"
+    named = [comparison.task, readable(comparison.metric), percent(comparison.majority), baseline]
+    scores = [
+        _with_range(comparison.random_initialisation, comparison, RANDOM),
+        _with_range(comparison.pretrained, comparison, PRETRAINED),
+        signed(100 * comparison.gain, 1),
+    ]
+    return [*named, *scores], comparison.verdict()
+
+
+def _with_range(score: float, comparison: Comparison, system: str) -> str:
+    """A median over several seeds with the lowest and the highest score."""
+    if comparison.seeds < 2 or system not in comparison.ranges:
+        return percent(score)
+    low, high = comparison.ranges[system]
+    return f"{percent(score)} ({percent(low)}–{percent(high)})"

@@ -1,0 +1,123 @@
+"""The report's tables of the fine-tuning tasks: scores, protocol, examples."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from tasks.reporting.comparison import Comparison, readable, systems
+from tasks.reporting.document import NOTHING, Table, count, percent
+from tasks.reporting.measurements import Measurements
+
+_PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
+_IN_WORDS = ("early_choice",)
+"""Settings that `_protocol_in_words` says."""
+_ALWAYS = ("epochs", "batch_size", "learning_rate", "optimizer", "sequence_length")
+"""Settings that the protocol shows of every task; the others, where a task's is not the default."""
+
+
+def contamination(measurements: Measurements) -> Table:
+    """The evaluation examples of each task of which a long n-gram stands in the corpus."""
+    rows = []
+    for group in measurements.groups("contamination"):
+        task, _, split = group.partition("/")
+        if task in measurements.tasks:
+            number = partial(measurements.number, "contamination", group)
+            counts = [count(number(name)) for name in ("examples", "checked", "contaminated")]
+            rows.append([task, split, *counts, f"{percent(number('contaminated_share'))} %"])
+    return Table(("Task", "Split", "Examples", "Checked", "In the corpus", "Share"), rows, left=("Split",))
+
+
+def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Table:
+    """Every metric of every system on every task."""
+    rows = []
+    for comparison in comparisons:
+        metrics = measurements.words(f"finetune/{comparison.task}", "metrics").values()
+        for system, values in systems(measurements, comparison.task).items():
+            found = ", ".join(f"{readable(metric)} {percent(values[metric])}" for metric in metrics if metric in values)
+            rows.append([comparison.task, readable(system), found])
+        rows += _other_splits(measurements, comparison.task)
+    return Table(("Task", "System", "Scores on dev"), rows, left=("System", "Scores on dev"))
+
+
+def _other_splits(measurements: Measurements, task: str) -> list[list[str]]:
+    """The pre-trained encoder's scores on further splits with labels, such as MNLI's mismatched one."""
+    source, rows = f"finetune/{task}", []
+    for group in measurements.groups(source):
+        if group.startswith("other_splits/"):
+            values = measurements.numbers(source, group)
+            found = ", ".join(f"{readable(metric)} {percent(value)}" for metric, value in values.items())
+            rows.append([task, f"pre-trained, on {group.partition('/')[2]}", found])
+    return rows
+
+
+def protocol(measurements: Measurements) -> Table:
+    """How each task was fine-tuned."""
+    known = {task: _settings(measurements, task) for task in measurements.tasks}
+    columns = [*_ALWAYS, *dict.fromkeys(name for task in known for name in _chosen(measurements, task))]
+    names = [_PROTOCOL_NAMES.get(name, readable(name)).capitalize() for name in columns]
+    header = ["Task", "Protocol", "Train", "Dev", *names, "Truncated", "Seconds"]
+    rows = []
+    for task, values in known.items():
+        own = measurements.numbers(f"finetune/{task}")
+        seconds = measurements.numbers(f"timing/finetune/{task}", "seconds")
+        rows.append([
+            task,
+            _protocol_in_words(measurements, task),
+            *(count(own[name]) if name in own else NOTHING for name in ("train_examples", "dev_examples")),
+            *(values.get(name, NOTHING) for name in columns),
+            count(own["truncated"]) if "truncated" in own else NOTHING,
+            f"{sum(seconds.values()):.0f}" if seconds else NOTHING,
+        ])  # fmt: skip
+    return Table(header, rows, left=("Protocol",))
+
+
+def _settings(measurements: Measurements, task: str) -> dict[str, str]:
+    """A task's protocol, as it is shown."""
+    source = f"finetune/{task}"
+    numbers = {name: f"{value:g}" for name, value in measurements.numbers(source, "protocol").items()}
+    return numbers | measurements.words(source, "protocol")
+
+
+def _chosen(measurements: Measurements, task: str) -> list[str]:
+    """The settings of a task that are not the default and not shown in any case."""
+    source, group = f"finetune/{task}", "protocol/changed"
+    names = [*measurements.numbers(source, group), *measurements.words(source, group)]
+    return [name for name in names if name not in (*_ALWAYS, *_IN_WORDS)]
+
+
+def _protocol_in_words(measurements: Measurements, task: str) -> str:
+    """What the score is of: "dev, median of 3 seeds, best of 4 settings on dev, from models/pretrained"."""
+    source = f"finetune/{task}"
+    words, numbers = measurements.words(source, "protocol"), measurements.numbers(source, "protocol")
+    seeds, settings = round(numbers.get("seeds", 1)), round(numbers.get("settings", 1))
+    parts = [words.get("scored_on", "dev"), "1 seed" if seeds == 1 else f"median of {seeds} seeds"]
+    if settings > 1:
+        parts.append(f"best of {settings} settings on dev")
+    if numbers.get("early_choice"):
+        parts.append(f"best epoch on dev ({numbers.get('saved_epoch', 0):.0f})")
+    if "tuned_null_threshold" in numbers:
+        parts.append(f"null threshold tuned on dev ({numbers['tuned_null_threshold']:.2f})")
+    return ", ".join([*parts, *([f"from `{words['started_from']}`"] if "started_from" in words else [])])
+
+
+def examples(measurements: Measurements) -> Table:
+    """What each task's data is."""
+    rows = []
+    for task in measurements.tasks:
+        source = f"examples/{task}"
+        if measurements.has(source):
+            words, labels = measurements.words(source), measurements.numbers(source).get("labels")
+            sizes = measurements.numbers(source, "splits")
+            splits = ", ".join(f"{name} {count(number)}" for name, number in sizes.items())
+            kind = [f"`{words.get('format', NOTHING)}`", readable(words.get("family", NOTHING))]
+            rows.append([task, *kind, NOTHING if labels is None else count(labels), splits])
+    return Table(("Task", "Format", "Family", "Labels", "Examples"), rows, left=("Format", "Family", "Examples"))
+
+
+def dropped_examples(measurements: Measurements) -> Table:
+    """What could not be used of each task's data, by reason."""
+    rows = []
+    for task in measurements.tasks:
+        dropped = measurements.numbers(f"examples/{task}", "dropped")
+        ordered = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
+        rows += [[task, reason, count(number)] for reason, number in ordered if number]
+    return Table(("Task", "Left out because", "Number"), rows, left=("Left out because",))

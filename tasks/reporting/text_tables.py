@@ -1,0 +1,110 @@
+"""The report's tables of the text, the vocabulary, the masked sequences and the pre-training."""
+
+from collections.abc import Callable
+
+from tasks.reporting.document import Table, count, percent
+from tasks.reporting.measurements import Measurements
+from tasks.reporting.summary import Summary
+
+
+def pretraining(summary: Summary) -> Table:
+    """What the training was, in numbers."""
+    shown: dict[str, tuple[str, Callable[[float], str]]] = {
+        "mlm_loss": ("held-out masked LM loss (nats per predicted token)", "{:.3f}".format),
+        "perplexity": ("the same as perplexity", "{:,.1f}".format),
+        "parameters": ("parameters, heads included", count),
+        "steps": ("optimizer steps", count),
+        "tokens": ("tokens trained on (no padding among them)", count),
+        "tokens_per_second": ("tokens per second", count),
+    }
+    pretrain = summary["pretrain"]
+    rows = [[label, form(pretrain[key])] for key, (label, form) in shown.items() if key in pretrain]
+    return Table(("Training", "Value"), rows)
+
+
+def corpus(measurements: Measurements) -> Table:
+    """The two splits of the text."""
+    splits = {"train": "train", "heldout": "held out"}
+    rows = [
+        [label, *(count(measurements.number("corpus", split, name)) for name in ("documents", "sentences", "words")),
+         f"{measurements.number('corpus', split, 'bytes') / 1e6:,.1f}"]
+        for split, label in splits.items()
+    ]  # fmt: skip
+    return Table(("Text", "Documents", "Sentences", "Words", "MB"), rows)
+
+
+def counted(header: tuple[str, str], counts: dict[str, float], code: bool = False) -> Table:
+    """Names with their counts, the largest first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Table(header, [[f"`{name}`" if code else name, count(number)] for name, number in ordered])
+
+
+def vocabulary(measurements: Measurements) -> Table:
+    number = lambda name: measurements.number("tokenizer", "", name)  # noqa: E731 - shorter than six full calls
+    rows = [
+        ["entries", count(number("vocab_size"))],
+        ["entries that the held-out text uses", f"{percent(number('heldout_vocabulary_used'))} %"],
+        ["held-out words counted", count(number("heldout_words"))],
+        ["of them written as one entry", f"{percent(number('heldout_whole_word_share'))} %"],
+        ["of them unknown", f"{100 * number('heldout_unknown_word_share'):.2g} %"],
+        ["pieces per word", f"{number('heldout_pieces_per_word'):.3f}"],
+    ]
+    return Table(("Vocabulary", "Value"), rows)
+
+
+_AUDIT_LABELS = {"random_next": "pairs with a random second part", "swapped": "pairs in swapped order"}
+_CHANCE = "> 0.000001"
+
+
+def masking(measurements: Measurements) -> Table:
+    """The audit of the masked instances: what was counted in them, beside what the rule leads to expect of them."""
+    share = lambda value: f"{100 * value:.2f} %"  # noqa: E731
+    p_value = lambda value: f"{value:.2g}"  # noqa: E731
+    lines: list[tuple[str, str, str, Callable[[float], str]]] = [
+        ("sequences", "", "sequences", count),
+        ("tokens", "", "tokens", count),
+        ("predicted tokens", "", "predicted_tokens", count),
+        ("share of all tokens", "", "predicted_share", share),
+        ("predicted: became [MASK]", "expected", "mask_share", share),
+        ("predicted: became a random token", "expected", "random_share", share),
+        ("predicted: stayed as they were", "expected", "kept_share", share),
+        ("p-value of these three shares", _CHANCE, "replacement_p_value", p_value),
+        ("p-value of even positions", _CHANCE, "position_p_value", p_value),
+        ("p-value of even random tokens", _CHANCE, "random_id_p_value", p_value),
+        ("special tokens predicted", "0", "special_tokens_predicted", count),
+        ("words predicted in part", "0", "words_predicted_in_part", count),
+        ("random tokens that the rule excludes", "0", "random_ids_outside_the_rule", count),
+        ("sequences with a wrong number of predictions", "0", "sequences_with_wrong_count", count),
+    ]
+    for label, words in _AUDIT_LABELS.items():
+        if measurements.has("mask", "train", f"{label}_share"):
+            lines += [
+                (words, "expected", f"{label}_share", share),
+                ("p-value of this share", _CHANCE, f"{label}_p_value", p_value),
+            ]
+    lines += [
+        ("tokens cut off to fit", "", "truncated_tokens", count),
+        ("padding, if the sequences were padded", "", "padding_share_if_padded", share),
+    ]
+    rows = []
+    for label, rule, name, form in lines:
+        if rule == "expected":
+            rule = share(measurements.number("mask", "train", f"{name}_expected"))
+        values = (form(measurements.number("mask", split, name)) for split in ("train", "heldout"))
+        rows.append([label, rule, *values])
+    return Table(("Audit", "Expected", "Train", "Held out"), rows)
+
+
+def machine(measurements: Measurements) -> Table:
+    """Where and how fast the pre-training ran."""
+    labels = {
+        "device": "device",
+        "precision": "mixed precision",
+        "world_size": "processes",
+        "threads": "threads of each",
+        "torch": "PyTorch",
+    }
+    found: dict[str, str | float] = {**measurements.words("timing/pretrain"), **measurements.numbers("timing/pretrain")}
+    shown = {name: found[name] for name in labels if name in found}
+    rows = [[labels[name], value if isinstance(value, str) else count(value)] for name, value in shown.items()]
+    return Table(("Machine", "Value"), rows)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bertcore.corpus.build import CorpusConfig, build_corpus
+from bertcore.corpus.build import build_corpus
+from bertcore.corpus.config import CorpusConfig
 from bertcore.files import replace_directory
 from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.tokens.build import build_shards

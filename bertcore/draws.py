@@ -40,9 +40,14 @@ def uniform(stream: int | U64, counters: U64) -> NDArray[np.float64]:
     return (bits(stream, counters) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
+def fraction(*parts: int | str) -> float:
+    """A number in [0, 1) that depends on `parts` alone."""
+    return key(*parts) / 2.0**64
+
+
 def fraction_of(seed: int, name: str) -> float:
     """A number in [0, 1) that depends on the seed and the name alone."""
-    return key("fraction", seed, name) / 2.0**64
+    return fraction("fraction", seed, name)
 
 
 def permutation(stream: int, size: int) -> NDArray[np.int64]:

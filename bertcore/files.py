@@ -1,5 +1,7 @@
-"""Writing so that a reader never sees half an output: beside the target, onto the disk, then renamed over it."""
+"""Writing so that a reader never sees half an output: beside the target, onto the disk, then renamed over it; and a
+full disk, said in one line."""
 
+import errno
 import json
 import os
 import shutil
@@ -9,6 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
+
+from bertcore.errors import InputError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -75,3 +83,23 @@ def _sync(path: Path) -> None:
 def _plain(value: Any) -> Any:
     """NumPy numbers as Python's."""
     return value.item()
+
+
+@contextmanager
+def disk_errors(output: Path) -> Iterator[None]:
+    """Within it, a disk that is full (or a quota that is used up) while `output` is made raises `InputError`."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        if getattr(error, "errno", None) not in FULL and not any(f"os error {number}" in str(error) for number in FULL):
+            raise
+        free = shutil.disk_usage(nearest_existing(output)).free
+        raise InputError(
+            f"{output}: no space left on the disk ({free / 2**20:,.0f} MiB free{_named(error)}); nothing of the output "
+            "is kept half-written: free some space and run the stage again"
+        ) from None
+
+
+def _named(error: Exception) -> str:
+    name = getattr(error, "filename", None)
+    return f", while writing {name}" if name else ""

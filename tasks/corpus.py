@@ -4,10 +4,10 @@ import sys
 
 import pyarrow as pa
 
-from bertcore import hub
-from bertcore.corpus.build import CorpusConfig, build_corpus
-from bertcore.disk import disk_errors
-from bertcore.files import replace_directory, write_json
+from bertcore.corpus.build import build_corpus
+from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.sources import source_of
+from bertcore.files import disk_errors, replace_directory, write_json
 from tasks import params
 from tasks.paths import CORPUS, INPUTS, METRICS
 from tasks.stage import main
@@ -17,7 +17,7 @@ from tasks.tracking.runs import StageRun
 def run(stage_run: StageRun) -> None:
     pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own allocator keeps what is freed, by chance up to 30 MiB
     config = params.section("corpus", CorpusConfig)
-    revisions = {uri: hub.commit_of(hub.parse_uri(uri)) for uri in config.sources if uri.startswith("hf://")}
+    revisions = {uri: commit for each in config.sources for uri, commit in source_of(each).revisions().items()}
     with disk_errors(CORPUS), replace_directory(CORPUS) as beside:
         statistics = build_corpus(config, INPUTS / "corpus", beside).as_metrics()
     write_json(METRICS / "corpus.json", {**statistics, "revisions": revisions})

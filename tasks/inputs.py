@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.config import parse, suggest
-from bertcore.corpus.build import CorpusConfig
-from bertcore.corpus.sources import parse_uri
-from bertcore.corpus.sources.pydoc.source import LOCK
+from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.sources import source_of
 from bertcore.errors import ConfigError, InputError
 from bertcore.examples.formats import FORMATS, parse_options
 from bertcore.examples.hub import check_format
@@ -171,11 +170,8 @@ def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
 
 
 def _link_source(uri: str, directory: Path) -> None:
-    location = parse_uri(uri)
-    if location.kind == "pydoc":
-        _link_files([LOCK], LOCK.parent, directory)
-    elif location.files:
-        _link_files(list(location.files), Path(os.path.commonpath([file.parent for file in location.files])), directory)
+    if files := list(source_of(uri).files):
+        _link_files(files, Path(os.path.commonpath([file.parent for file in files])), directory)
     else:
         _note(uri, directory)
 
@@ -183,7 +179,7 @@ def _link_source(uri: str, directory: Path) -> None:
 def _link(uri: str | None, directory: Path) -> None:
     if uri is None or "://" in uri:
         if uri is not None:
-            parse_uri(uri)
+            source_of(uri)
         _note(uri, directory)
         return
     path = Path(uri)

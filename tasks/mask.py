@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from bertcore.audit import Audit, unigram_baseline
-from bertcore.disk import disk_errors
-from bertcore.files import replace_directory, write_json
+from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances, static_path, write_counts, write_manifest
 from bertcore.progress import track

@@ -4,8 +4,7 @@ import shutil
 import sys
 
 from bertcore.corpus.documents import SPLITS
-from bertcore.disk import disk_errors
-from bertcore.files import replace_directory
+from bertcore.files import disk_errors, replace_directory
 from bertcore.tokens.build import build_shards
 from bertcore.tokens.shards import ShardsConfig
 from tasks import params

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bertcore.disk import disk_errors
 from bertcore.errors import BAD_INPUT, INTERRUPTED, STOPPED, UNAVAILABLE, BertcoreError, StoppedError, UnavailableError
+from bertcore.files import disk_errors
 
 
 class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process has said why)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from bertcore.corpus.documents import corpus_shards, read_sentences
-from bertcore.disk import disk_errors
-from bertcore.files import replace_directory, write_json
+from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.tokens import wordpiece
 from bertcore.tokens.wordpiece import TokenizerConfig
 from tasks import params

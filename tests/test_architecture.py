@@ -24,7 +24,6 @@ RANKS = [
         "bertcore.progress",
         "bertcore.compressed",
         "bertcore.hub",
-        "bertcore.disk",
         "bertcore.draws",
         "bertcore.ragged",
         "bertcore.recipes",

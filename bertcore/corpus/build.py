@@ -2,86 +2,24 @@
 
 import hashlib
 import logging
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from bertcore.config import suggest
-from bertcore.corpus import cleaning, mixture, quality
-from bertcore.corpus.contamination import ContaminationConfig, Ngrams, evaluation_texts
-from bertcore.corpus.documents import SPLITS, CorpusWriters, DocstringWriter, Document
-from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig
-from bertcore.corpus.quality import QualityConfig
-from bertcore.corpus.sources import open_source
-from bertcore.corpus.sources.pydoc import source as pydoc
-from bertcore.draws import fraction_of
+from bertcore.corpus import cleaning, quality
+from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.contamination import Ngrams, evaluation_texts
+from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
+from bertcore.corpus.near_duplicates import NearDuplicates
+from bertcore.corpus.sources import source_of
+from bertcore.corpus.sources.source import Source
 from bertcore.errors import InputError
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CorpusConfig:
-    """Section `corpus` of params.yaml."""
-
-    sources: list[str]
-    """`pydoc`, a local file, glob or directory, `hf://ORG/NAME`, or `http(s)://…`; read in this order. In params.yaml
-    an entry may be a mapping {uri, weight}."""
-    weights: list[float] = field(default_factory=list)
-    """How often each source's documents are used, see `mixture.copies`; filled from the sources' mappings, else 1."""
-    max_documents: int | None = None
-    """Documents read from each source; None reads all."""
-    min_words: int = 8
-    """Documents of fewer words are dropped; in scripts without blanks between words every character is one."""
-    quality: QualityConfig = field(default_factory=QualityConfig)
-    """Filters of lines and documents."""
-    near_duplicates: NearDuplicatesConfig | None = None
-    """What counts as nearly the same document; None drops exact copies only."""
-    contamination: ContaminationConfig | None = None
-    """Evaluation texts that the corpus must not hold; None drops nothing (stage `contamination` measures it anyway)."""
-    heldout_fraction: float = 0.02
-    """Share of the documents that pre-training never sees."""
-    language: str = "en"
-    """Its code (ISO 639): whose rules split the sentences. Those of `cleaning.LANGUAGES` have rules of their own."""
-    seed: int = 1
-    """Decides, with its id, on which side of the split a document falls, and how often it is used."""
-
-    @classmethod
-    def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Parts entries with a weight, as `parse` calls it, into `sources` and `weights`."""
-        return mixture.part_weights(values)
-
-    def __post_init__(self) -> None:
-        if not self.sources:
-            raise ValueError("sources: found an empty list, expected at least one source; name one, such as pydoc")
-        if self.weights and len(self.weights) != len(self.sources):
-            raise ValueError(
-                f"weights: found {len(self.weights)}, expected one for each of {len(self.sources)} sources"
-            )
-        if bad := [weight for weight in self.weights if not 0 < weight <= mixture.LARGEST]:
-            raise ValueError(
-                f"sources: found the weight {bad[0]:g}, expected more than 0 and at most {mixture.LARGEST}"
-            )
-        if self.max_documents is not None and self.max_documents < 1:
-            raise ValueError(f"max_documents: found {self.max_documents}, expected at least 1, or null for all")
-        if not 0 < self.heldout_fraction < 1:
-            raise ValueError(f"heldout_fraction: found {self.heldout_fraction}, expected a share between 0 and 1")
-        if not re.fullmatch("[a-z]{2,3}", self.language):
-            known = suggest(self.language, cleaning.LANGUAGES.split())
-            raise ValueError(f"language: found {self.language!r}, expected a code of two or three letters; {known}")
-
-    def split_of(self, document_id: str) -> str:
-        """`train` or `heldout`; a function of the seed and the document's id alone."""
-        return "heldout" if fraction_of(self.seed, document_id) < self.heldout_fraction else "train"
-
-    def copies_of(self, document: Document) -> int:
-        """How often a document is used; a function of the seed, its source's weight and its id."""
-        weight = self.weights[self.sources.index(document.source)] if self.weights else 1.0
-        return mixture.copies(weight, self.seed, document.id)
 
 
 @dataclass
@@ -147,22 +85,26 @@ def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
 
 def _read(config: CorpusConfig, inputs: Path, output: Path, statistics: CorpusStatistics) -> Iterator[Document]:
     for index, uri in enumerate(config.sources):
+        source = source_of(uri)
         files = sorted(path for path in (inputs / str(index)).rglob("*") if path.is_file())
-        if uri == pydoc.URI:
-            documents = _read_docstrings(files, config, output, statistics)
-        else:
-            documents = open_source(uri, files, statistics=statistics.dropped)
-        for document in islice(documents, config.max_documents):
-            statistics.read[uri] += 1
-            yield document
+        for line in source.warnings(files):
+            logger.warning(line)
+        with _record_writer(source, output, config) as writer:
+            documents = source.documents(files, statistics.dropped, writer.add if writer else _forget)
+            for document in islice(documents, config.max_documents):
+                statistics.read[uri] += 1
+                yield document
 
 
-def _read_docstrings(
-    files: list[Path], config: CorpusConfig, output: Path, statistics: CorpusStatistics
-) -> Iterator[Document]:
-    """The source pydoc, whose single docstrings are kept too: fine-tuning tasks are made from them."""
-    with DocstringWriter(output / "docstrings.parquet", config.split_of) as writer:
-        yield from pydoc.read(pydoc.URI, files, statistics.dropped, keep=writer.add)
+def _record_writer(source: Source, output: Path, config: CorpusConfig) -> AbstractContextManager[RecordWriter | None]:
+    if source.RECORDS is None:
+        return nullcontext()
+    name, schema = source.RECORDS
+    return RecordWriter(output / name, schema, config.split_of)
+
+
+def _forget(_: object) -> None:
+    """For sources that keep no records."""
 
 
 def _drawn(documents: Iterable[Document], config: CorpusConfig, statistics: CorpusStatistics) -> Iterator[Document]:

@@ -1,6 +1,6 @@
 """A document on its way into the corpus, and the Parquet shards that cleaned documents are kept in."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,26 +104,14 @@ class CorpusWriters:
         self._writers[split, copy].add(document, sentences)
 
 
-DOCSTRING_SCHEMA = pa.schema(
-    [
-        ("document_id", pa.string()),
-        ("split", pa.string()),
-        ("package", pa.string()),
-        ("qualname", pa.string()),
-        ("kind", pa.string()),
-        ("parameters", pa.list_(pa.string())),
-        ("docstring", pa.string()),
-    ]
-)
+class RecordWriter:
+    """Writes what a source keeps beside its documents, with the split of the document of each record."""
 
-
-class DocstringWriter:
-    """Writes the single docstrings of the source pydoc, in `DOCSTRING_SCHEMA`, with the split of their document."""
-
-    def __init__(self, path: Path, split_of: Callable[[str], str], group_rows: int = 8192):
-        self._writer = pq.ParquetWriter(path, DOCSTRING_SCHEMA, compression="zstd")
-        self._split_of, self._group_rows = split_of, group_rows
+    def __init__(self, path: Path, schema: pa.Schema, split_of: Callable[[str], str], group_rows: int = 8192):
+        self._schema, self._split_of, self._group_rows = schema, split_of, group_rows
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
         self._rows: list[dict[str, object]] = []
+        self._document = ""
 
     def __enter__(self) -> Self:
         return self
@@ -132,16 +120,17 @@ class DocstringWriter:
         self._flush()
         self._writer.close()
 
-    def add(self, docstrings: Iterable[object]) -> None:
-        """Rows from objects that have the schema's columns, other than the split, as attributes."""
-        for docstring in docstrings:
-            row = {name: getattr(docstring, name) for name in DOCSTRING_SCHEMA.names if name != "split"}
-            self._rows.append({**row, "split": self._split_of(row["document_id"])})
-        if len(self._rows) >= self._group_rows:
+    def add(self, record: Mapping[str, object]) -> None:
+        """`record` has the schema's columns, other than `split`. A group ends with all records of a document."""
+        document = str(record["document_id"])
+        if document != self._document and len(self._rows) >= self._group_rows:
             self._flush()
+        self._document = document
+        row = {name: record[name] for name in self._schema.names if name != "split"}
+        self._rows.append({**row, "split": self._split_of(document)})
 
     def _flush(self) -> None:
-        self._writer.write_table(pa.Table.from_pylist(self._rows, DOCSTRING_SCHEMA))
+        self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
         self._rows = []
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.compressed import read_text
-from bertcore.corpus.sources import parse_uri
+from bertcore.corpus.sources import source_of
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.config import BertConfig
@@ -14,10 +14,6 @@ from bertcore.training.config import PretrainConfig
 from tasks.doctor.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
 from tasks.inputs import check, encoder
 
-PYDOC_BYTES = 40_000_000
-"""Text of the source pydoc: 33 MB with the packages of the lock."""
-UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
-"""Text in a byte of a packed file."""
 _CHECKPOINTS = 3
 """Two are kept while the next one is written."""
 _TEXT_BYTES_PER_TOKEN = 4.0
@@ -93,15 +89,12 @@ class Plan:
         corpus = self.configs["corpus"]
         known, unknown = 0.0, []
         for index, uri in enumerate(corpus.sources):
-            location = parse_uri(uri)
+            size = source_of(uri).text_bytes()
             weight = max(corpus.weights[index], 1.0) if corpus.weights else 1.0
-            if location.kind == "pydoc":
-                known += PYDOC_BYTES * weight
-            elif location.kind == "local":
-                sizes = (file.stat().st_size * UNPACKED.get(file.suffix, 1.0) for file in location.files)
-                known += weight * sum(sizes)
-            else:
+            if size is None:
                 unknown.append(uri)
+            else:
+                known += weight * size
         return known, unknown
 
     def data_bytes(self, text: float) -> float:

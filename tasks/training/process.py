@@ -16,9 +16,8 @@ import torch
 from accelerate import Accelerator
 
 import bertcore
-from bertcore.disk import disk_errors
 from bertcore.export import gate
-from bertcore.files import replace_file, write_json
+from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.model.huggingface import save_pretrained

@@ -11,15 +11,16 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urldefrag, urlsplit
 
 from bertcore.compressed import plain_name
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import local
-from bertcore.disk import disk_errors
+from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
+from bertcore.files import disk_errors
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +45,16 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
     return url, digest, name
 
 
-def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Document]:
-    """The documents of the file at `uri`; see `local.read` and `fetch`. `paths` is not used."""
-    yield from local.read(uri, [fetch(uri, cache_directory())], statistics)
+class HttpSource(Source):
+    """A file at an address."""
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        parse_url(uri)
+
+    def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
+        """Those of the downloaded file; see `fetch` and `local.read`."""
+        yield from local.read(self.uri, [fetch(self.uri, cache_directory())], dropped)
 
 
 def cache_directory() -> Path:

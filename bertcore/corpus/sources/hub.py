@@ -1,31 +1,39 @@
 """Documents streamed from a data set on the Hugging Face hub: `hf://ORG/NAME[/CONFIG][@REVISION]?split=train&column=text`."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bertcore import hub
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.local import NO_TEXT
+from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import InputError
 
 
-def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Document]:
-    """One document per row, with the id `ORG/NAME[/CONFIG]:SPLIT:ROW`; rows without text are counted and left out.
+class HubSource(Source):
+    """A data set of the hub. Nothing is kept on disk: the rows arrive while they are read."""
 
-    Nothing is kept on disk: the rows arrive while they are read. `paths` is not used.
-    """
-    location = hub.parse_uri(uri)
-    rows = hub.load(location, split=location.split, streaming=True)
-    name = "/".join(filter(None, (location.repository, location.config)))
-    with hub.one_line_errors(location):
-        for index, row in enumerate(rows):
-            if location.column not in row:
-                raise InputError(
-                    f"{uri}: no column {location.column!r} among {', '.join(row)}; name one with ?column=…"
-                )
-            text = row[location.column]
-            if isinstance(text, str):
-                yield Document(f"{name}:{location.split}:{index}", text, uri)
-            else:
-                statistics[NO_TEXT] += 1
+    def __init__(self, uri: str) -> None:
+        super().__init__(uri)
+        self._location = hub.parse_uri(uri)
+
+    def revisions(self) -> dict[str, str | None]:
+        return {self.uri: hub.commit_of(self._location)}
+
+    def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
+        """One document per row, with the id `ORG/NAME[/CONFIG]:SPLIT:ROW`; rows without text are left out."""
+        location = self._location
+        rows = hub.load(location, split=location.split, streaming=True)
+        name = "/".join(filter(None, (location.repository, location.config)))
+        with hub.one_line_errors(location):
+            for index, row in enumerate(rows):
+                if location.column not in row:
+                    raise InputError(
+                        f"{self.uri}: no column {location.column!r} among {', '.join(row)}; name one with ?column=…"
+                    )
+                text = row[location.column]
+                if isinstance(text, str):
+                    yield Document(f"{name}:{location.split}:{index}", text, self.uri)
+                else:
+                    dropped[NO_TEXT] += 1

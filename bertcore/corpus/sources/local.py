@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from bertcore.compressed import COMPRESSIONS, damaged, open_binary, plain_name, read_lines
 from bertcore.corpus.documents import Document
+from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 NOT_UTF8, NOT_JSON, NO_TEXT = "not UTF-8", "line is not a JSON object", "no text in the field 'text'"
 BEYOND_JSON = "line has too long a number or too deep a nesting"
 BATCH_ROWS = 256
+UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
+"""About how much text a byte of a packed file holds, in bytes."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_DOCUMENT = 64 << 20
 """Bytes of one document of a `.txt`, which is held in memory; more of them are a file without blank lines."""
@@ -68,6 +71,21 @@ def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Docu
         for key, text in READERS[_format(path)](path, drops):
             # Half of a surrogate pair, which JSON can escape, has no UTF-8; cleaning takes it out of the text.
             yield Document(f"{name}:{key}".encode(errors="replace").decode(), text, uri)
+
+
+class LocalSource(Source):
+    """A file, a glob or a directory."""
+
+    @property
+    def files(self) -> Sequence[Path]:
+        return find_files(self.uri)
+
+    def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
+        """See `read`."""
+        yield from read(self.uri, list(files) or find_files(self.uri), dropped)
+
+    def text_bytes(self) -> float:
+        return sum(file.stat().st_size * UNPACKED.get(file.suffix, 1.0) for file in self.files)
 
 
 class _Drops:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from bertcore.config import parse
 from bertcore.corpus import cleaning
-from bertcore.corpus.build import CorpusConfig, build_corpus
+from bertcore.corpus.build import build_corpus
+from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, read_sentences
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
@@ -191,7 +192,8 @@ MEASURE = """
 import json, re, sys
 from pathlib import Path
 import pyarrow
-from bertcore.corpus.build import CorpusConfig, build_corpus
+from bertcore.corpus.build import build_corpus
+from bertcore.corpus.config import CorpusConfig
 pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # as stage corpus does
 directory, name = Path(sys.argv[1]), sys.argv[2]
 (directory / "out").mkdir()

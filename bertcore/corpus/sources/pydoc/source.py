@@ -9,30 +9,29 @@ import gc
 import hashlib
 import inspect
 import itertools
-import logging
 import multiprocessing
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.pydoc.installation import ModuleFile, check_installation, module_files
 from bertcore.corpus.sources.pydoc.prose import is_english, prose
+from bertcore.corpus.sources.source import Keep, Source
 from bertcore.workers import available_cores, start_worker
 
-__all__ = ["Docstring", "check_installation", "documents", "module_document", "prose", "read", "read_docstrings"]
-
 URI = "pydoc"
+TEXT_BYTES = 40_000_000  # at most: 33 MB with the packages of the lock
 LOCK = Path("requirements.lock")  # of the project root, where every stage runs
 MIN_WORDS = 5  # of prose; shorter ones ("Return self.") say little and repeat everywhere
 SHORTEST_NAME = 4  # characters; shorter names of definitions are parts of ordinary words
 MIN_QUOTED = 0.08  # share of a file's bytes inside triple quotes; below it lie 31 % of all bytes but 3 % of the prose
 FILES_PER_CHUNK = 24  # small enough that no worker idles at the end, large enough that pickling costs nothing
-
-logger = logging.getLogger(__name__)
 
 KINDS: dict[type, str] = {ast.Module: "module", ast.ClassDef: "class"}
 
@@ -59,21 +58,41 @@ class Docstring:
     """Its English sentences, one paragraph a line (see `prose`)."""
 
 
-def read(
-    uri: str, paths: list[Path], statistics: Counter[str], keep: Callable[[list[Docstring]], None] | None = None
-) -> Iterator[Document]:
-    """The installation's modules as documents, as `bertcore.corpus.sources` calls every source.
+RECORD_SCHEMA = pa.schema(
+    [
+        ("document_id", pa.string()),
+        ("split", pa.string()),
+        ("package", pa.string()),
+        ("qualname", pa.string()),
+        ("kind", pa.string()),
+        ("parameters", pa.list_(pa.string())),
+        ("docstring", pa.string()),
+    ]
+)
 
-    `paths`: the lock, when it is not the project's own. `keep` is given the docstrings of each module before its
-    document is yielded, for tasks that are made from single docstrings.
-    """
-    lock = paths[0] if paths else LOCK
-    for line in check_installation(lock):
-        logger.warning(line)
-    for document, members in documents(read_docstrings(lock, statistics)):
-        if keep is not None:
-            keep(members)
-        yield document
+
+class PydocSource(Source):
+    """The installation's modules as documents; their single docstrings are kept, too."""
+
+    RECORDS = ("docstrings.parquet", RECORD_SCHEMA)
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The lock that names the distributions."""
+        return [LOCK]
+
+    def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
+        lock = files[0] if files else LOCK
+        for document, members in documents(read_docstrings(lock, dropped)):
+            for docstring in members:
+                keep(vars(docstring))
+            yield document
+
+    def warnings(self, files: Sequence[Path]) -> list[str]:
+        return check_installation(files[0] if files else LOCK)
+
+    def text_bytes(self) -> float:
+        return TEXT_BYTES
 
 
 def read_docstrings(lock: Path, statistics: Counter[str], workers: int | None = None) -> Iterator[Docstring]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bertcore.corpus.sources import http, open_source
+from bertcore.corpus.sources import http, source_of
 from bertcore.errors import InputError, UnavailableError
 
 CONTENT = b"".join(b"Document %d.\n\n" % number for number in range(40_000))
@@ -160,6 +160,6 @@ def test_a_wrong_checksum_leaves_nothing(server: FaultyServer, tmp_path: Path) -
 
 def test_documents(server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTCORE_CACHE", str(tmp_path))
-    documents = list(open_source(server.url, [], Counter()))
+    documents = list(source_of(server.url).documents([], Counter(), lambda record: None))
     assert len(documents) == 40_000
     assert (documents[7].id, documents[7].text, documents[7].source) == ("corpus.txt:7", "Document 7.", server.url)

@@ -20,13 +20,14 @@ PROGRAM = """
 import json, sys
 from collections import Counter
 from itertools import islice
-from bertcore.corpus.sources import open_source
+from bertcore.corpus.sources import source_of
 from bertcore.errors import BertcoreError
 results = []
 for uri in json.loads(sys.argv[1]):
     dropped = Counter()
     try:
-        documents = [[each.id, each.text, each.source] for each in islice(open_source(uri, [], dropped), 100_000)]
+        found = source_of(uri).documents([], dropped, None)
+        documents = [[each.id, each.text, each.source] for each in islice(found, 100_000)]
         results.append([documents, dropped])
     except BertcoreError as error:
         results.append([type(error).__name__, str(error)])

@@ -1,9 +1,15 @@
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from bertcore.corpus.sources import SOURCES, open_source, parse_uri
+from bertcore.corpus.sources import source_of
+from bertcore.corpus.sources.http import HttpSource
+from bertcore.corpus.sources.hub import HubSource
+from bertcore.corpus.sources.local import LocalSource
+from bertcore.corpus.sources.pydoc.source import PydocSource
+from bertcore.corpus.sources.source import Source
 from bertcore.errors import ConfigError
 from tests.packing import pack
 
@@ -11,21 +17,23 @@ from tests.packing import pack
 @pytest.mark.parametrize(
     ("uri", "kind"),
     [
-        ("pydoc", "pydoc"),
-        ("hf://org/name", "hf"),
-        ("http://example.org/a.txt", "http"),
-        ("https://example.org/a.jsonl.zst#sha256=" + "0" * 64, "https"),
+        ("pydoc", PydocSource),
+        ("hf://org/name", HubSource),
+        ("http://example.org/a.txt", HttpSource),
+        ("https://example.org/a.jsonl.zst#sha256=" + "0" * 64, HttpSource),
+        ("texts/*.txt", LocalSource),
     ],
 )
-def test_parse_uri(uri: str, kind: str) -> None:
-    location = parse_uri(uri)
-    assert (location.kind, location.uri, location.files) == (kind, uri, ())
-    assert kind in SOURCES
+def test_the_form_of_a_uri_decides_its_kind(uri: str, kind: type[Source]) -> None:
+    source = source_of(uri)
+    assert type(source) is kind and source.uri == uri
 
 
 def test_local_files_are_found(tmp_path: Path) -> None:
-    paths = tuple(pack(tmp_path / name, b"x") for name in ("a.txt", "b.txt"))
-    assert parse_uri(str(tmp_path)).files == paths
+    paths = [pack(tmp_path / name, b"x") for name in ("a.txt", "b.txt.gz")]
+    source = source_of(str(tmp_path))
+    assert source.files == paths and source.text_bytes() == 1 + 4 * paths[1].stat().st_size
+    assert source_of("https://example.org/a.txt").text_bytes() is None
 
 
 @pytest.mark.parametrize(
@@ -42,16 +50,21 @@ def test_local_files_are_found(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_is_named(uri: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        parse_uri(uri)
+        assert source_of(uri).files
 
 
 def test_local_files_are_read_through_links(tmp_path: Path) -> None:
     link = tmp_path / "a.txt"
     link.symlink_to(pack(tmp_path / "store/4f2a.txt", b"one\n\ntwo"))
     statistics: Counter[str] = Counter()
-    documents = list(open_source("gone/since/a.txt", [link], statistics))
+    documents = list(source_of("gone/since/a.txt").documents([link], statistics, ignored))
     assert [(document.id, document.source) for document in documents] == [
         ("a.txt:0", "gone/since/a.txt"),
         ("a.txt:1", "gone/since/a.txt"),
     ]
-    assert [document.text for document in open_source(str(tmp_path / "*.txt"), [])] == ["one", "two"]
+    found = source_of(str(tmp_path / "*.txt")).documents([], statistics, ignored)
+    assert [document.text for document in found] == ["one", "two"]
+
+
+def ignored(record: Mapping[str, object]) -> None:
+    raise AssertionError(f"a record of a source that keeps none: {record}")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertcore.corpus.documents import DOCSTRING_SCHEMA
+from bertcore.corpus.sources.pydoc.source import RECORD_SCHEMA
 from bertcore.errors import ArtifactError
 from bertcore.examples.docstrings import READERS, topic
 from bertcore.examples.docstrings.parameters import DEFAULT, Parameter, parse_parameters
@@ -65,7 +65,7 @@ def corpus(tmp_path: Path) -> Path:
                 )
     copy = next(row for row in rows if row["split"] == "train")
     rows.append({**copy, "document_id": "pydoc:birdlib.m7", "split": "heldout", "qualname": "copied"})
-    pq.write_table(pa.Table.from_pylist(rows, DOCSTRING_SCHEMA), tmp_path / "docstrings.parquet")
+    pq.write_table(pa.Table.from_pylist(rows, RECORD_SCHEMA), tmp_path / "docstrings.parquet")
     return tmp_path
 
 

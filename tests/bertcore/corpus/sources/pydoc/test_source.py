@@ -4,6 +4,7 @@ import json.decoder
 import sys
 import textwrap
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -115,9 +116,10 @@ def test_a_module_is_one_document(site: Path, lock: Path) -> None:
     ((document, members),) = pydoc.documents(pydoc.read_docstrings(lock, Counter(), workers=1))
     assert document.id == "pydoc:birds" and document.source == "pydoc"
     assert document.text.splitlines() == [each.prose for each in members]
-    kept: list[pydoc.Docstring] = []
-    assert list(pydoc.read("pydoc", [lock], Counter(), keep=kept.extend)) == [document]
-    assert kept == members
+    kept: list[Mapping[str, object]] = []
+    assert list(pydoc.PydocSource("pydoc").documents([lock], Counter(), kept.append)) == [document]
+    assert kept == [vars(member) for member in members]
+    assert {*pydoc.RECORD_SCHEMA.names} - {"split"} < {*kept[0]}
 
 
 def test_copies_that_differ_in_their_own_name_only_are_dropped(tmp_path: Path) -> None:

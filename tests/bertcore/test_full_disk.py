@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from bertcore.corpus.documents import CorpusWriters, Document
-from bertcore.disk import disk_errors
 from bertcore.errors import InputError
-from bertcore.files import replace_directory
+from bertcore.files import disk_errors, replace_directory
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.encoding import WordEncoder
 from tests.samples import documents, tokenizer

@@ -5,21 +5,20 @@ from typing import Any
 import pytest
 
 from bertcore.config import parse
-from bertcore.corpus import mixture
-from bertcore.corpus.build import CorpusConfig
+from bertcore.corpus.config import CorpusConfig, copies
 from bertcore.errors import ConfigError
 
 
 @pytest.mark.parametrize("weight", [0.25, 1.0, 2.5])
 def test_documents_are_used_as_often_as_the_weight_says(weight: float) -> None:
-    found = [mixture.copies(weight, 7, f"d:{index}") for index in range(4000)]
+    found = [copies(weight, 7, f"d:{index}") for index in range(4000)]
     assert set(found) <= {int(weight), int(weight) + 1}
     assert abs(sum(found) / 4000 - weight) < 0.03
-    assert found == [mixture.copies(weight, 7, f"d:{index}") for index in range(4000)]
+    assert found == [copies(weight, 7, f"d:{index}") for index in range(4000)]
 
 
 def test_a_larger_weight_takes_the_same_documents_and_more() -> None:
-    few, many = ({i for i in range(500) if mixture.copies(weight, 1, f"d:{i}")} for weight in (0.2, 0.4))
+    few, many = ({i for i in range(500) if copies(weight, 1, f"d:{i}")} for weight in (0.2, 0.4))
     assert few < many
 
 

@@ -1,0 +1,108 @@
+"""Section `corpus` of params.yaml, and mixtures: sources that are used less or more than once."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bertcore import draws
+from bertcore.config import describe, suggest
+from bertcore.corpus import cleaning
+from bertcore.corpus.contamination import ContaminationConfig
+from bertcore.corpus.documents import Document
+from bertcore.corpus.near_duplicates import NearDuplicatesConfig
+from bertcore.corpus.quality import QualityConfig
+
+LARGEST_WEIGHT = 100
+_KEYS = ("uri", "weight")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusConfig:
+    """Section `corpus` of params.yaml."""
+
+    sources: list[str]
+    """`pydoc`, a local file, glob or directory, `hf://ORG/NAME`, or `http(s)://…`; read in this order. In params.yaml
+    an entry may be a mapping {uri, weight}."""
+    weights: list[float] = field(default_factory=list)
+    """How often each source's documents are used, see `copies`; filled from the sources' mappings, else 1."""
+    max_documents: int | None = None
+    """Documents read from each source; None reads all."""
+    min_words: int = 8
+    """Documents of fewer words are dropped; in scripts without blanks between words every character is one."""
+    quality: QualityConfig = field(default_factory=QualityConfig)
+    """Filters of lines and documents."""
+    near_duplicates: NearDuplicatesConfig | None = None
+    """What counts as nearly the same document; None drops exact copies only."""
+    contamination: ContaminationConfig | None = None
+    """Evaluation texts that the corpus must not hold; None drops nothing (stage `contamination` measures it anyway)."""
+    heldout_fraction: float = 0.02
+    """Share of the documents that pre-training never sees."""
+    language: str = "en"
+    """Its code (ISO 639): whose rules split the sentences. Those of `cleaning.LANGUAGES` have rules of their own."""
+    seed: int = 1
+    """Decides, with its id, on which side of the split a document falls, and how often it is used."""
+
+    @classmethod
+    def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Parts entries with a weight, as `parse` calls it, into `sources` and `weights`."""
+        return part_weights(values)
+
+    def __post_init__(self) -> None:
+        if not self.sources:
+            raise ValueError("sources: found an empty list, expected at least one source; name one, such as pydoc")
+        if self.weights and len(self.weights) != len(self.sources):
+            raise ValueError(
+                f"weights: found {len(self.weights)}, expected one for each of {len(self.sources)} sources"
+            )
+        if bad := [weight for weight in self.weights if not 0 < weight <= LARGEST_WEIGHT]:
+            raise ValueError(f"sources: found the weight {bad[0]:g}, expected more than 0 and at most {LARGEST_WEIGHT}")
+        if self.max_documents is not None and self.max_documents < 1:
+            raise ValueError(f"max_documents: found {self.max_documents}, expected at least 1, or null for all")
+        if not 0 < self.heldout_fraction < 1:
+            raise ValueError(f"heldout_fraction: found {self.heldout_fraction}, expected a share between 0 and 1")
+        if not re.fullmatch("[a-z]{2,3}", self.language):
+            known = suggest(self.language, cleaning.LANGUAGES.split())
+            raise ValueError(f"language: found {self.language!r}, expected a code of two or three letters; {known}")
+
+    def split_of(self, document_id: str) -> str:
+        """`train` or `heldout`; a function of the seed and the document's id alone."""
+        return "heldout" if draws.fraction_of(self.seed, document_id) < self.heldout_fraction else "train"
+
+    def copies_of(self, document: Document) -> int:
+        """How often a document is used; a function of the seed, its source's weight and its id."""
+        weight = self.weights[self.sources.index(document.source)] if self.weights else 1.0
+        return copies(weight, self.seed, document.id)
+
+
+def copies(weight: float, seed: int, document_id: str) -> int:
+    """How often a document of a source of this weight is used.
+
+    The weight is relative to the source's own size: 1 uses every document once, 0.25 a quarter of the documents (those
+    that the draw hits), 2.5 all of them twice and half of them once more. The draw is a hash of the seed and the id, so
+    it depends on no other document and no other source. Held-out documents are never repeated.
+    """
+    whole = int(weight)
+    return whole + (draws.fraction("weight", seed, document_id) < weight - whole)
+
+
+def part_weights(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`sources` whose entries are URIs or mappings {uri, weight} as the lists `sources` and `weights`; `ValueError` for
+    an entry that is neither."""
+    entries = values.get("sources")
+    if not isinstance(entries, list) or not any(isinstance(entry, Mapping) for entry in entries):
+        return dict(values)
+    if "weights" in values:
+        raise ValueError("weights: found beside sources with a weight of their own, expected one of them; remove one")
+    pairs = [_pair(entry, f"sources[{index}]") for index, entry in enumerate(entries)]
+    return {**values, "sources": [uri for uri, _ in pairs], "weights": [weight for _, weight in pairs]}
+
+
+def _pair(entry: Any, where: str) -> tuple[Any, Any]:
+    if not isinstance(entry, Mapping):
+        return entry, 1.0
+    if unknown := [name for name in entry if name not in _KEYS]:
+        raise ValueError(f"{where}: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), _KEYS)}")
+    if not isinstance(entry.get("uri"), str):
+        raise ValueError(f"{where}.uri: found {describe(entry.get('uri'))}, expected the source's URI; add it")
+    return entry["uri"], entry.get("weight", 1.0)

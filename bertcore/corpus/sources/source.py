@@ -1,0 +1,49 @@
+"""What a source of documents is. A kind of source is a subclass in a file of its own, a row in `sources.SOURCES`."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from bertcore.corpus.documents import Document
+
+Keep = Callable[[Mapping[str, object]], None]
+"""Takes a record that a source keeps beside its documents."""
+
+
+class Source:
+    """One entry of `corpus.sources`."""
+
+    RECORDS: tuple[str, pa.Schema] | None = None
+    """File and columns of what a source of this kind keeps beside its documents, for tasks that are made from it. The
+    column `split` is filled in from `document_id`."""
+
+    def __init__(self, uri: str) -> None:
+        """`ConfigError` where `uri` is malformed. Nothing is read yet."""
+        self.uri = uri
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The local files that decide what it gives, sorted; `ConfigError` where one that it needs is missing."""
+        return ()
+
+    def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
+        """The documents, read lazily, in the same order with the same ids every time.
+
+        `files`: `files` or links to them; empty takes those. `dropped` counts what is left out, by reason. `keep` is
+        given the records of a document before it is yielded.
+        """
+        raise NotImplementedError
+
+    def warnings(self, files: Sequence[Path]) -> list[str]:
+        """What a reader of the corpus must know of `files`, a line each."""
+        return []
+
+    def text_bytes(self) -> float | None:
+        """About how much text it gives; None where that is known only when it is read."""
+        return None
+
+    def revisions(self) -> dict[str, str | None]:
+        """Of data that may change under its name: the version that is read now; None where it cannot be told."""
+        return {}

@@ -9,7 +9,7 @@ from benchmarks.turns import Work
 from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
 from bertcore.errors import InputError
 from bertcore.tokens.build import ShardPlan, encode
-from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
 
 
 def blocks(corpus: Path, count: int) -> list[RowGroup]:

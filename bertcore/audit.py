@@ -17,7 +17,7 @@ from bertcore.instances.config import LABELS, MaskConfig
 from bertcore.instances.masking import Words
 from bertcore.instances.sources import DrawnInstances
 from bertcore.ragged import offsets_of
-from bertcore.tokens.shards import Vocabulary
+from bertcore.tokens.tokenizer import Vocabulary
 
 logger = logging.getLogger(__name__)
 

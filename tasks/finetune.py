@@ -17,7 +17,7 @@ from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.grid import Grid, Outcome
 from bertcore.finetune.run import Finetuning
 from bertcore.model.huggingface import load_config
-from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.checkpoint import code_hash, training_key
 from bertcore.training.distributed import describe
 from tasks import params

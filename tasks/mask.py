@@ -11,8 +11,8 @@ from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances, static_path, write_counts, write_manifest
 from bertcore.progress import track
-from bertcore.tokens.shards import Manifest, TokenShard, Vocabulary, verify
-from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.tokens.shards import Manifest, TokenShard, verify
+from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from tasks import params
 from tasks.paths import INSTANCES, METRICS, SHARDS, TOKENIZER
 from tasks.stage import main

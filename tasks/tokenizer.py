@@ -7,6 +7,7 @@ from itertools import islice
 from bertcore.corpus.documents import corpus_shards, read_sentences
 from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.tokens import wordpiece
+from bertcore.tokens.tokenizer import flatten, vocabulary_report
 from bertcore.tokens.wordpiece import TokenizerConfig
 from tasks import params
 from tasks.paths import CORPUS, INPUTS, METRICS, TOKENIZER
@@ -22,7 +23,7 @@ def run(stage_run: StageRun) -> None:
     tokenizer = wordpiece.make_tokenizer(_vocabulary(config), config.lowercase)
     with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
         wordpiece.save_tokenizer(tokenizer, beside, config.lowercase)
-    report = wordpiece.vocabulary_report(tokenizer, islice(_sentences("heldout"), REPORT_BATCHES))
+    report = vocabulary_report(tokenizer, islice(_sentences("heldout"), REPORT_BATCHES))
     write_json(METRICS / "tokenizer.json", report)
     stage_run.log_metrics(report)
 
@@ -35,7 +36,7 @@ def _vocabulary(config: TokenizerConfig) -> dict[str, int]:
 
 
 def _sentences(split: str) -> Iterator[list[str]]:
-    return wordpiece.flatten(read_sentences(corpus_shards(CORPUS, split)))
+    return flatten(read_sentences(corpus_shards(CORPUS, split)))
 
 
 if __name__ == "__main__":

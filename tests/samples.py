@@ -9,7 +9,8 @@ from tokenizers import Tokenizer
 
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.encoding import WordEncoder
-from bertcore.tokens.shards import TokenShard, Vocabulary
+from bertcore.tokens.shards import TokenShard
+from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.tokens.wordpiece import TokenizerConfig, make_tokenizer, train_vocabulary
 
 SUBJECTS = [

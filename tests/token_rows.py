@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bertcore.tokens.shards import Vocabulary
+from bertcore.tokens.tokenizer import Vocabulary
 
 SIZE = 200
 VOCABULARY = Vocabulary(

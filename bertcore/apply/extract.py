@@ -26,7 +26,7 @@ from bertcore.compressed import plain_name, read_lines
 from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.files import replace_file
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
-from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
 
 BAD_INPUT = 2
 

@@ -26,7 +26,7 @@ from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.tagging import BertCrfForTokenClassification, BertForTokenClassification, Tagged, Tagging
 from bertcore.model.huggingface import load_config, load_pretrained
-from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
 
 

@@ -21,7 +21,8 @@ from bertcore.export.probe import outputs_of
 from bertcore.finetune.crf import CRF
 from bertcore.model.config import BertConfig
 from bertcore.model.huggingface import WEIGHTS, load_config
-from bertcore.tokens.wordpiece import CLS, PAD, SEP, SPECIAL_TOKENS, load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.tokens.wordpiece import CLS, PAD, SEP, SPECIAL_TOKENS
 
 ENCODER_KEYS = {field.name for field in dataclasses.fields(BertConfig)} - {"initializer"}
 """Every one must stand in config.json: a default of transformers may be another one than ours."""

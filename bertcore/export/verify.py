@@ -16,7 +16,7 @@ from bertcore.errors import ArtifactError, BertcoreError
 from bertcore.export.directory import SAMPLE, Saved, check_tokenizer, read_config, read_model
 from bertcore.export.gate import ACCEPTED, REJECTED
 from bertcore.export.probe import OUTPUTS, Expected, Probe, require_equal
-from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
 
 TOLERANCE = 1e-5
 """Of an output, relative to its largest number; float32 sums of other orders differ by about a tenth of that."""

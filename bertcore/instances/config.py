@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcore import draws
-from bertcore.tokens.shards import Vocabulary
+from bertcore.tokens.tokenizer import Vocabulary
 
 Packing = Literal["pairs", "sentence_order", "full_sentences", "doc_sentences"]
 Unit = Literal["token", "whole_word", "span"]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertcore import draws
 from bertcore.instances.config import MaskingRule
 from bertcore.ragged import ranges
-from bertcore.tokens.shards import Vocabulary
+from bertcore.tokens.tokenizer import Vocabulary
 
 # The low bits of a word's sort key name it; the others, 48 random bits, put it in its place.
 _NAME = np.uint64(2**16 - 1)

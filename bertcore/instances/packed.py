@@ -1,4 +1,4 @@
-"""Sequences before masking, as ranges of a shard's tokens: [CLS] segment [SEP] segment [SEP] …"""
+"""Sequences before masking, as segments (ranges of a shard's tokens), and laid out with their special tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcore.ragged import offsets_of, ranges
-from bertcore.tokens.shards import Vocabulary
+from bertcore.tokens.tokenizer import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -87,16 +87,23 @@ def lay_out(
     Those from `bounds[i]` (len(texts) + 1,) up to `bounds[i + 1]` are ranges of `texts[i]`.
     """
     first, lengths = packed.row_offsets, packed.ends - packed.starts
-    blocks = lengths + 1  # a segment and its [SEP]
-    blocks[first[:-1]] += 1  # and the [CLS] before the first of a row
+    blocks = lengths + 1  # a segment and its separator
+    blocks[first[:-1]] += 1  # and what begins every sequence, before the first of a row
+    further = vocabulary.separators - 1 if packed.labels is not None else 0
+    blocks[first[:-1]] += further  # and more separators between the segments of a pair
     ends = offsets_of(blocks)
     offsets, seps = ends[first], ends[1:] - 1
     # One copy fetches a neighbour of the segment where a special token belongs, which then takes its place.
-    source = np.repeat(packed.ends - seps, blocks)
+    behind = seps.copy()
+    behind[first[:-1]] -= further
+    source = np.repeat(packed.ends - behind, blocks)
     source += np.arange(len(source))
     tokens = np.empty(len(source), texts[0].dtype)
     for text, start, end in zip(texts, offsets[bounds[:-1]], offsets[bounds[1:]], strict=True):
         text.take(source[start:end], mode="clip", out=tokens[start:end])
     tokens[offsets[:-1]], tokens[seps] = vocabulary.cls, vocabulary.sep
-    of_type_0 = np.diff(offsets) if packed.labels is None else blocks[first[:-1]]
+    for number in range(further):
+        tokens[seps[first[:-1]] - 1 - number] = vocabulary.sep
+    paired = packed.labels is not None and vocabulary.segment_ids
+    of_type_0 = blocks[first[:-1]] if paired else np.diff(offsets)
     return LaidOut(tokens, offsets, of_type_0.astype(np.int32))

@@ -18,12 +18,13 @@ from bertcore.instances.config import MaskConfig, Packing
 from bertcore.instances.packed import Packed
 from bertcore.ragged import offsets_of
 from bertcore.tokens.shards import TokenShard
-
-SPECIAL_PER_PAIR = 3
-"""[CLS] A [SEP] B [SEP]"""
+from bertcore.tokens.tokenizer import Vocabulary
 
 IS_NEXT, IS_RANDOM = 0, 1
 IN_ORDER, IS_SWAPPED = 0, 1
+
+Key = tuple[int | str, ...]
+"""Of the draws: seed, length, epoch and shard name."""
 
 Rows = list[int]
 """For each pair six numbers: start and end of A, of B, the label, and whether it was drawn with probability 0.5 (or had
@@ -51,8 +52,8 @@ class Pairs:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """(N,) tokens of each pair, special tokens included."""
-        return self.a_end - self.a_start + self.b_end - self.b_start + SPECIAL_PER_PAIR
+        """(N,) tokens of each pair, without special tokens."""
+        return self.a_end - self.a_start + self.b_end - self.b_start
 
     @property
     def packed(self) -> Packed:
@@ -68,32 +69,31 @@ class Pairs:
         )
 
 
-def draw_pairs(shard: TokenShard, sequence_length: int, short_seq_prob: float, *key: int | str) -> Pairs:
+def draw_pairs(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Pairs:
     """The pairs of every document of `shard`: a pure function of the shard and `key` (seed, epoch, shard name).
 
-    For each document one target length is drawn: `sequence_length` - 3, or with `short_seq_prob` uniform in
-    [2, sequence_length - 3]. Sentences are collected up to the target; segment A ends after a uniform number of them;
-    B is the rest, or with probability 0.5 (always, where there is no rest) the text from a random sentence of another
-    document, and the unused sentences are put back. A shard of one document has no other document: there every pair
-    is a true one, and a chunk of a single sentence is left out.
+    For each document one target length is drawn: `room` tokens, which a sequence has beside its special tokens, or with
+    `short_seq_prob` uniform in [2, room]. Sentences are collected up to the target; segment A ends after a uniform
+    number of them; B is the rest, or with probability 0.5 (always, where there is no rest) the text from a random
+    sentence of another document, and the unused sentences are put back. A shard of one document has no other document:
+    there every pair is a true one, and a chunk of a single sentence is left out.
     """
-    return _draw(_walk_pairs, shard, sequence_length, short_seq_prob, draws.key("pairs", *key))
+    return _draw(_walk_pairs, shard, room, short_seq_prob, draws.key("pairs", *key))
 
 
-def draw_sentence_order(shard: TokenShard, sequence_length: int, short_seq_prob: float, *key: int | str) -> Pairs:
+def draw_sentence_order(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Pairs:
     """ALBERT's pairs (Lan et al. 2019, section 3.1): two parts of the same document side by side, swapped with p 0.5.
 
     Chunks and the end of A are drawn as for `draw_pairs`, but a chunk has two sentences at least; a last sentence
     that is alone is left out. A pure function of the shard and `key`.
     """
-    return _draw(_walk_order, shard, sequence_length, short_seq_prob, draws.key("sentence order", *key))
+    return _draw(_walk_order, shard, room, short_seq_prob, draws.key("sentence order", *key))
 
 
 Walk = Callable[[TokenShard, int, float, Callable[[], float]], tuple[Rows, int]]
 
 
-def _draw(walk: Walk, shard: TokenShard, sequence_length: int, short_seq_prob: float, key: int) -> Pairs:
-    budget = sequence_length - SPECIAL_PER_PAIR
+def _draw(walk: Walk, shard: TokenShard, budget: int, short_seq_prob: float, key: int) -> Pairs:
     generator = np.random.Generator(np.random.Philox(key))
     rows, left_out = walk(shard, budget, short_seq_prob, _stream(generator))
     a_start, a_end, b_start, b_end, label, free = np.array(rows, np.int64).reshape(-1, 6).T.copy()
@@ -184,18 +184,18 @@ def _cuts(
     return cut_a, cut_b
 
 
-def pack_sentences(shard: TokenShard, sequence_length: int, across_documents: bool) -> Packed:
-    """Contiguous whole sentences, as many as fit into each sequence (Liu et al. 2019, section 4.2).
+def pack_sentences(shard: TokenShard, budget: int, across_documents: bool) -> Packed:
+    """Contiguous whole sentences, as many as fit into the `budget` of tokens that each sequence has beside the special
+    ones at its ends (Liu et al. 2019, section 4.2).
 
-    `across_documents`: FULL-SENTENCES, where a sequence goes on into the next documents of the shard, with a [SEP]
+    `across_documents`: FULL-SENTENCES, where a sequence goes on into the next documents of the shard, with a separator
     between two; else DOC-SENTENCES, where it ends with its document. Nothing is drawn, and nothing lost: a sentence
     that is longer than a sequence is continued in the next one.
     """
-    budget = sequence_length - 2  # [CLS] and the last [SEP]
     sentences, documents = _split_long(shard, budget)
     document = np.repeat(np.arange(len(documents) - 1), np.diff(documents))
-    # From sentence i to the end of sentence j a sequence has text[j + 1] - text[i] tokens, and a [SEP] more for every
-    # document it enters: both ends grow with their index, so the last j that fits is found by bisection.
+    # From sentence i to the end of sentence j a sequence has text[j + 1] - text[i] tokens, and a separator more for
+    # every document it enters: both ends grow with their index, so the last j that fits is found by bisection.
     costs_to_end = sentences[1:] + document
     following = np.searchsorted(costs_to_end, sentences[:-1] + document + budget, side="right")
     if not across_documents:
@@ -234,14 +234,30 @@ def _chain(following: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array(chain)
 
 
-Pack = Callable[[TokenShard, MaskConfig, tuple[int | str, ...]], Packed]
-"""Of a shard, a config and the key of the draws (seed, length, epoch, shard name)."""
+def _pairs(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, key: Key) -> Packed:
+    room = config.sequence_length - vocabulary.special_per_pair
+    return draw_pairs(shard, room, config.short_seq_prob, *key).packed
+
+
+def _sentence_order(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, key: Key) -> Packed:
+    room = config.sequence_length - vocabulary.special_per_pair
+    return draw_sentence_order(shard, room, config.short_seq_prob, *key).packed
+
+
+def _full_sentences(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, _: Key) -> Packed:
+    return pack_sentences(shard, config.sequence_length - vocabulary.special_per_text, True)
+
+
+def _doc_sentences(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, _: Key) -> Packed:
+    return pack_sentences(shard, config.sequence_length - vocabulary.special_per_text, False)
+
+
+Pack = Callable[[TokenShard, MaskConfig, Vocabulary, Key], Packed]
+"""Of a shard, a config, the vocabulary and the key of the draws (seed, length, epoch, shard name)."""
 
 PACKINGS: dict[Packing, Pack] = {
-    "pairs": lambda shard, config, key: draw_pairs(shard, config.sequence_length, config.short_seq_prob, *key).packed,
-    "sentence_order": lambda shard, config, key: (
-        draw_sentence_order(shard, config.sequence_length, config.short_seq_prob, *key).packed
-    ),
-    "full_sentences": lambda shard, config, key: pack_sentences(shard, config.sequence_length, True),
-    "doc_sentences": lambda shard, config, key: pack_sentences(shard, config.sequence_length, False),
+    "pairs": _pairs,
+    "sentence_order": _sentence_order,
+    "full_sentences": _full_sentences,
+    "doc_sentences": _doc_sentences,
 }

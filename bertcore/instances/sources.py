@@ -26,15 +26,8 @@ from bertcore.instances.masking import mask
 from bertcore.instances.packed import Packed, lay_out
 from bertcore.instances.packing import PACKINGS
 from bertcore.ragged import offsets_of
-from bertcore.tokens.shards import (
-    MANIFEST,
-    Manifest,
-    TokenShard,
-    Vocabulary,
-    checksum,
-    damaged_remedy,
-    verify_files,
-)
+from bertcore.tokens.shards import MANIFEST, Manifest, TokenShard, checksum, damaged_remedy, verify_files
+from bertcore.tokens.tokenizer import Vocabulary
 
 _BLOCK = 1024
 """Sequences drawn at a time: their arrays stay in the cache, which makes them twice as fast as 65,536."""
@@ -103,7 +96,7 @@ class DrawnInstances:
         return drawn if len(drawn) or not self.count else self._pack(0)
 
     def _pack(self, epoch: int) -> Packed:
-        return PACKINGS[self.config.packing](self.shard, self.config, self._key(epoch))
+        return PACKINGS[self.config.packing](self.shard, self.config, self.vocabulary, self._key(epoch))
 
     def _key(self, epoch: int) -> tuple[int | str, ...]:
         return (self.config.seed, self.config.sequence_length, epoch, self.name)

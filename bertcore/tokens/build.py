@@ -23,12 +23,18 @@ from bertcore import workers
 from bertcore.corpus.documents import SPLITS, RowGroup, corpus_shards, row_groups
 from bertcore.files import replace_file, write_json
 from bertcore.progress import Progress
-from bertcore.tokens import encoding, shards, wordpiece
-from bertcore.tokens.encoding import WordEncoder
+from bertcore.ragged import offsets_of
+from bertcore.tokens import encoding, kind, shards, wordpiece
+from bertcore.tokens import tokenizer as tokenizer_module
+from bertcore.tokens.encoding import Encoder, encoder_of
 from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard, checksum
-from bertcore.tokens.wordpiece import TOKENIZER_FILE, load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.tokens.wordpiece import TOKENIZER_FILE
 
 logger = logging.getLogger(__name__)
+
+_CODE = (encoding, kind, shards, tokenizer_module, wordpiece)
+"""Beside this module, those that decide what a shard holds."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def encode(plan: ShardPlan) -> ShardEntry:
     return entry
 
 
-def encode_documents(blocks: Iterable[pa.ListArray], encoder: WordEncoder) -> TokenShard:
+def encode_documents(blocks: Iterable[pa.ListArray], encoder: Encoder) -> TokenShard:
     """Blocks of documents (each a list of sentences) as one shard, without sentences and documents that have no
     token."""
     tokens: list[NDArray[np.unsignedinteger]] = [np.zeros(0, encoder.vocabulary.dtype)]
@@ -116,7 +122,7 @@ def encode_documents(blocks: Iterable[pa.ListArray], encoder: WordEncoder) -> To
         ids, begins = encoder.encode(block.flatten())
         there = np.diff(begins) > 0
         offsets = block.offsets.to_numpy()
-        sentences_before = np.concatenate([[0], np.cumsum(there)])[offsets - offsets[0]]
+        sentences_before = offsets_of(there.astype(np.int64))[offsets - offsets[0]]
         tokens.append(ids)
         lengths.append(np.diff(begins)[there])
         counts = np.diff(sentences_before)
@@ -128,7 +134,7 @@ def work_key(corpus: Path, tokenizer: Path, config: ShardsConfig) -> str:
     """A name for everything that decides the shards' bytes: inputs, parameters, code and the libraries' versions."""
     parts = [checksum(path) for split in SPLITS for path in corpus_shards(corpus, split)]
     parts += [checksum(tokenizer / TOKENIZER_FILE), repr(config)]
-    parts += [checksum(Path(str(module.__file__))) for module in (encoding, shards, wordpiece)]
+    parts += [checksum(Path(str(module.__file__))) for module in _CODE]
     parts += [checksum(Path(__file__)), *(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "tokenizers"))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -154,13 +160,13 @@ def _forget_others(directory: Path) -> None:
 _OF_THREAD = threading.local()
 
 
-def _encoder(tokenizer: str) -> WordEncoder:
+def _encoder(tokenizer: str) -> Encoder:
     """This thread's encoder, which remembers words from shard to shard (a Dask worker may run several threads)."""
     sha256 = checksum(Path(tokenizer, TOKENIZER_FILE))
     if getattr(_OF_THREAD, "sha256", None) != sha256:
-        _OF_THREAD.sha256, _OF_THREAD.encoder = sha256, WordEncoder(load_tokenizer(Path(tokenizer)))
+        _OF_THREAD.sha256, _OF_THREAD.encoder = sha256, encoder_of(load_tokenizer(Path(tokenizer)))
     return _OF_THREAD.encoder
 
 
 def _offsets(lengths: list[NDArray[np.int64]]) -> NDArray[np.int32]:
-    return np.concatenate([[0], np.cumsum(np.concatenate([[], *lengths]), dtype=np.int64)]).astype(np.int32)
+    return offsets_of(np.concatenate([np.zeros(0, np.int64), *lengths])).astype(np.int32)

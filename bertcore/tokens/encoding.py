@@ -11,6 +11,8 @@ C++), only words that were not met before go to the tokenizer, and the ids are g
 """
 
 import re
+from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,14 +20,24 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore.tokens.shards import Vocabulary
-from bertcore.tokens.wordpiece import SEP
+from bertcore.ragged import offsets_of, ranges
+from bertcore.tokens.tokenizer import Vocabulary, kind_of
+from bertcore.tokens.wordpiece import SEP, WORDPIECE
 
 ASCII_PUNCTUATION = r"([!-/:-@\[-`{-~])"
 WORDS_PER_CALL = 4096
 """New words that the tokenizer is given at once, with [SEP] between them."""
 REMEMBERED_WORDS = 1 << 18
 """Words that are remembered at most, about 40 MB."""
+
+
+class Encoder(Protocol):
+    """Encodes sentences as a tokenizer does, without special tokens around them."""
+
+    vocabulary: Vocabulary
+
+    def encode(self, sentences: pa.StringArray) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
+        """(T,) ids of all sentences, one after the other, and (S + 1,) where each sentence begins in them."""
 
 
 class WordEncoder:
@@ -48,9 +60,7 @@ class WordEncoder:
         ids, starts = self._ids_of(numbered.dictionary.to_pylist())
         which = numbered.indices.to_numpy()
         lengths = np.diff(starts)[which]
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        tokens = ids[np.arange(ends[-1]) + np.repeat(starts[which] - ends[:-1], lengths)]
-        return tokens, ends[words.offsets.to_numpy()]
+        return ids[ranges(starts[which], lengths)], offsets_of(lengths)[words.offsets.to_numpy()]
 
     def _spaced(self, sentences: pa.StringArray) -> pa.StringArray:
         spaced = pc.replace_substring_regex(
@@ -68,7 +78,7 @@ class WordEncoder:
             self._learn(missing[start : start + WORDS_PER_CALL])
         encoded = [self._known[word] for word in words]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // self.vocabulary.dtype.itemsize
-        return np.frombuffer(b"".join(encoded), self.vocabulary.dtype), np.concatenate([[0], np.cumsum(lengths)])
+        return np.frombuffer(b"".join(encoded), self.vocabulary.dtype), offsets_of(lengths)
 
     def _learn(self, words: list[str]) -> None:
         """Encode new words together: no ordinary text gives the id of [SEP], so it marks where each one ends."""
@@ -85,3 +95,11 @@ class WordEncoder:
 
     def _encode(self, text: str) -> NDArray[np.unsignedinteger]:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, self.vocabulary.dtype)
+
+
+def encoder_of(tokenizer: Tokenizer) -> Encoder:
+    """The encoder for `tokenizer`, by its kind."""
+    return ENCODERS[kind_of(tokenizer).name](tokenizer)
+
+
+ENCODERS: dict[str, Callable[[Tokenizer], Encoder]] = {WORDPIECE.name: WordEncoder}

@@ -1,8 +1,7 @@
 """Token shards: a few large Arrow files that are memory-mapped, with sentence and document boundaries, and a manifest.
 
 One shard set serves every objective and length: tokens are stored once, without special tokens. Word boundaries need no
-storage: a piece that begins with ``##`` continues a word and no other piece does, and `Vocabulary.continues` tells
-which ids do.
+storage: `Vocabulary.continues` tells which ids continue a word.
 """
 
 import hashlib
@@ -15,10 +14,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from bertcore.errors import ArtifactError
-from bertcore.tokens.wordpiece import CLS, CONTINUATION, MASK, PAD, SEP, SPECIAL_TOKENS, UNK
 
 MANIFEST = "manifest.json"
 
@@ -33,35 +30,6 @@ class ShardsConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.shard_bytes <= 2**30:  # a token has at least one byte, and tokens are counted in 31 bits
             raise ValueError(f"shard_bytes: found {self.shard_bytes}, expected between 1 and {2**30} bytes")
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """What the data path needs to know of a tokenizer."""
-
-    size: int
-    pad: int
-    unk: int
-    cls: int
-    sep: int
-    mask: int
-    special: NDArray[np.bool_]
-    """(size,) True for [PAD], [UNK], [CLS], [SEP], [MASK]."""
-    continues: NDArray[np.bool_]
-    """(size,) True for pieces that continue a word (``##…``)."""
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Self:
-        ids = tokenizer.get_vocab(with_added_tokens=True)
-        special, continues = np.zeros((2, len(ids)), dtype=bool)
-        special[[ids[token] for token in SPECIAL_TOKENS]] = True
-        continues[[index for token, index in ids.items() if token.startswith(CONTINUATION)]] = True
-        return cls(len(ids), ids[PAD], ids[UNK], ids[CLS], ids[SEP], ids[MASK], special, continues)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The smallest unsigned type that holds every id."""
-        return np.dtype(np.uint16 if self.size <= 2**16 else np.uint32)
 
 
 def write_batch(path: Path, batch: pa.RecordBatch) -> None:

@@ -1,19 +1,20 @@
 """WordPiece vocabularies: deterministic training, BERT's text normalisation, the Hugging Face tokenizer layout."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from bertcore.compressed import read_text
-from bertcore.errors import ArtifactError, InputError
+from bertcore.errors import InputError
 from bertcore.files import write_json
+from bertcore.tokens.kind import Kind, SpecialTokens
 
-PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SPECIAL = SpecialTokens(pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]", mask="[MASK]")
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = SPECIAL.names
 CONTINUATION = "##"
 TOKENIZER_FILE, VOCABULARY_FILE, SETTINGS_FILE = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
 
@@ -159,44 +160,11 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
     write_json(directory / "special_tokens_map.json", dict(sorted(special.items())))
 
 
-def load_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer that `save_tokenizer` (or Hugging Face) wrote, without truncation or padding."""
-    path = directory / TOKENIZER_FILE
-    if not path.is_file():
-        raise ArtifactError(
-            f"{path}: not found, expected a tokenizer in the Hugging Face layout; run `dvc repro tokenizer`"
-        )
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
-
-
-def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
-    """Share of unknown words, of words that are one entry, pieces per word and of the vocabulary that was used."""
-    words = unknown = whole = pieces = 0
-    used: set[int] = set()
-    unknown_id = tokenizer.get_vocab(with_added_tokens=True)[UNK]
-    for batch in texts:
-        for encoding in tokenizer.encode_batch(batch, add_special_tokens=False):
-            ids, word_ids = encoding.ids, encoding.word_ids
-            used.update(ids)
-            per_word = Counter(word_ids)
-            words += len(per_word)
-            pieces += len(ids)
-            unknown += ids.count(unknown_id)
-            whole += sum(count == 1 for count in per_word.values())
-    return {
-        "vocab_size": tokenizer.get_vocab_size(),
-        "heldout_words": words,
-        "heldout_unknown_word_share": unknown / max(words, 1),
-        "heldout_whole_word_share": (whole - unknown) / max(words, 1),
-        "heldout_pieces_per_word": pieces / max(words, 1),
-        "heldout_vocabulary_used": len(used) / tokenizer.get_vocab_size(),
-    }
-
-
-def flatten(documents: Iterable[list[list[str]]]) -> Iterator[list[str]]:
-    """Batches of documents as batches of sentences."""
-    for batch in documents:
-        yield [sentence for document in batch for sentence in document]
+WORDPIECE = Kind(
+    name="wordpiece",
+    model=models.WordPiece,
+    special=SPECIAL,
+    continues=lambda entry: entry.startswith(CONTINUATION),
+    separators=1,
+    segment_ids=True,
+)

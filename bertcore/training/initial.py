@@ -9,7 +9,7 @@ from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import load_config, load_pretrained
-from bertcore.tokens.shards import Vocabulary
+from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.tokens.wordpiece import SETTINGS_FILE, TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.training.config import PretrainConfig
 

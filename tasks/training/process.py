@@ -21,8 +21,8 @@ from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.shards import MANIFEST, Vocabulary, checksum
-from bertcore.tokens.wordpiece import load_tokenizer
+from bertcore.tokens.shards import MANIFEST, checksum
+from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
 from bertcore.training.config import PretrainConfig

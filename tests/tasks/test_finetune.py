@@ -19,7 +19,8 @@ from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import BertConfig, ModelConfig
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.wordpiece import load_tokenizer, save_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import finetune, params
 from tasks.tracking import lineage
 from tasks.training import checkpoints

@@ -9,7 +9,8 @@ import transformers
 
 from bertcore.errors import ArtifactError, InputError
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
-from bertcore.tokens.wordpiece import SPECIAL_TOKENS, load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS
 
 ENTRIES = [*SPECIAL_TOKENS, "the", "The", "cafe", "café", "##s", "中", "!", "x"]
 TEXTS = ["The cafés!", "the CAFE x中 unknown", ""]

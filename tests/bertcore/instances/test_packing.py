@@ -1,11 +1,13 @@
 """FULL-SENTENCES and DOC-SENTENCES against plain Python, and the layout of every packing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcore.instances.config import MaskConfig
+from bertcore.instances.config import MaskConfig, Packing
 from bertcore.instances.packed import lay_out
 from bertcore.instances.packing import PACKINGS, pack_sentences
 from bertcore.tokens.shards import TokenShard
@@ -48,7 +50,7 @@ def plain_packing(documents: list[list[int]], length: int, across: bool) -> list
 @given(texts, st.sampled_from([8, 16, 64, 512]), st.booleans())
 def test_sentences_are_packed_as_plain_python_packs_them(documents: list[list[int]], length: int, across: bool) -> None:
     shard = shard_of(documents)
-    packed = pack_sentences(shard, length, across)
+    packed = pack_sentences(shard, length - 2, across)
     expected = plain_packing(documents, length, across)
     found = [
         [list(range(start, end)) for start, end in zip(packed.starts[first:last], packed.ends[first:last], strict=True)]
@@ -70,7 +72,7 @@ def test_sentences_are_packed_as_plain_python_packs_them(documents: list[list[in
 def test_rows_are_laid_out_alike_in_any_order_and_within_the_length(packing: str) -> None:
     generator = np.random.default_rng(0)
     shard = shard_of([generator.integers(1, 30, generator.integers(1, 20)).tolist() for _ in range(40)])
-    packed = PACKINGS[packing](shard, MaskConfig(sequence_length=48, packing=packing), (1, 2, 3))
+    packed = PACKINGS[packing](shard, MaskConfig(sequence_length=48, packing=packing), VOCABULARY, (1, 2, 3))
     rows = generator.permutation(len(packed))
     bounds = np.array([0, len(packed)])
     whole, mixed = (lay_out([shard.tokens], bounds, part, VOCABULARY) for part in (packed, packed.take(rows)))
@@ -83,3 +85,23 @@ def test_rows_are_laid_out_alike_in_any_order_and_within_the_length(packing: str
         assert (theirs[0], theirs[-1]) == (VOCABULARY.cls, VOCABULARY.sep)
         assert theirs[whole.segment_a_lengths[row] - 1] == VOCABULARY.sep
     assert (packed.labels is None) == (packing in ("full_sentences", "doc_sentences"))
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_pairs_of_a_family_with_two_separators_are_laid_out_as_its_tokenizer_does(packing: Packing) -> None:
+    """As RoBERTa's: <s> A </s></s> B </s>, and one </s> between documents."""
+    shard = shard_of([[7, 9, 4, 12, 3], [5, 5], [30, 8, 2]])
+    other = replace(VOCABULARY, separators=2, segment_ids=False)
+    config = MaskConfig(sequence_length=32, packing=packing)
+    packed = PACKINGS[packing](shard, config, other, (1, 2, 3))
+    found = lay_out([shard.tokens], np.array([0, len(packed)]), packed, other)
+    assert len(packed) and np.diff(found.offsets).max() <= 32
+    assert found.segment_a_lengths.tolist() == np.diff(found.offsets).tolist()
+    for row in range(len(packed)):
+        segments = range(packed.row_offsets[row], packed.row_offsets[row + 1])
+        texts = [shard.tokens[packed.starts[each] : packed.ends[each]].tolist() for each in segments]
+        if packed.labels is not None:
+            expected = other.sequence(*texts)[0].tolist()
+        else:
+            expected = [other.cls, *(token for text in texts for token in (*text, other.sep))]
+        assert found.tokens[found.offsets[row] : found.offsets[row + 1]].tolist() == expected

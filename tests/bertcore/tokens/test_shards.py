@@ -10,7 +10,8 @@ from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.encoding import WordEncoder
-from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard, Vocabulary, checksum, verify
+from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard, checksum, verify
+from bertcore.tokens.tokenizer import Vocabulary
 from tests.samples import documents, tokenizer
 
 

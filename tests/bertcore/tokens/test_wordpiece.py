@@ -13,16 +13,15 @@ from tokenizers import normalizers
 from bertcore.compressed import read_lines
 from bertcore.errors import ArtifactError, InputError
 from bertcore.tokens import wordpiece
+from bertcore.tokens.tokenizer import load_tokenizer, vocabulary_report
 from bertcore.tokens.wordpiece import (
     SPECIAL_TOKENS,
     TokenizerConfig,
-    load_tokenizer,
     load_vocabulary,
     make_tokenizer,
     read_vocabulary,
     save_tokenizer,
     train_vocabulary,
-    vocabulary_report,
 )
 from tests.samples import sentences, tokenizer
 

@@ -13,9 +13,9 @@ help:
 	@echo "make doctor     look whether it can run here: versions, devices, memory, disk, what is there, servers, time"
 	@echo "make ui         open the pages of Prefect (runs, logs, artifacts) and MLflow (parameters, curves, comparisons)"
 	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx]"
-	@echo "make test       run the tests"
+	@echo "make test       run the tests, but for those marked slow"
 	@echo "make faults     kill and damage real trainings many times over and write down what came of it (docs/faults.md)"
-	@echo "make check      lint, types and the tests: what CI runs"
+	@echo "make check      lint, types and all tests, with the coverage of branches: what CI runs"
 	@echo "make clean      remove what runs have made (data, models, reports, caches, databases), but not $(VENV)"
 	@echo
 	@echo "Every knob stands in params.yaml. \`$(BIN)/dvc repro\` runs the same pipeline without any server, and what is"
@@ -36,7 +36,7 @@ onnx: $(VENV)/.installed-onnx
 	@python -m bertcore.export.onnx "$(MODEL)" "$(OUT)"
 
 test: $(VENV)/.installed-dev
-	python -m pytest
+	python -m pytest -m "not slow"
 
 faults: $(VENV)/.installed-dev
 	python -m tests.faults.campaign
@@ -47,11 +47,11 @@ lint: $(VENV)/.installed-dev
 	mypy
 
 check: lint
-	$(MAKE) test
+	python -m pytest --cov --cov-report=term
 
 clean:
 	rm -rf data models predictions reports metrics mlartifacts mlflow.db .checkpoints .prefect .dvc/cache .dvc/tmp
-	rm -rf .mlflow.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .mlflow.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.lock
@@ -59,13 +59,13 @@ $(VENV)/.installed: requirements.lock
 	  echo "error: $(PYTHON) is $$($(PYTHON) -V 2>&1), expected Python 3.11 or later; name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -r requirements.lock
+	@$(BIN)/python infra/install.py requirements.lock
 	@touch $@
 
 $(VENV)/.installed-onnx: $(VENV)/.installed requirements-onnx.lock
-	$(BIN)/python -m pip install --quiet -r requirements-onnx.lock
+	@$(BIN)/python infra/install.py requirements-onnx.lock
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
-	$(BIN)/python -m pip install --quiet -r requirements-dev.lock
+	@$(BIN)/python infra/install.py requirements-dev.lock
 	@touch $@

@@ -1,0 +1,145 @@
+"""Write docs/params.md: every key of params.yaml with its type, its default and its meaning, from the code.
+
+The meaning of a key is the docstring below the field of its dataclass: what the code says of itself is what users read.
+Usage: python -m tasks.params_reference
+"""
+
+import ast
+import dataclasses
+import inspect
+import json
+import textwrap
+import types
+import typing
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bertcore.examples.formats import FORMATS
+from bertcore.files import replace_file
+from bertcore.finetune.config import TaskConfig
+from bertcore.model.config import BertConfig, ModelConfig
+from tasks.inputs import SECTIONS
+
+PAGE = Path("docs/params.md")
+
+HEAD = """# Every parameter
+
+Written by `python -m tasks.params_reference` from the code; a test holds it current. All of it stands in `params.yaml`,
+one section per stage. An unknown key and a value of a wrong type are refused by name before any work. What is not given
+has its default; "required" has none. What depends on the machine is no parameter: see [machine.md](machine.md).
+"""
+
+SAME_MEANING: dict[type, type] = {ModelConfig: BertConfig}
+"""Classes whose fields override those of another one, and mean the same."""
+
+_TABLE = "| key | type | default | meaning |\n|:--|:--|:--|:--|"
+_PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}
+_PLURAL = {int: "integers", float: "numbers", str: "texts"}
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for name, config_class in SECTIONS.items():
+        parts += _section(f"## `{name}`", name, config_class)
+    parts += _section("## `finetune.tasks.NAME`: a task", "finetune.tasks.NAME", TaskConfig)
+    parts.append("## `finetune.tasks.NAME.options`: how the task's data is read\n\nThey depend on its `format`.\n")
+    for options, formats in _options().items():
+        parts += _section(f"### Options of {', '.join(f'`{each}`' for each in formats)}", None, options)
+    return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _options() -> dict[type, list[str]]:
+    """Options class -> the formats that have it."""
+    found: dict[type, list[str]] = {}
+    for name, layout in FORMATS.items():
+        found.setdefault(layout.options, []).append(name)
+    return found
+
+
+def _section(title: str, path: str | None, config_class: type) -> Iterator[str]:
+    """Title, docstring and table of one class, then those of the mappings inside of it."""
+    summary = (inspect.getdoc(config_class) or "").partition("\n\n")[0]
+    yield f"{title}\n\n{' '.join(summary.split())}\n"
+    hints, fields = typing.get_type_hints(config_class), _fields(config_class)
+    if not fields:
+        return
+    yield _TABLE
+    for field in fields:
+        meaning = documented(config_class, field.name).replace("|", "\\|")
+        cells = (f"`{field.name}`", _type_name(hints[field.name]), _default(field), meaning)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    for field in fields:
+        if (inner := _mapping(hints[field.name])) is not None:
+            below = f"{path}.{field.name}" if path else field.name
+            yield from _section(f"### `{below}`", below, inner)
+
+
+def _fields(config_class: type) -> list[dataclasses.Field[Any]]:
+    """Required ones first, then a class's own before those of its bases."""
+    order = [name for each in config_class.__mro__ for name in inspect.get_annotations(each)]
+    fields = dataclasses.fields(config_class)  # type: ignore[arg-type]
+    return sorted(fields, key=lambda field: (_default(field) != "required", order.index(field.name)))
+
+
+def documented(config_class: type, name: str) -> str:
+    """The docstring below a field, in its class or the nearest base that has one, on one line; empty if none has."""
+    for each in (*config_class.__mro__, SAME_MEANING.get(config_class, object)):
+        if name in (found := _docstrings(each)):
+            return " ".join(found[name].replace("None", "null").split())
+    return ""
+
+
+@cache
+def _docstrings(config_class: type) -> dict[str, str]:
+    """Field -> the text that stands below it, of those that this class declares itself."""
+    if not dataclasses.is_dataclass(config_class):
+        return {}
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(config_class))).body
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+            found[ast.unparse(field.target)] = str(text.value.value)
+    return found
+
+
+def _type_name(hint: Any) -> str:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_type_name, sorted(arguments, key=lambda each: each is types.NoneType)))
+    if origin is typing.Literal:
+        return ", ".join(f"`{choice}`" for choice in arguments)
+    if origin is list:
+        return f"list of {_PLURAL.get(arguments[0], _type_name(arguments[0]))}"
+    if origin is dict:
+        return f"mapping of {_PLURAL.get(arguments[1], _type_name(arguments[1]))}"
+    return "mapping" if dataclasses.is_dataclass(hint) else _PLAIN[hint]
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return f"`{json.dumps(field.default)}`" if field.default != "" else '`""`'
+    if field.default_factory is dataclasses.MISSING:
+        return "required"
+    made = field.default_factory()
+    return "its own" if dataclasses.is_dataclass(made) else f"`{json.dumps(made)}`"
+
+
+def _mapping(hint: Any) -> type | None:
+    """The dataclass that a hint names, alone or beside others."""
+    hints = (hint, *typing.get_args(hint))
+    return next((each for each in hints if dataclasses.is_dataclass(each) and isinstance(each, type)), None)
+
+
+def main() -> None:
+    """Write the page."""
+    with replace_file(PAGE) as beside:
+        beside.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

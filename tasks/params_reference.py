@@ -20,7 +20,9 @@ from bertcore.examples.formats import FORMATS
 from bertcore.files import replace_file
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.recipes import RECIPES
 from tasks.inputs import SECTIONS
+from tasks.params import flatten
 
 PAGE = Path("docs/params.md")
 
@@ -41,7 +43,7 @@ _PLURAL = {int: "integers", float: "numbers", str: "texts"}
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD]
+    parts = [HEAD, *_recipes()]
     for name, config_class in SECTIONS.items():
         parts += _section(f"## `{name}`", name, config_class)
     parts += _section("## `finetune.tasks.NAME`: a task", "finetune.tasks.NAME", TaskConfig)
@@ -49,6 +51,15 @@ def page() -> str:
     for options, formats in _options().items():
         parts += _section(f"### Options of {', '.join(f'`{each}`' for each in formats)}", None, options)
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _recipes() -> Iterator[str]:
+    yield "## `recipe`\n\nThe defaults of every section, by a name; what a section gives itself wins over them.\n"
+    yield "| recipe | what it sets |\n|:--|:--|"
+    for name, recipe in RECIPES.items():
+        values = [f"`{key}: {json.dumps(value)}`" for key, value in flatten(recipe).items()]
+        yield f"| `{name}` | {', '.join(values)} |"
+    yield ""
 
 
 def _options() -> dict[type, list[str]]:
@@ -81,7 +92,7 @@ def _section(title: str, path: str | None, config_class: type) -> Iterator[str]:
 def _fields(config_class: type) -> list[dataclasses.Field[Any]]:
     """Required ones first, then a class's own before those of its bases."""
     order = [name for each in config_class.__mro__ for name in inspect.get_annotations(each)]
-    fields = dataclasses.fields(config_class)  # type: ignore[arg-type]
+    fields = dataclasses.fields(config_class)
     return sorted(fields, key=lambda field: (_default(field) != "required", order.index(field.name)))
 
 

@@ -24,15 +24,13 @@ from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
 from bertcore.training.metrics import Report
 from bertcore.training.optimizers import build_optimizer
+from bertcore.training.optimizers.groups import LR_SCALE, set_learning_rate
 from bertcore.training.schedule import SCHEDULES
 
 _CURVE_POINTS = 100
 """Points of a training curve, about."""
 _GROUPED = 50
 """Batches whose sequences are sorted by length among themselves, as in Hugging Face's `group_by_length`."""
-SCALE = "lr_scale"
-"""In a parameter group: its learning rate over that of the head. Absent = 1."""
-
 _LAYER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
 
 
@@ -174,7 +172,7 @@ def _epoch(lengths: NDArray[np.int64], task: RunConfig, epoch: int) -> list[NDAr
 
 
 def scale_layers(optimizer: Optimizer, model: BertModule, decay: float) -> None:
-    """Split the groups of `optimizer`, which has made no step yet, into one for each layer, with its `SCALE`.
+    """Split the groups of `optimizer`, which has made no step yet, into one for each layer, with its `LR_SCALE`.
 
     1 for the head and the pooler, `decay` for the topmost layer, its square for the one below it, and so on down to the
     embeddings. What a group says of each of its parameters (`blocks`) is split with them.
@@ -188,7 +186,7 @@ def scale_layers(optimizer: Optimizer, model: BertModule, decay: float) -> None:
         for steps in sorted({depth[parameter] for parameter in group["params"]}):
             places = [place for place, parameter in enumerate(group["params"]) if depth[parameter] == steps]
             parallel = {name: [group[name][place] for place in places] for name in _parallel(group)}
-            groups.append({**group, **parallel, SCALE: decay**steps})
+            groups.append({**group, **parallel, LR_SCALE: decay**steps})
     optimizer.param_groups[:] = groups
 
 
@@ -202,9 +200,3 @@ def _steps_below_head(name: str, layers: int) -> int:
         return layers + 1
     found = _LAYER.match(name)
     return layers - int(found[1]) if found else 0
-
-
-def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
-    """`rate` is the head's."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate * group.get(SCALE, 1.0)

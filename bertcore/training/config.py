@@ -6,7 +6,8 @@ from bertcore.config import suggest
 from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
-from bertcore.training.optimizers.config import OptimizationConfig
+from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+from bertcore.training.schedule import SCHEDULES, above, decay_begin, wsd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,12 +38,32 @@ class PretrainConfig(OptimizationConfig):
     """Key of `objectives.pretraining.OBJECTIVES`."""
     batch_size: int = 256
     """Sequences of one optimizer step, over all processes and micro-batches."""
+    batch_size_start: int | None = None
+    """Sequences of the first step; from there they grow in a line to `batch_size`. None = the same throughout."""
+    batch_ramp_share: float = 0.5
+    """Of `max_steps`: where `batch_size` is reached; of use with `batch_size_start` only."""
     max_steps: int = 1_000_000
     """Optimizer steps, those of the second phase included."""
     second_phase: SecondPhase | None = None
     """The last steps on longer sequences; None = one length throughout."""
     warmup_steps: int = 10_000
     """Steps in which the learning rate rises linearly from 0 to its peak."""
+    decay_share: float = 0.2
+    """Of `max_steps`: the part at the end in which schedule `wsd` falls to 0. All that comes before it is the same for
+    every `max_steps`, and is taken over by a longer or shorter training that differs in nothing else, bit by bit."""
+    learning_rate_floor: float = 0.0
+    """Share of the peak at which the schedules `linear`, `cosine` and `wsd` end."""
+    embedding_learning_rate: float | None = None
+    """Peak for the embedding tables, the masked-token head's tied one included; None = `learning_rate`."""
+    head_learning_rate: float | None = None
+    """Peak for the matrices outside of embeddings and encoder layers; None = `learning_rate`."""
+    vector_learning_rate: float | None = None
+    """Peak for biases and layer norms; None = `learning_rate`."""
+    cautious_weight_decay: bool = False
+    """Of muon's matrices: only entries that the step itself brings nearer to 0 decay."""
+    ema_decay: float | None = None
+    """Share of the moving average of the weights that is kept at each step, such as 0.999. The average is evaluated and
+    exported; None = the weights themselves are."""
     logging_steps: int = 20
     """Steps between two points of the curves."""
     eval_steps: int = 200
@@ -65,8 +86,38 @@ class PretrainConfig(OptimizationConfig):
         """Steps before the second phase begins; all where there is none."""
         return self.max_steps - (round(self.max_steps * self.second_phase.share) if self.second_phase else 0)
 
+    @property
+    def ramp_steps(self) -> int:
+        """Steps before the batch has its full size."""
+        return 0 if self.batch_size_start is None else round(self.max_steps * self.batch_ramp_share)
+
+    @property
+    def stable_steps(self) -> int | None:
+        """Steps that do not depend on `max_steps`; None where all may."""
+        if self.schedule != "wsd" or self.second_phase is not None:
+            return None
+        return decay_begin(self.max_steps, self.decay_share)
+
+    @property
+    def refinements(self) -> Refinements:
+        """What the optimizer is to do beside the common settings."""
+        peaks = (self.embedding_learning_rate, self.head_learning_rate, self.vector_learning_rate)
+        embeddings, head, vectors = (1.0 if peak is None else peak / self.learning_rate for peak in peaks)
+        return Refinements(embeddings=embeddings, head=head, vectors=vectors, cautious=self.cautious_weight_decay)
+
+    def learning_rate_at(self, step: int) -> float:
+        """Of the step that has `step` steps before it."""
+        warmup, last = self.warmup_steps, self.max_steps
+        if self.schedule == "wsd":
+            factor = wsd(step, warmup, last, self.decay_share)
+        else:
+            factor = SCHEDULES[self.schedule](step, warmup, last)
+        return self.learning_rate * (factor if step < warmup else above(self.learning_rate_floor, factor))
+
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_ramp()
+        self._check_rates()
         if self.init_from is not None and self.model.preset is not None:
             raise ValueError(
                 f"model.preset: found {self.model.preset!r} beside init_from, expected none: the sizes are those of "
@@ -87,6 +138,47 @@ class PretrainConfig(OptimizationConfig):
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: found {self.objective!r}; {suggest(self.objective, OBJECTIVES)}")
 
+    def _check_ramp(self) -> None:
+        if not 0 < self.batch_ramp_share <= 1:
+            raise ValueError(f"batch_ramp_share: found {self.batch_ramp_share}, expected 0 < share <= 1, such as 0.5")
+        if self.batch_size_start is None:
+            return
+        if not 1 <= self.batch_size_start <= self.batch_size:
+            raise ValueError(
+                f"batch_size_start: found {self.batch_size_start}, expected between 1 and batch_size "
+                f"({self.batch_size}), or null"
+            )
+        if self.ramp_steps > self.first_phase_steps:
+            raise ValueError(
+                f"batch_ramp_share: found {self.batch_ramp_share}, expected that the batch has its size before the "
+                f"second phase begins; lower it to {self.first_phase_steps / self.max_steps:g} at most"
+            )
+
+    def _check_rates(self) -> None:
+        for name in ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate"):
+            if (rate := getattr(self, name)) is not None and not rate > 0:
+                raise ValueError(f"{name}: found {rate}, expected more than 0, or null for learning_rate")
+        if self.ema_decay is not None and not 0 < self.ema_decay < 1:
+            raise ValueError(f"ema_decay: found {self.ema_decay}, expected 0 < decay < 1, such as 0.999, or null")
+        if not 0 < self.decay_share <= 1:
+            raise ValueError(f"decay_share: found {self.decay_share}, expected 0 < share <= 1, such as 0.2")
+        if not 0 <= self.learning_rate_floor < 1:
+            raise ValueError(f"learning_rate_floor: found {self.learning_rate_floor}, expected 0 <= share < 1")
+        if self.learning_rate_floor and self.schedule not in _WITH_FLOOR:
+            raise ValueError(
+                f"learning_rate_floor: found {self.learning_rate_floor} with schedule {self.schedule}, expected "
+                f"{', '.join(_WITH_FLOOR)}; change one of them"
+            )
+        if self.schedule == "wsd" and self.warmup_steps > decay_begin(self.max_steps, self.decay_share):
+            raise ValueError(
+                f"warmup_steps: found {self.warmup_steps}, expected that the warm-up ends before the decay of the last "
+                f"decay_share ({self.decay_share}) of {self.max_steps} steps; lower one of them"
+            )
+        if self.cautious_weight_decay and self.optimizer != "muon":
+            raise ValueError(f"cautious_weight_decay: found true with optimizer {self.optimizer}, expected muon")
+
+
+_WITH_FLOOR = ("linear", "cosine", "wsd")
 
 _BY_ELEMENT = ("adamw", "bert_adam")
 """Optimizers that may see a part of a matrix."""
@@ -95,6 +187,8 @@ _BY_ELEMENT = ("adamw", "bert_adam")
 def check_division(config: PretrainConfig, processes: int, divided: bool) -> None:
     """Raise `ConfigError` where so many processes cannot train the batches, or weights `divided` among them."""
     sizes = {"pretrain.batch_size": config.batch_size}
+    if config.batch_size_start is not None:
+        sizes["pretrain.batch_size_start"] = config.batch_size_start
     if config.second_phase and config.second_phase.batch_size:
         sizes["pretrain.second_phase.batch_size"] = config.second_phase.batch_size
     for name, size in sizes.items():
@@ -108,6 +202,12 @@ def check_division(config: PretrainConfig, processes: int, divided: bool) -> Non
                 f"{name}: found {size} for {processes} processes that divide the weights, expected a multiple: all "
                 "must make the same number of passes"
             )
+    if divided and (config.batch_size_start is not None or config.ema_decay is not None):
+        name = "ema_decay" if config.batch_size_start is None else "batch_size_start"
+        raise ConfigError(
+            f"pretrain.{name}: found {getattr(config, name)} where the processes divide the weights, expected null; "
+            "remove it, or take infra/accelerate/gpus.yaml"
+        )
     if divided and config.optimizer not in _BY_ELEMENT:
         raise ConfigError(
             f"pretrain.optimizer: found {config.optimizer}, expected {' or '.join(_BY_ELEMENT)} where the processes "

@@ -92,6 +92,19 @@ class Pool:
         return self._joined(which, numbers - self.offsets[which])
 
 
+class BatchRamp:
+    """Batches that grow in a line, from `start` sequences at step 0 to `full` at step `steps`, and then stay."""
+
+    def __init__(self, start: int, full: int, steps: int) -> None:
+        sizes = start + np.arange(steps, dtype=np.int64) * (full - start) // max(steps, 1)
+        self._offsets, self._full = offsets_of(sizes), full
+
+    def first(self, step: int) -> int:
+        """Sequences before the batch of `step`."""
+        ramp = len(self._offsets) - 1
+        return int(self._offsets[min(step, ramp)]) + max(step - ramp, 0) * self._full
+
+
 @dataclass
 class Loader:
     """Global batches of `batch_size` sequences; `InputError` where an epoch has fewer."""
@@ -102,6 +115,8 @@ class Loader:
     seed: int
     pool: int = 16
     """Shards whose sequences are shuffled together."""
+    ramp: BatchRamp | None = None
+    """Smaller batches at the beginning."""
 
     def __post_init__(self) -> None:
         self._counts = np.array([len(source) for source in self.open_epoch(0)], np.int64)
@@ -120,11 +135,15 @@ class Loader:
 
     def epoch_of(self, step: int) -> int:
         """The epoch, counted from 0, in which the global batch of `step` begins."""
-        return step * self.batch_size // self.sequences_per_epoch
+        return self._first(step) // self.sequences_per_epoch
+
+    def _first(self, step: int) -> int:
+        """Sequences before the global batch of `step`."""
+        return step * self.batch_size if self.ramp is None else self.ramp.first(step)
 
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances:
         """The sequences of `rank` in the global batch of `step` (counted from 0). Threads may call it at once."""
-        numbers = np.arange(step * self.batch_size + rank, (step + 1) * self.batch_size, world_size)
+        numbers = np.arange(self._first(step) + rank, self._first(step + 1), world_size)
         epochs, places = np.divmod(numbers, self.sequences_per_epoch)
         parts: list[Instances] = []  # pools follow each other, so their parts do too
         for epoch in np.unique(epochs).tolist():

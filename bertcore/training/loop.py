@@ -1,6 +1,8 @@
 """The pre-training loop: from the last checkpoint to the last step, with its reports, evaluations and checkpoints."""
 
+import copy
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +13,7 @@ from bertcore.instances.sources import InstanceSource
 from bertcore.model.bert import BertForPreTraining
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import Progress
+from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig, check_division
 from bertcore.training.distributed import Control, activation_checkpointing, compiled
@@ -20,10 +23,10 @@ from bertcore.training.held_out import HeldOut
 from bertcore.training.loader import Loader, Phases
 from bertcore.training.metrics import History, Timed, silent
 from bertcore.training.optimizers import build_optimizer
-from bertcore.training.schedule import SCHEDULES
+from bertcore.training.optimizers.groups import set_learning_rate
 from bertcore.training.state import TrainingState, divided, random_state, set_random_state, whole_model
 from bertcore.training.step import Computed, Feed, Gradients, WithObjective, explain_out_of_memory
-from bertcore.training.supervision import Keeper, Supervision
+from bertcore.training.supervision import Interrupted, Keeper, Supervision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,9 @@ class Pretraining:
         accelerator: Accelerator,
         checkpoints: Checkpoints,
         supervision: Supervision | None = None,
+        stable: Checkpoints | None = None,
     ) -> None:
+        """`stable` holds the ends of stable phases; see `PretrainConfig.decay_share`."""
         self._config, self._accelerator, self._checkpoints = config, accelerator, checkpoints
         self._control, self._interval = Control(accelerator.num_processes), Timed()
         self.model = model
@@ -57,8 +62,11 @@ class Pretraining:
         self._prepare()
         supervision, watch = supervision or Supervision(), LossWatch(config.loss_spike)
         history = History(supervision.report if accelerator.is_main_process else silent)
-        self.state = TrainingState(model=model, optimizer=self._optimizer.optimizer, history=history, watch=watch)
-        self._keeper = Keeper(config, self.state, accelerator, self._control, checkpoints, supervision)
+        average = None if config.ema_decay is None else WeightAverage(model, config.ema_decay)
+        self.state = TrainingState(
+            model=model, optimizer=self._optimizer.optimizer, history=history, watch=watch, average=average
+        )
+        self._keeper = Keeper(config, self.state, accelerator, self._control, checkpoints, supervision, stable)
         self._guard = DivergenceGuard(
             watch, model, self._control, checkpoints, data.rows, skip=config.skip_on_divergence
         )
@@ -76,14 +84,20 @@ class Pretraining:
         model.bert.encoder.activation_checkpointing = activation_checkpointing()
         if compiled():
             model.bert.encoder.compile_layers()
-        optimizer = build_optimizer(model, config)
+        optimizer = build_optimizer(model, config, config.refinements)
         self._module, self._optimizer = accelerator.prepare(WithObjective(model, objective), optimizer)
         check_division(config, accelerator.num_processes, divided(model))
         self._gradients = Gradients(self._module, objective, accelerator, self._control)
 
     def whole_model(self) -> BertForPreTraining:
-        """The trained model with all its weights on rank 0; every process must ask."""
-        return whole_model(self.model, self._accelerator)
+        """What the training has made, with all its weights on rank 0; every process must ask.
+
+        The averaged weights, where an average is kept.
+        """
+        if self.state.average is None:
+            return whole_model(self.model, self._accelerator)
+        with self.state.average.in_place():
+            return copy.deepcopy(self.model)
 
     def timing(self) -> dict[str, float]:
         """`tokens_per_second` and `mfu` over `state.timed`."""
@@ -160,17 +174,17 @@ class Pretraining:
 
     def learning_rate(self) -> float:
         """Of the next step."""
-        config = self._config
-        return config.learning_rate * SCHEDULES[config.schedule](self.state.step, config.warmup_steps, config.max_steps)
+        return self._config.learning_rate_at(self.state.step)
 
     def _apply(self, computed: Computed) -> None:
         state = self.state
         if (bound := self._config.max_grad_norm) is not None:
             nn.utils.clip_grads_with_norm_(self._module.parameters(), bound, computed.gradient_norm)
-        for group in self._optimizer.param_groups:
-            group["lr"] = self.learning_rate()
+        set_learning_rate(self._optimizer, self.learning_rate())
         with explain_out_of_memory(state.step):
             self._optimizer.step()
+        if state.average is not None:
+            state.average.update()
         state.norm = computed.norm
         state.tally.merge(computed.tally)
         state.watch.add(computed.loss)
@@ -191,12 +205,19 @@ class Pretraining:
         return f"loss {last['train/loss']:.3f}  {self.state.timed.rate:,.0f} tokens/s" if last else ""
 
     def evaluate(self) -> dict[str, float]:
-        """Loss and accuracy on held-out text, the same sequences every time."""
-        return self._heldout.evaluate(self._module, self.state.step, self._keeper.stop_if_asked)
+        """Loss and accuracy on held-out text, the same sequences every time; of the average, where there is one."""
+        average = self.state.average
+        try:
+            with nullcontext() if average is None else average.in_place():
+                return self._heldout.evaluate(self._module, self.state.step, self._keeper.interrupt_if_asked)
+        except Interrupted:
+            self._keeper.end()
 
     def _evaluation_due(self) -> bool:
-        step = self.state.step
-        if step != self._config.max_steps and (step == 0 or step % self._config.eval_steps):
+        """Also at the start from published weights: what they were before they were trained on."""
+        step, config = self.state.step, self._config
+        at_start = step == 0 and config.init_from is None
+        if step != config.max_steps and (at_start or step % config.eval_steps):
             return False
         return not self.state.history.evaluated(step)
 
@@ -207,11 +228,14 @@ class Pretraining:
             self._keeper.save()
 
     def resume(self, latest: int | None = None, *, report: bool = True) -> None:
-        """Go on from the last checkpoint (of at most `latest` steps), if there is one.
+        """Go on from the last checkpoint (of at most `latest` steps), if there is one: its own, or one of the stable
+        phase that it has in common with trainings of other lengths.
 
         What was reported before is reported again, unless `report` is false.
         """
         if (saved := self._checkpoints.latest(latest)) is None:
+            saved = self._keeper.stable_phase(latest)
+        if saved is None:
             return
         self.state.restore(saved, self._accelerator, report=report)
         if self.state.step == self._config.max_steps:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Literal
 
-ScheduleName = Literal["linear", "bert", "cosine", "constant"]
+ScheduleName = Literal["linear", "bert", "cosine", "constant", "wsd"]
 
 Schedule = Callable[[int, int, int], float]
 """(step, warmup_steps, max_steps) -> factor in [0, 1]"""
@@ -35,4 +35,32 @@ def constant(step: int, warmup_steps: int, max_steps: int) -> float:
     return step / warmup_steps if step < warmup_steps else 1.0
 
 
-SCHEDULES: dict[ScheduleName, Schedule] = {"linear": linear, "bert": bert, "cosine": cosine, "constant": constant}
+def decay_begin(max_steps: int, decay_share: float) -> int:
+    """The step from which on `wsd` falls."""
+    return max_steps - round(max_steps * decay_share)
+
+
+def wsd(step: int, warmup_steps: int, max_steps: int, decay_share: float = 0.2) -> float:
+    """Warm-up, stable, decay: 1 after the warm-up, then a line down to 0 over the last `decay_share` of the steps.
+
+    Until the decay begins, nothing depends on `max_steps`: trainings of several lengths have that part in common (Hu et
+    al. 2024, "MiniCPM").
+    """
+    if step < warmup_steps:
+        return step / warmup_steps
+    begin = decay_begin(max_steps, decay_share)
+    return 1.0 if step < begin else (max_steps - step) / max(max_steps - begin, 1)
+
+
+def above(floor: float, factor: float) -> float:
+    """`factor` of a schedule that ends at the share `floor` of the peak, instead of 0."""
+    return floor + (1 - floor) * factor if floor else factor
+
+
+SCHEDULES: dict[ScheduleName, Schedule] = {
+    "linear": linear,
+    "bert": bert,
+    "cosine": cosine,
+    "constant": constant,
+    "wsd": wsd,
+}

@@ -20,6 +20,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from bertcore.model.bert import BertForPreTraining
+from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.distributed import Control, describe
 from bertcore.training.divergence import LossWatch
@@ -39,6 +40,8 @@ class TrainingState:
     optimizer: Optimizer
     history: History
     watch: LossWatch
+    average: WeightAverage | None = None
+    """Of the weights, where one is kept."""
     step: int = 0
     """Optimizer steps done since the start of the training, skipped ones included."""
     tokens: int = 0
@@ -59,6 +62,7 @@ class TrainingState:
         ranks = control.gather({"random": random_state(), "tally": tally, "norm": self.norm})
         content = {
             **whole_state(self.model, self.optimizer),
+            "average": None if self.average is None else self.average.state(),
             "ranks": ranks,
             "step": self.step,
             "tokens": self.tokens,
@@ -77,6 +81,8 @@ class TrainingState:
         What belongs to each process (its random generators, its sums) is left as it is where there are more or fewer.
         """
         load_whole_state(self.model, self.optimizer, saved)
+        if self.average is not None:
+            self.average.restore(saved["average"])
         self.step, self.tokens = saved["step"], saved["tokens"]
         self.watch.restore(saved["watch"])
         self.watch.skipped[:] = saved["skipped"]

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from accelerate import Accelerator
 
@@ -24,6 +25,10 @@ class Supervision:
     stop: StopRequest = field(default_factory=StopRequest)
 
 
+class Interrupted(Exception):  # noqa: N818  (nobody's error, and never seen by the user)
+    """The work at hand is to be left, because the training was asked to stop."""
+
+
 class Keeper:
     """Writes the checkpoints of a training: by the clock, by the steps, and where it is asked to stop."""
 
@@ -35,9 +40,11 @@ class Keeper:
         control: Control,
         checkpoints: Checkpoints,
         supervision: Supervision,
+        stable: Checkpoints | None = None,
     ) -> None:
         self._config, self._state, self._checkpoints = config, state, checkpoints
         self._accelerator, self._control, self._supervision = accelerator, control, supervision
+        self._stable = None if config.stable_steps is None else stable
         self.restart_clock()
 
     def restart_clock(self) -> None:
@@ -46,8 +53,18 @@ class Keeper:
 
     def save(self) -> None:
         """Write a checkpoint; every process must ask."""
-        self._state.save(self._checkpoints, self._accelerator, self._control, self._supervision.run_id)
+        self._save_in(self._checkpoints)
         self.restart_clock()
+
+    def _save_in(self, checkpoints: Checkpoints) -> None:
+        self._state.save(checkpoints, self._accelerator, self._control, self._supervision.run_id)
+
+    def stable_phase(self, latest: int | None = None) -> dict[str, Any] | None:
+        """The state at the longest stable phase that is a part of this training (of at most `latest` steps)."""
+        if self._stable is None or self._config.stable_steps is None:
+            return None
+        most = self._config.stable_steps
+        return self._stable.latest(most if latest is None else min(most, latest))
 
     def save_or_stop(self) -> None:
         """Write a checkpoint where one is due by rank 0's clock or by the steps; `StoppedError` where it was asked for.
@@ -58,17 +75,20 @@ class Keeper:
         timed = main and time.monotonic() - self._saved > config.checkpoint_seconds
         stop, due = self._control.sum([self._supervision.stop.requested, timed])
         counted = config.checkpoint_steps is not None and self._state.step % config.checkpoint_steps == 0
+        if self._stable is not None and self._state.step == config.stable_steps:
+            self._save_in(self._stable)
         if stop:
-            self._end_here()
+            self.end()
         if due or counted:
             self.save()
 
-    def stop_if_asked(self) -> None:
-        """`StoppedError`, after a checkpoint, where any process was asked to stop."""
+    def interrupt_if_asked(self) -> None:
+        """`Interrupted` where any process was asked to stop: the caller puts its things in order, and calls `end`."""
         if self._control.any(self._supervision.stop.requested):
-            self._end_here()
+            raise Interrupted
 
-    def _end_here(self) -> None:
+    def end(self) -> NoReturn:
+        """Write a checkpoint and raise `StoppedError`; every process must ask."""
         self.save()
         raise StoppedError(
             f"at step {self._state.step} of {self._config.max_steps}, with a checkpoint in "

@@ -29,7 +29,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import lost_a_process
 from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import initial_model
-from bertcore.training.loader import Loader, Phases
+from bertcore.training.loader import BatchRamp, Loader, Phases
 from bertcore.training.loop import Pretraining, TrainingData
 from bertcore.training.metrics import Report, silent
 from bertcore.training.stopping import StopRequest
@@ -104,7 +104,8 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
         return rows_of(_loaders(replace(mask, duplicates=0), config, vocabulary, mask.duplicates), step)
 
     data = TrainingData(batches=_loaders(mask, config, vocabulary), heldout=heldout, rows=rows)
-    return Pretraining(config, model, data, accelerator, own, supervision), own.directory
+    stable = stable_phases_of(config, mask)
+    return Pretraining(config, model, data, accelerator, own, supervision, stable), own.directory
 
 
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:
@@ -116,7 +117,10 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
         )
 
     first, *second = mask.phases
-    loaders = [(0, Loader(opener(first), config.batch_size, config.seed))]
+    ramp = None
+    if config.batch_size_start is not None:
+        ramp = BatchRamp(config.batch_size_start, config.batch_size, config.ramp_steps)
+    loaders = [(0, Loader(opener(first), config.batch_size, config.seed, ramp=ramp))]
     if config.second_phase:
         batch_size = config.second_phase.batch_size or config.batch_size
         loaders.append((config.first_phase_steps, Loader(opener(second[0]), batch_size, config.seed)))
@@ -125,10 +129,26 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
 
 def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
     """Of the training with these parameters on the inputs and with the code that there are."""
+    return Checkpoints(CHECKPOINTS / "pretrain" / _key(dataclasses.asdict(config), mask))
+
+
+def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
+    """The ends of the stable phases of trainings like this one, of whatever length: the last four.
+
+    They stay until somebody removes them, for longer trainings to come.
+    """
+    values = dataclasses.asdict(config) | {"ramp_steps": config.ramp_steps}
+    common = {name: value for name, value in values.items() if name not in _OF_THE_LENGTH}
+    return Checkpoints(CHECKPOINTS / "pretrain" / f"stable-{_key(common, mask)}", keep=4)
+
+
+_OF_THE_LENGTH = ("max_steps", "decay_share", "batch_ramp_share")
+
+
+def _key(config: dict[str, Any], mask: MaskConfig) -> str:
     inputs = [checksum(SHARDS / MANIFEST), checksum(TOKENIZER / "tokenizer.json")]
-    sections = [json.dumps(dataclasses.asdict(section), sort_keys=True) for section in (config, mask)]
-    key = training_key(*inputs, *sections, code_hash(Path(bertcore.__file__).parent))
-    return Checkpoints(CHECKPOINTS / "pretrain" / key)
+    sections = [json.dumps(section, sort_keys=True) for section in (config, dataclasses.asdict(mask))]
+    return training_key(*inputs, *sections, code_hash(Path(bertcore.__file__).parent))
 
 
 def _write_metrics(training: Pretraining, final: dict[str, float], machine: dict[str, Any], report: Report) -> None:

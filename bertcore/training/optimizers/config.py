@@ -9,6 +9,20 @@ OptimizerName = Literal["adamw", "bert_adam", "lamb", "muon"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Refinements:
+    """What only a pre-training asks of its optimizer: learning rates of groups, over that of all others, and more."""
+
+    embeddings: float = 1.0
+    """Of the embedding tables, and so of a head that is tied to one."""
+    head: float = 1.0
+    """Of the matrices outside of the embeddings and the encoder layers."""
+    vectors: float = 1.0
+    """Of biases and layer norms."""
+    cautious: bool = False
+    """Whether Muon's matrices decay only where their step makes them smaller as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class OptimizationConfig:
     """How the gradients of one training become its steps."""
 

@@ -1,21 +1,55 @@
-"""Which parameters decay, and where one parameter is several matrices."""
+"""Which parameters decay, at which learning rates, and where one parameter is several matrices."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
-from bertcore.training.optimizers.config import OptimizationConfig
+from bertcore.model.encoder import EncoderLayer
+from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+
+LR_SCALE = "lr_scale"
+"""In a group: its learning rate over that of the training. Absent = 1."""
 
 
-def parameter_groups(model: nn.Module, config: OptimizationConfig) -> list[dict[str, Any]]:
-    """Two groups: matrices and embeddings, which decay, and biases and layer norms (one dimension), which may not."""
+def parameter_groups(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> list[dict[str, Any]]:
+    """Matrices and embeddings, which decay, and biases and layer norms (one dimension), which may not.
+
+    A group for each learning rate among the matrices, that of the encoder's first.
+    """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    spared = config.weight_decay if config.decay_biases_and_norms else 0.0
-    return [
-        {"params": [parameter for parameter in parameters if parameter.ndim >= 2], "weight_decay": config.weight_decay},
-        {"params": [parameter for parameter in parameters if parameter.ndim < 2], "weight_decay": spared},
+    matrices = [parameter for parameter in parameters if parameter.ndim >= 2]
+    hidden, tables = hidden_matrices(model), _tables(model)
+    scales = {each: 1.0 if each in hidden else refinements.head for each in matrices}
+    scales |= {each: refinements.embeddings for each in matrices if each in tables}
+    groups = [
+        {
+            "params": [each for each in matrices if scales[each] == scale],
+            "weight_decay": config.weight_decay,
+            LR_SCALE: scale,
+        }
+        for scale in sorted(set(scales.values()), key=lambda scale: (scale != 1.0, scale))
     ]
+    spared = config.weight_decay if config.decay_biases_and_norms else 0.0
+    vectors = [parameter for parameter in parameters if parameter.ndim < 2]
+    return [*groups, {"params": vectors, "weight_decay": spared, LR_SCALE: refinements.vectors}]
+
+
+def hidden_matrices(model: nn.Module) -> set[nn.Parameter]:
+    """The matrices of the encoder layers."""
+    layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
+    return {parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2}
+
+
+def _tables(model: nn.Module) -> set[Tensor]:
+    return {module.weight for module in model.modules() if isinstance(module, nn.Embedding)}
+
+
+def set_learning_rate(optimizer: Optimizer, rate: float) -> None:
+    """Set the rate of every group to its share of `rate`."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get(LR_SCALE, 1.0)
 
 
 def trained(group: dict[str, Any]) -> list[Tensor]:

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from bertcore.model.encoder import EncoderLayer
 from bertcore.training.distributed import has_fast_bf16
 from bertcore.training.optimizers.adam import adam_defaults, fused_adam
-from bertcore.training.optimizers.config import OptimizationConfig
-from bertcore.training.optimizers.groups import block_counts, parameter_groups, trained, trained_blocks
+from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+from bertcore.training.optimizers.groups import block_counts, hidden_matrices, parameter_groups, trained, trained_blocks
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
 """Jordan's polynomial a s + b s^3 + c s^5 of the singular values: applied five times, it lifts 0.01 to about 0.7."""
@@ -24,7 +23,8 @@ class Muon(Optimizer):
 
     The factor gives O the usual size of AdamW's update (Liu et al. 2025, "Muon is scalable"), so that learning rate and
     decay mean the same in every group. In a group, `blocks` holds for each parameter how many matrices, one above the
-    other, it is made of; groups without are AdamW's. Matrix products are computed in `product_dtype`.
+    other, it is made of; groups without are AdamW's. Where `cautious` is set, only entries that the step itself brings
+    nearer to 0 decay (Chen et al. 2025, "Cautious weight decay"). Matrix products are computed in `product_dtype`.
     """
 
     def __init__(
@@ -36,8 +36,8 @@ class Muon(Optimizer):
         epsilon: float,
         product_dtype: torch.dtype,
     ) -> None:
-        defaults = {**adam_defaults(learning_rate, betas, epsilon), "momentum": momentum, "blocks": []}
-        super().__init__(groups, defaults)
+        adam = adam_defaults(learning_rate, betas, epsilon)
+        super().__init__(groups, {**adam, "momentum": momentum, "blocks": [], "cautious": False})
         self._product_dtype = product_dtype
 
     @torch.no_grad()
@@ -53,7 +53,9 @@ class Muon(Optimizer):
         parameters = trained(group)
         if not parameters:
             return
-        torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
+        decay = group["lr"] * group["weight_decay"]
+        if not group["cautious"]:
+            torch._foreach_mul_(parameters, 1 - decay)
         momenta, counts = self._momenta(parameters, group), trained_blocks(group)
         # Matrices of one shape, lying or standing, go through the products together.
         alike: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
@@ -63,6 +65,9 @@ class Muon(Optimizer):
         for (_, longer), pairs in alike.items():
             targets, stacked = zip(*pairs, strict=True)
             updates = orthogonalize(torch.stack(stacked), self._product_dtype).unbind()
+            if group["cautious"]:
+                smaller = [(update * target > 0) * target for target, update in zip(targets, updates, strict=True)]
+                torch._foreach_add_(targets, smaller, alpha=-decay)
             torch._foreach_add_(targets, updates, alpha=-0.2 * math.sqrt(longer) * group["lr"])
 
     def _momenta(self, parameters: list[Tensor], group: dict[str, Any]) -> tuple[Tensor, ...]:
@@ -109,16 +114,17 @@ def _factor(gram: Tensor) -> Tensor:
     return result
 
 
-def build(model: nn.Module, config: OptimizationConfig) -> Optimizer:
+def build(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> Optimizer:
     """Muon for the matrices of `model`'s encoder layers, AdamW for its embeddings, heads, biases and layer norms."""
-    layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
-    hidden = {parameter for layer in layers for parameter in layer.parameters() if parameter.ndim == 2}
-    decaying, spared = parameter_groups(model, config)
-    orthogonal = {**decaying, "params": [parameter for parameter in decaying["params"] if parameter in hidden]}
-    orthogonal["blocks"] = block_counts(model, orthogonal["params"])
-    decaying["params"] = [parameter for parameter in decaying["params"] if parameter not in hidden]
+    hidden, groups = hidden_matrices(model), []
+    for group in parameter_groups(model, config, refinements):
+        for matrices in (True, False):
+            chosen = [parameter for parameter in group["params"] if (parameter in hidden) == matrices]
+            if chosen:
+                blocks = block_counts(model, chosen) if matrices else []
+                groups.append({**group, "params": chosen, "blocks": blocks, "cautious": refinements.cautious})
     return Muon(
-        [orthogonal, decaying, spared],
+        groups,
         config.learning_rate,
         config.momentum,
         (config.beta1, config.beta2),

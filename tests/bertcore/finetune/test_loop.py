@@ -5,9 +5,10 @@ import torch
 
 from bertcore.finetune.classification import BertForSequenceClassification
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.loop import scale_layers, set_learning_rate
+from bertcore.finetune.loop import scale_layers
 from bertcore.model.config import BertConfig
 from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
+from bertcore.training.optimizers.groups import set_learning_rate
 
 EXPECTED = {
     "bert.embeddings.word_embeddings.weight": 0.5**3,

@@ -12,9 +12,35 @@ from bertcore.training.config import PretrainConfig
     [
         ({"second_phase": {"share": 1.5}}, r"pretrain\.second_phase\.share: found 1\.5"),
         ({"init_from": "x", "model": {"preset": "base"}}, r"pretrain\.model\.preset: found 'base' beside init_from"),
+        ({"batch_size_start": 300}, r"batch_size_start: found 300, expected between 1 and batch_size \(256\)"),
+        (
+            {"batch_size_start": 8, "batch_ramp_share": 0.95, "second_phase": {}},
+            r"batch_ramp_share: found 0\.95, .*; lower it to 0\.9 at most",
+        ),
+        ({"batch_ramp_share": 0.0}, r"batch_ramp_share: found 0\.0"),
+        ({"head_learning_rate": 0.0}, r"head_learning_rate: found 0\.0, expected more than 0, or null"),
+        ({"ema_decay": 1.0}, r"ema_decay: found 1\.0, expected 0 < decay < 1"),
+        ({"decay_share": 0.0}, r"decay_share: found 0\.0"),
+        ({"learning_rate_floor": 1.0}, r"learning_rate_floor: found 1\.0"),
+        ({"learning_rate_floor": 0.1, "schedule": "bert"}, r"learning_rate_floor: found 0\.1 with schedule bert"),
+        ({"schedule": "wsd", "max_steps": 11_000}, r"warmup_steps: found 10000, .* last decay_share \(0\.2\) of 11000"),
+        ({"cautious_weight_decay": True}, "cautious_weight_decay: found true with optimizer adamw, expected muon"),
         ({"warmup_steps": 20, "max_steps": 10}, r"warmup_steps: found 20, expected between 0 and max_steps \(10\)"),
     ],
 )
 def test_impossible_values_are_named(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(PretrainConfig, values, "pretrain")
+
+
+def test_the_learning_rate_ends_at_its_floor() -> None:
+    given = {"schedule": "cosine", "learning_rate": 2e-3, "learning_rate_floor": 0.1, "warmup_steps": 2, "max_steps": 8}
+    config = parse(PretrainConfig, given, "pretrain")
+    assert [config.learning_rate_at(step) for step in (0, 1, 2, 8)] == pytest.approx([0, 1e-3, 2e-3, 2e-4])
+
+
+def test_what_is_stable_does_not_depend_on_the_length() -> None:
+    given = {"schedule": "wsd", "warmup_steps": 10, "max_steps": 100, "decay_share": 0.3}
+    assert parse(PretrainConfig, given, "pretrain").stable_steps == 70
+    assert parse(PretrainConfig, {**given, "second_phase": {}}, "pretrain").stable_steps is None
+    assert parse(PretrainConfig, {**given, "schedule": "linear"}, "pretrain").stable_steps is None

@@ -19,6 +19,9 @@ def config(**values: object) -> PretrainConfig:
         ({"second_phase": {"share": 0.5, "batch_size": 3}}, 4, False, r"second_phase\.batch_size: found 3 for 4"),
         ({"optimizer": "muon"}, 2, True, "optimizer: found muon, expected adamw or bert_adam where the processes"),
         ({"optimizer": "lamb"}, 2, True, "found lamb"),
+        ({"batch_size_start": 2}, 4, False, r"batch_size_start: found 2 for 4 processes"),
+        ({"batch_size_start": 4}, 4, True, r"batch_size_start: found 4 where the processes divide the weights"),
+        ({"ema_decay": 0.9}, 4, True, r"ema_decay: found 0\.9 where the processes divide the weights"),
     ],
 )
 def test_what_processes_cannot_train_is_refused(

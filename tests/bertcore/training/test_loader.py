@@ -14,7 +14,7 @@ from bertcore.errors import InputError
 from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances
-from bertcore.training.loader import Loader, Phases, prefetch
+from bertcore.training.loader import BatchRamp, Loader, Phases, prefetch
 from tests.samples import token_shard, vocabulary
 
 FIELDS = tuple(Instances.__dataclass_fields__)
@@ -183,6 +183,27 @@ def test_an_epoch_of_another_size_is_no_epoch() -> None:
     loader = Loader(lambda epoch: numbers([10 + epoch]), batch_size=5, seed=0)
     with pytest.raises(AssertionError, match=r"epoch 1: \[11\] sequences, not those of epoch 0"):
         loader.batch(2)
+
+
+@settings(deadline=None)
+@given(st.integers(3, 9), st.integers(0, 9), st.integers(0, 12), st.integers(1, 3))
+def test_growing_batches_show_the_same_sequences_in_the_same_order(
+    start: int, more: int, steps: int, world: int
+) -> None:
+    plain = loader_of([30, 20], 1)
+    ramp = BatchRamp(start, start + more, steps)
+    growing = Loader(plain.open_epoch, start + more, plain.seed, plain.pool, ramp)
+    shown: list[int] = []
+    for step in range(steps + 3):
+        ranks = [growing.batch(step, rank, world) for rank in range(world)]
+        size = sum(map(len, ranks))
+        assert size == (start + step * more // steps if step < steps else start + more)
+        whole = growing.batch(step)
+        for rank, part in enumerate(ranks):
+            np.testing.assert_array_equal(part.tokens, whole.tokens[rank::world])
+        assert growing.epoch_of(step) == len(shown) // 50
+        shown += whole.tokens.tolist()
+    assert shown == [int(plain.batch(place).tokens[0]) for place in range(len(shown))]
 
 
 def test_a_batch_larger_than_an_epoch_is_refused() -> None:

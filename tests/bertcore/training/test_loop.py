@@ -17,7 +17,7 @@ from bertcore.model.config import ModelConfig
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.loader import Loader, Phases
+from bertcore.training.loader import BatchRamp, Loader, Phases
 from bertcore.training.loop import Pretraining, TrainingData
 from bertcore.training.step import as_batch, explain_out_of_memory
 from bertcore.training.supervision import Supervision
@@ -39,17 +39,21 @@ def config(**values: object) -> PretrainConfig:
     return PretrainConfig(model=ModelConfig(**MODEL), **{**defaults, **values})
 
 
-def training(directory: Path, settings: PretrainConfig | None = None, report=lambda step, metrics: None) -> Pretraining:
+def training(
+    directory: Path, settings: PretrainConfig | None = None, report=lambda step, metrics: None, stable=None
+) -> Pretraining:
     settings = settings or config()
     mask = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
     shard = token_shard(directory, 80)
     source = [DrawnInstances.of(shard, "shard", 0, mask, vocabulary())]
     torch.manual_seed(settings.seed)
     model = BertForPreTraining(settings.model.build(vocabulary().size))
-    loader = Loader(lambda epoch: source, settings.batch_size, settings.seed)
+    start = settings.batch_size_start
+    ramp = None if start is None else BatchRamp(start, settings.batch_size, settings.ramp_steps)
+    loader = Loader(lambda epoch: source, settings.batch_size, settings.seed, ramp=ramp)
     accelerator = distributed.make_accelerator()
     data, checkpoints = TrainingData(batches=loader, heldout=source), Checkpoints(directory / "checkpoints")
-    return Pretraining(settings, model, data, accelerator, checkpoints, Supervision(report=report))
+    return Pretraining(settings, model, data, accelerator, checkpoints, Supervision(report=report), stable)
 
 
 def weights(run: Pretraining) -> dict[str, torch.Tensor]:
@@ -268,3 +272,58 @@ def test_padding_is_not_computed(tmp_path: Path) -> None:
     run = training(tmp_path)
     instances = run._feed.of(0)
     assert len(instances.tokens) == np.diff(instances.offsets).sum() == run.train_step()
+
+
+def test_published_weights_are_evaluated_before_they_are_trained(tmp_path: Path) -> None:
+    at_start = config(init_from="somewhere", max_steps=3)
+    run = training(tmp_path, at_start)
+    before = run.evaluate()
+    run.run()
+    assert run.state.history.curves[0] == {"step": 0, **before}
+    (tmp_path / "other").mkdir()
+    other = training(tmp_path / "other", config(max_steps=3))
+    other.run()
+    assert [row["step"] for row in other.state.history.curves if "eval/loss" in row] == [3]
+    for name, tensor in weights(run).items():
+        assert torch.equal(weights(other)[name], tensor), name
+
+
+def test_a_growing_batch_is_resumed_with_the_same_bits(tmp_path: Path) -> None:
+    settings = config(batch_size_start=2, batch_ramp_share=0.5)
+    sizes: list[int] = []
+    whole = training(tmp_path, settings)
+    compute = whole._gradients.compute
+    whole._gradients.compute = lambda step, instances: sizes.append(len(instances)) or compute(step, instances)
+    whole.run()
+    assert sizes == [2, 3, 4, 5, 6, 7, *[8] * 6]
+    (tmp_path / "other").mkdir()
+    first = training(tmp_path / "other", settings)
+    for _ in range(4):
+        first.train_step()
+    first._keeper.save()
+    second = training(tmp_path / "other", settings)
+    second.run()
+    for name, tensor in weights(whole).items():
+        assert torch.equal(weights(second)[name], tensor), name
+
+
+def test_every_group_follows_the_schedule_at_its_own_peak(tmp_path: Path) -> None:
+    rates = {"embedding_learning_rate": 2e-2, "head_learning_rate": 1e-3, "vector_learning_rate": 1e-2}
+    run = training(tmp_path, config(optimizer="muon", **rates))
+    for _ in range(3):  # two steps of warm-up, and the first of 10 from the peak down
+        run.train_step()
+    names = {parameter: name for name, parameter in run.model.named_parameters()}
+    found = {
+        names[each]: group["lr"] for group in run._optimizer.param_groups for each in group["params"] if each in names
+    }
+    assert len(found) == len(names)
+    for name, expected in {
+        "bert.embeddings.word_embeddings.weight": 2e-2,
+        "bert.embeddings.position_embeddings.weight": 2e-2,
+        "bert.pooler.dense.weight": 1e-3,
+        "bert.encoder.layer.0.attention.qkv.weight": 5e-3,
+        "bert.encoder.layer.1.output_norm.weight": 1e-2,
+        "cls.predictions.bias": 1e-2,
+    }.items():
+        assert found[name] == pytest.approx(expected), name
+    assert run._train_metrics()["train/learning_rate"] == pytest.approx(5e-3)

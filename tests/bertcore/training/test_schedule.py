@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bertcore.training.schedule import SCHEDULES, bert, constant, cosine, linear
+from bertcore.training.schedule import SCHEDULES, above, bert, constant, cosine, decay_begin, linear, wsd
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,18 @@ def test_constant_stays() -> None:
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 def test_no_warmup_starts_at_the_peak(name: str) -> None:
     assert SCHEDULES[name](0, 0, 10) == 1
+
+
+def test_wsd_warms_up_stays_and_falls_to_0() -> None:
+    assert [wsd(step, 4, 20, 0.25) for step in (0, 2, 4, 14, 15, 16, 19, 20)] == [0, 0.5, 1, 1, 1, 0.8, 0.2, 0]
+    assert [wsd(step, 0, 10, 1.0) for step in range(11)] == [linear(step, 0, 10) for step in range(11)]
+
+
+def test_wsd_does_not_know_its_length_before_it_falls() -> None:
+    for step in range(decay_begin(100, 0.2)):
+        assert wsd(step, 10, 100) == wsd(step, 10, 1000)
+
+
+def test_a_floor_is_where_the_fall_ends() -> None:
+    assert above(0.0, 0.3) == 0.3
+    assert [above(0.1, factor) for factor in (1.0, 0.5, 0.0)] == pytest.approx([1.0, 0.55, 0.1])

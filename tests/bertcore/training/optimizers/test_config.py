@@ -21,7 +21,7 @@ from bertcore.training.config import PretrainConfig
         ("beta1", 1.0, "0 <= beta1 < 1, such as 0.9"),
         ("beta2", -0.1, "0 <= beta2 < 1, such as 0.9"),
         ("momentum", 1.0, "0 <= momentum < 1, such as 0.9"),
-        ("schedule", "liner", "did you mean 'linear'? Expected one of: bert, constant, cosine, linear"),
+        ("schedule", "liner", "did you mean 'linear'? Expected one of: bert, constant, cosine, linear, wsd"),
         ("optimizer", "moun", "did you mean 'muon'? Expected one of: adamw, bert_adam, lamb, muon"),
     ],
 )

@@ -97,3 +97,23 @@ def test_query_key_and_value_are_three_matrices() -> None:
     assert {name for name, count in found.items() if count == 3} == {
         f"bert.encoder.layer.{layer}.attention.qkv.weight" for layer in (0, 1)
     }
+
+
+def test_cautious_decay_is_that_of_the_entries_which_the_step_brings_nearer_to_0() -> None:
+    shapes = [(32, 32), (64, 32), (96, 32)]
+    plainly, optimizer = plain(shapes, [1, 1, 3], torch.float32)
+    without, other = plain(shapes, [1, 1, 3], torch.float32)
+    cautious, third = plain(shapes, [1, 1, 3], torch.float32)
+    other.param_groups[0]["weight_decay"] = 0.0
+    third.param_groups[0]["cautious"] = True
+    start = [parameter.detach().clone() for parameter in plainly]
+    rates = [
+        [rate for _, rate in take_steps(model, taken, range(1, 2))]
+        for model, taken in ((plainly, optimizer), (without, other), (cautious, third))
+    ]
+    assert rates == [[0.01]] * 3
+    for before, step, found in zip(start, without, cautious, strict=True):
+        nearer = (step - before) * before < 0
+        assert 0.3 < nearer.float().mean() < 0.7
+        expected = step - 0.01 * 0.1 * before * nearer
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)

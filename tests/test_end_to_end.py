@@ -186,6 +186,7 @@ def test_the_report_names_every_task(by_dvc: Tree) -> None:
     assert "cola" in page and "squad" in page and 'src="http' not in page
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_what_changes_re_runs_and_nothing_before_it(by_dvc: Tree) -> None:
     values = json.loads(json.dumps(PARAMS))

@@ -9,6 +9,7 @@ import pytest
 from tests.faults.trainings import Training, assert_equal, params, prepare
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_three_kills_change_no_bit(tmp_path: Path) -> None:
     """Dropout on, four micro-batches a step, static masks, several epochs."""

@@ -14,6 +14,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare(tmp_path_factory.mktemp("stage") / "tree", params(max_steps=100_000, checkpoint_steps=20))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_asked_to_stop_it_leaves_a_checkpoint_and_a_status_that_says_so(root: Path) -> None:
     stage = RunningStage(Training(root)).at_work()
@@ -25,6 +26,7 @@ def test_asked_to_stop_it_leaves_a_checkpoint_and_a_status_that_says_so(root: Pa
     assert stage.clean(), stage.log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_one_of_two_killed_ends_both_and_the_stage_says_why(root: Path) -> None:
     stage = RunningStage(Training(root, world=2)).at_work()

@@ -124,6 +124,7 @@ def test_a_second_run_finds_every_stage_cached_within_a_minute(first: First, ui:
     assert "was running" in done.stdout, "the server of `make ui` is used"
 
 
+@pytest.mark.slow
 def test_a_changed_param_reruns_what_is_below_and_a_failure_stops_what_is_below_it(first: First, ui: list[str]) -> None:
     tree = first.tree
     tree.edit("params.yaml", "learning_rate: 0.1", "learning_rate: 0.2")
@@ -147,6 +148,7 @@ def test_a_changed_param_reruns_what_is_below_and_a_failure_stops_what_is_below_
     assert sorted(tree.runs()) == ["finetune@qa", "finetune@topic", "pretrain"]
 
 
+@pytest.mark.slow
 def test_what_the_doctor_finds_fatal_ends_the_run_at_once_with_the_remedy(first: First, ui: list[str]) -> None:
     tree = first.tree
     (tree.root / "sick").touch()
@@ -160,6 +162,7 @@ def test_what_the_doctor_finds_fatal_ends_the_run_at_once_with_the_remedy(first:
     assert attempts == 1 and tree.runs() == [] and "Traceback" not in done.stdout
 
 
+@pytest.mark.slow
 def test_ctrl_c_cancels_the_run_and_a_second_run_meanwhile_is_refused(first: First, ui: list[str]) -> None:
     tree = first.tree
     tree.edit("params.yaml", "learning_rate: 0.2", "learning_rate: 0.3")
@@ -179,6 +182,7 @@ def test_ctrl_c_cancels_the_run_and_a_second_run_meanwhile_is_refused(first: Fir
     assert not any("stage.py" in line or "flows.launch" in line or "worker start" in line for line in tree.processes())
 
 
+@pytest.mark.slow
 def test_the_pages_answer_and_report_nothing_home(ui: list[str]) -> None:
     prefect, mlflow = ui
     with urllib.request.urlopen(f"{prefect}/api/admin/settings") as answer:

@@ -17,6 +17,7 @@ from tests.bertcore.export.conftest import Example
 from tests.import_closure import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["BertForPreTraining", "BertForSequenceClassification"])
 def test_outputs_are_equal_for_every_shape(architecture: str, examples: dict[str, Example], tmp_path: Path) -> None:
     example, path = examples[architecture], tmp_path / "out" / "model.onnx"

@@ -189,6 +189,7 @@ def test_random_shapes_equal_transformers(heads, head_size, layers, intermediate
     assert_same_forward(config, random_batch(config, lengths))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["base", "large"])
 def test_two_layers_of_base_and_large_equal_transformers(preset):
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

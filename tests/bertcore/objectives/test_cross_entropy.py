@@ -47,7 +47,8 @@ def test_sixteen_bit_logits_are_summed_in_float32():
     expected = functional.cross_entropy(reference, labels, reduction="sum")
     expected.backward()
     torch.testing.assert_close(loss, expected, rtol=1e-6, atol=0)
-    torch.testing.assert_close(leaf.grad, reference.grad.bfloat16())
+    # The exponential, its factor, their product and the expected value are rounded to 8 bits each.
+    torch.testing.assert_close(leaf.grad, reference.grad.bfloat16(), rtol=4 * 2**-8, atol=1e-5)
 
 
 def test_infinite_and_undefined_logits_are_not_hidden():

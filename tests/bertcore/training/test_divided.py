@@ -74,6 +74,7 @@ def run_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
+@pytest.mark.slow
 def test_divided_weights_train_what_whole_ones_do_and_resume_with_the_same_bits(run_worker, tmp_path: Path) -> None:
     one, two = run_worker(tmp_path / "one", "one", 1), run_worker(tmp_path / "two", "divided", 2)
     assert one.keys() == two.keys()

@@ -211,6 +211,7 @@ if run._accelerator.is_main_process:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_train_what_one_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "worker.py"
     script.write_text(WORKER)

@@ -23,6 +23,7 @@ STAGES = ["inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "contam
 ]
 
 PARAMS: dict[str, Any] = {
+    "recipe": None,
     "corpus": {"sources": ["../text.txt"], "min_words": 3, "heldout_fraction": 0.2},
     "tokenizer": {"vocab_size": 130, "min_frequency": 1},
     "shards": {"shard_bytes": 20000},

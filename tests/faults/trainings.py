@@ -32,6 +32,7 @@ PROCESSES = multiprocessing.get_context("forkserver")
 """A process that has imported all that a training needs starts each one by forking: a tenth of the time."""
 
 PARAMS: dict[str, Any] = {
+    "recipe": None,
     "mask": {"sequence_length": 48, "max_predictions_per_seq": 8},
     "pretrain": {
         "model": {"preset": "tiny", "hidden_size": 32, "num_hidden_layers": 2},

@@ -6,6 +6,7 @@ follows the run, and stops what it started. Exit status: 0 completed, 1 failed o
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -83,8 +84,8 @@ def _launch(stages: list[str]) -> int:
         if prefect.service is not None or not workers.online():
             workers.start()
         server.until(workers.pool_exists, workers.started, f"the work pool {POOL!r}")
-        _prefect(environment, "deploy", "--all")
-        run_id = _run_deployment(environment, stages)
+        deployment = _deploy(environment, own=prefect.own)
+        run_id = _run_deployment(environment, deployment, stages)
         follower = Follower(client, run_id, console)
         print(f"flow run {follower.watched.run.name}: {prefect.page}/runs/flow-run/{run_id}", flush=True)
         try:
@@ -162,12 +163,29 @@ def _prefect(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-def _run_deployment(environment: dict[str, str], stages: list[str]) -> UUID:
+def _deploy(environment: dict[str, str], own: bool) -> str:
+    """Deploy this tree's flow; FLOW/DEPLOYMENT.
+
+    On a server that is not this tree's `own`, under a name of the tree: two trees of one name would take each other's
+    directory, and wait for each other.
+    """
+    if own:
+        _prefect(environment, "deploy", "--all")
+        return DEPLOYMENT
+    name = f"{DEPLOYMENT.partition('/')[2]}-{ROOT.name}-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:6]}"
+    file = server.STATE / "prefect.yaml"
+    text = (ROOT / "prefect.yaml").read_text(encoding="utf-8")
+    file.write_text(text.replace("- name: local\n", f"- name: {name}\n"), encoding="utf-8")
+    _prefect(environment, "deploy", "--all", "--prefect-file", str(file))
+    return f"{DEPLOYMENT.partition('/')[0]}/{name}"
+
+
+def _run_deployment(environment: dict[str, str], deployment: str, stages: list[str]) -> UUID:
     parameters = ["--param", f"stages={json.dumps(stages)}"] if stages else []
-    output = _prefect(environment, "deployment", "run", DEPLOYMENT, "--tag", TAG, *parameters)
+    output = _prefect(environment, "deployment", "run", deployment, "--tag", TAG, *parameters)
     found = re.search(r"UUID: ([0-9a-f-]{36})", output)
     if found is None:
-        raise server.LaunchError(f"prefect deployment run {DEPLOYMENT}: no flow run in its output: {output.strip()}")
+        raise server.LaunchError(f"prefect deployment run {deployment}: no flow run in its output: {output.strip()}")
     return UUID(found[1])
 
 

@@ -52,11 +52,18 @@ def pretrain_flow(stages: list[str] | None = None) -> State[None]:
         RUNNING.stop()
         raise
     except HeldError as holder:
-        return Failed(message=f"another flow run works in this tree ({holder}); wait for it or cancel it")
+        return _failed(f"another flow run works in this tree ({holder}); wait for it or cancel it")
     except (GraphError, DoctorError, ValueError) as error:
-        return Failed(message=str(error))
+        return _failed(str(error))
     failed = [_error(name, state) for name, state in states.items() if state.is_failed() or state.is_crashed()]
-    return Failed(message="\n".join(failed)) if failed else Completed()
+    return _failed("\n".join(failed)) if failed else Completed()
+
+
+def _failed(reason: str) -> State[None]:
+    """The end of the flow run. In the log too: `prefect deployment run --watch` shows that, and of the state its
+    name."""
+    get_run_logger().error(reason)
+    return Failed(message=reason)
 
 
 @task(name="doctor", task_run_name="doctor", cache_policy=NO_CACHE, persist_result=False, retries=0)

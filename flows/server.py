@@ -1,6 +1,7 @@
 """Find or start a Prefect server and a worker for this tree, and stop what was started. Imports nothing of Prefect."""
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -91,7 +92,7 @@ def find_or_start(environment: dict[str, str]) -> Server:
     if url:
         if not healthy(url):
             raise LaunchError(f"PREFECT_API_URL: nothing answers at {url}; start a Prefect server there or unset it")
-        return Server(url, None, own=False)
+        return Server(url, None, own=_home(url) == STATE)
     url = _profile_url(environment)
     if url and healthy(url):
         return Server(url, None, own=False)
@@ -103,7 +104,7 @@ def find_or_start(environment: dict[str, str]) -> Server:
 
 def healthy(url: str) -> bool:
     """Whether a Prefect API answers at `url`."""
-    return _get(f"{url}/health") is True
+    return get(f"{url}/health") is True
 
 
 def answers(url: str) -> bool:
@@ -139,17 +140,26 @@ def until(ready: Any, service: Service | None, what: str) -> None:
 
 
 def _start(environment: dict[str, str]) -> Server:
-    port = free_port(PREFERRED_PORT)
-    url = f"http://127.0.0.1:{port}/api"
-    command = f"-m prefect --no-prompt server start --host 127.0.0.1 --port {port}".split()
-    service = start("Prefect server", [sys.executable, *command], environment)
-    try:
-        until(lambda: healthy(url), service, "the Prefect server")
-    except BaseException:
-        service.stop()
-        raise
-    RECORD.write_text(json.dumps({"url": url, "pid": service.process.pid}), encoding="utf-8")
-    return Server(url, service, own=True)
+    """A server of this tree's own. Between the look for a free port and the start another tree's may take it."""
+    for preferred in (PREFERRED_PORT, 0, 0):
+        port = free_port(preferred)
+        url = f"http://127.0.0.1:{port}/api"
+        command = f"-m prefect --no-prompt server start --host 127.0.0.1 --port {port}".split()
+        service = start("Prefect server", [sys.executable, *command], environment)
+        try:
+            until(functools.partial(healthy, url), service, "the Prefect server")
+            if _home(url) == Path(environment["PREFECT_HOME"]):
+                RECORD.write_text(json.dumps({"url": url, "pid": service.process.pid}), encoding="utf-8")
+                return Server(url, service, own=True)
+            service.stop()
+        except LaunchError:
+            service.stop()
+            if free_port(port) == port:
+                raise  # nobody else has it: the server itself is at fault
+        except BaseException:
+            service.stop()
+            raise
+    raise LaunchError("other servers took every port that was free a moment before; run this again")
 
 
 def _running(environment: dict[str, str]) -> Server | None:
@@ -166,7 +176,7 @@ def _running(environment: dict[str, str]) -> Server | None:
 
 
 def _home(url: str) -> Path | None:
-    settings = _get(f"{url}/admin/settings")
+    settings = get(f"{url}/admin/settings")
     return Path(settings["home"]) if isinstance(settings, dict) and "home" in settings else None
 
 
@@ -181,7 +191,7 @@ def _profile_url(environment: dict[str, str]) -> str | None:
         return None
 
 
-def _get(url: str) -> Any:
+def get(url: str) -> Any:
     """The JSON that the API answers, None when it does not."""
     try:
         with urllib.request.urlopen(url, timeout=5.0) as response:

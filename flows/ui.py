@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 import webbrowser
@@ -13,6 +14,8 @@ from flows import server
 from flows.environment import ROOT, project_environment
 
 MLFLOW_PORT = 5000
+POOL = "local"
+"""The work pool of the deployment: without it, nothing of the pages' own could run it."""
 
 
 def main() -> int:
@@ -34,6 +37,10 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     environment = dict(os.environ)
     prefect = server.find_or_start(environment)
     stack.callback(lambda: prefect.stop())
+    if server.get(f"{prefect.url}/work_pools/{POOL}") is None:
+        command = f"-m prefect --no-prompt work-pool create {POOL} --type process".split()
+        options = {"env": {**environment, "PREFECT_API_URL": prefect.url}, "cwd": ROOT}
+        subprocess.run([sys.executable, *command], capture_output=True, check=False, **options)
     store = environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{ROOT / 'mlflow.db'}"
     pages = {"Prefect": prefect.page, "MLflow": _start_mlflow(store, environment, stack)}
     for name, page in pages.items():

@@ -1,5 +1,6 @@
 """params.yaml, read as DVC reads it (YAML 1.2, so that 1e-4 is a number), completed by its recipe, checked strictly."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,8 @@ from bertcore.errors import ConfigError
 from bertcore.recipes import with_recipe
 
 PARAMS = Path("params.yaml")
+MOST_VALUES = 100_000
+"""That the file may have once its aliases are written out, as all that reads it would do."""
 
 Config = TypeVar("Config")
 
@@ -28,9 +31,30 @@ def read() -> dict[str, Any]:
         ) from None
     except YAMLError as error:
         raise ConfigError(f"{PARAMS}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
+    if (found := _written_out(values, {}, ())) > MOST_VALUES:
+        raise ConfigError(
+            f"{PARAMS}: found aliases (*name) that stand for {_many(found)} values when they are written out, expected "
+            f"at most {MOST_VALUES:,}; write the values themselves"
+        )
     if not isinstance(values, Mapping):
         raise ConfigError(f"{PARAMS}: found no mapping, expected one section per stage; restore the file")
     return complete(values)
+
+
+def _written_out(value: Any, known: dict[int, float], above: tuple[int, ...]) -> float:
+    """How many values `value` has when every alias in it is written out; infinitely many where one holds itself."""
+    if not isinstance(value, Mapping | list):
+        return 1
+    if id(value) in above:
+        return math.inf
+    if id(value) not in known:
+        inner = value.values() if isinstance(value, Mapping) else value
+        known[id(value)] = 1 + sum(_written_out(each, known, (*above, id(value))) for each in inner)
+    return known[id(value)]
+
+
+def _many(number: float) -> str:
+    return "endlessly many" if math.isinf(number) else f"{number:,}"
 
 
 def complete(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,17 @@
 """Processes and those that they started: none outlives the one for which it works."""
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
 
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl.h."""
@@ -21,11 +26,51 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_with(alive: Callable[[], bool]) -> None:
-    """Have this process stop as by SIGTERM as soon as `alive` is False, and end for certain after a grace."""
+@dataclass(frozen=True)
+class Reproduction:
+    """A dvc that runs stages."""
+
+    process: psutil.Process
+    command: str
+    """`dvc repro` or `dvc exp run`."""
+
+    @property
+    def key(self) -> str:
+        """The same for all stages of one invocation, and for no other."""
+        return f"dvc-{self.process.pid}-{self.process.create_time()}"
+
+
+def reproduction() -> Reproduction | None:
+    """The dvc below which this process runs; None without one."""
+    for process in psutil.Process().parents():
+        with contextlib.suppress(psutil.Error):
+            if command := reproducing(process.cmdline()):
+                return Reproduction(process, command)
+    return None
+
+
+def reproducing(arguments: list[str]) -> str | None:
+    """The command of dvc that runs stages, if a process with these arguments is one."""
+    if not any(Path(argument).name in ("dvc", "dvc.exe") for argument in arguments[:3]):
+        return None
+    if any(first in ("exp", "experiments") and then in ("run", "exec-run") for first, then in pairwise(arguments)):
+        return "dvc exp run"
+    return "dvc repro" if "repro" in arguments else None
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether `process` still works: one that has ended and that nobody has waited for does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def end_with(process: psutil.Process) -> None:
+    """Have this process stop as by SIGTERM as soon as `process` is no more, and end for certain after a grace."""
 
     def watch() -> None:
-        while alive():
+        while alive(process):
             time.sleep(_POLL_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(_GRACE_SECONDS)

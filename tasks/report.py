@@ -5,7 +5,7 @@ import sys
 from bertcore.errors import ConfigError
 from bertcore.files import replace_directory, write_json
 from tasks import params
-from tasks.paths import METRICS, PRETRAINED, REPORTS
+from tasks.paths import CORPUS, EXAMPLES, METRICS, PRETRAINED, REPORTS
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.pages import build_report
 from tasks.reporting.summary import headlines
@@ -21,8 +21,11 @@ def run(stage_run: StageRun) -> None:
     write_json(METRICS / "summary.json", summary)
     stage_run.log_metrics(summary)
     stage_run.log_parent_metrics(headlines(summary))
-    if encoder := lineage.recorded_hashes().get(str(PRETRAINED)):
+    recorded = lineage.recorded_hashes()
+    if encoder := recorded.get(str(PRETRAINED)):
         stage_run.set_parent_tags({f"dvc.out.{PRETRAINED}": encoder})
+    read = (str(CORPUS), *(str(EXAMPLES / task) for task in measurements.tasks))
+    stage_run.log_parent_datasets({path: recorded[path] for path in read if path in recorded})
     stage_run.log_artifacts(REPORTS)
 
 

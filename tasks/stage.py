@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 from bertcore.errors import STOPPED, StoppedError
 from tasks import params
+from tasks.processes import end_with, reproduction
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage
 from tasks.tracking import runs as tracking
+from tasks.tracking.outbox import without_password
 from tasks.training import checkpoints
 
 Body = Callable[[tracking.StageRun], None]
@@ -27,6 +30,8 @@ def main(stage: str, body: Body, task: str | None = None, memory: Memory = None,
     a recipe's included. Without it, those that are written in params.yaml.
     """
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if dvc := reproduction():
+        end_with(dvc.process)  # a stage that outlives its dvc would write for nobody, beside the next one
     try:
         return exit_status(lambda: _tracked(stage, body, task, memory, configs or {}))
     finally:
@@ -37,11 +42,13 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
     checkpoints.clear_finished()
     deps, outs = lineage.stage_paths(stage, task)
     before = lineage.fingerprint(deps)
-    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(deps), memory() if memory else None)
+    data = lineage.data_hashes(deps)
+    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(data), memory() if memory else None)
     os.environ[tracking.RUN_ID] = run.run_id
     status: tracking.Status = "FAILED"
     try:
         run.log_params(_values(stage, task, configs))
+        run.log_datasets(data)
         body(run)
         lineage.check_unchanged(before, deps)
         run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(Path(path)) for path in outs})
@@ -53,6 +60,8 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
         status = "KILLED" if ended.status == STOPPED else "FAILED"
         raise
     finally:
+        if status == "FAILED" and (error := sys.exception()):
+            run.explain(without_password(str(error) or type(error).__name__))
         run.end(status)
 
 
@@ -66,8 +75,9 @@ def _values(stage: str, task: str | None, configs: Configs) -> dict[str, Any]:
     return {stage: params.read().get(stage) or {}}
 
 
-def _tags(deps: list[str]) -> dict[str, str]:
-    tags = {f"dvc.dep.{path}": value for path, value in lineage.data_hashes(deps).items()}
+def _tags(data: Mapping[str, str]) -> dict[str, str]:
+    """`data`: path -> DVC hash of what the stage reads."""
+    tags = {f"dvc.dep.{path}": value for path, value in data.items()}
     if commit := lineage.git_commit():
         tags["git.commit"] = commit
     if flow_run := os.environ.get("BERTCORE_PIPELINE_RUN"):

@@ -13,7 +13,7 @@ class ProcessEnded(Exception):  # noqa: N818  (no error of its own: that process
     """A process that did the stage's work ended with `status`, which becomes the stage's."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(status)
+        super().__init__(f"a process ended with status {status}; the log of the stage says why")
         self.status = status
 
 

@@ -15,8 +15,8 @@ from bertcore.files import nearest_existing
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
-from tasks.tracking import runs as tracking
 from tasks.tracking.outbox import without_password
+from tasks.tracking.store import tracking_uri
 
 SECONDS = 2.0
 """That a tracking server may take to answer."""
@@ -86,7 +86,7 @@ def unwritable(directory: Path) -> str | None:
 
 def check_tracking(uri: str | None = None) -> Finding:
     """The MLflow store: a database file that can be written to, or a server that answers."""
-    uri = uri or tracking.tracking_uri()
+    uri = uri or tracking_uri()
     shown = without_password(uri)
     if uri.startswith(("http://", "https://")):
         problem, remedy = _server_problem(uri), "start the MLflow server, or correct or unset MLFLOW_TRACKING_URI"

@@ -1,6 +1,10 @@
 """Curves without doubled points: MLflow keeps every point it is given, also the second one of a step."""
 
 from tasks.tracking import runs as tracking
+from tasks.tracking.store import reachable
+
+_NO_CURVES = ("eval/heldout_sequences",)
+"""The same at every step; metrics/pretrain.json has them."""
 
 
 class Unreported:
@@ -12,14 +16,15 @@ class Unreported:
 
     def __init__(self, run: tracking.StageRun) -> None:
         self._run = run
-        with tracking.reachable():
+        with reachable():
             names = run.client.get_run(run.run_id).data.metrics
             histories = {name: run.client.get_metric_history(run.run_id, name) for name in names}
         self._last = {name: max(point.step for point in points) for name, points in histories.items()}
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         """The metrics of a step, of which each name's steps ascend."""
-        new = {name: value for name, value in metrics.items() if step > self._last.get(name, -1)}
+        curves = {name: value for name, value in metrics.items() if name not in _NO_CURVES}
+        new = {name: value for name, value in curves.items() if step > self._last.get(name, -1)}
         if new:
             self._run.report(step, new)
             self._last |= dict.fromkeys(new, step)

@@ -1,37 +1,38 @@
 """MLflow: a parent run for one run of the pipeline, a child for each stage that really ran."""
 
+import json
 import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import psutil
 from filelock import FileLock
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-# What fails is sent again later. By default a call could take 20 minutes, longer than processes wait for each other.
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
-
-from mlflow.entities import LifecycleStage, Metric, Param, RunStatus, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Metric, Param, Run, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
-from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_SOURCE_NAME
-from sqlalchemy.exc import SQLAlchemyError
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_DATASET_CONTEXT,
+    MLFLOW_GIT_COMMIT,
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_RUN_NAME,
+    MLFLOW_RUN_NOTE,
+    MLFLOW_SOURCE_NAME,
+    MLFLOW_SOURCE_TYPE,
+)
 
-from bertcore.errors import UnavailableError, may_pass
+from bertcore.errors import may_pass
 from bertcore.files import replace_file
 from tasks import params
-from tasks.tracking.outbox import Outbox, told, without_password
+from tasks.processes import reproduction
+from tasks.tracking import lineage
+from tasks.tracking.outbox import Outbox
+from tasks.tracking.store import LOCK, open_experiment, reachable
 
-EXPERIMENT = "bert-pretraining"
 RUN_ID = "BERTCORE_STAGE_RUN"
 """The stage's MLflow run, for the processes that it starts."""
 
@@ -39,6 +40,8 @@ _RUNNING = RunStatus.to_string(RunStatus.RUNNING)
 _WORST_FIRST = (_RUNNING, "FAILED", "KILLED")
 """A parent run has the first of these that the newest run of any of its stages has."""
 _INVOCATION = "pipeline.invocation"
+_ERROR = "error"
+_VARIED_IN_NAME = 3
 _PARAMS_PER_CALL = 100
 _LONGEST_PARAM = 6000
 
@@ -84,6 +87,22 @@ class StageRun:
         log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
         self._outbox.send(partial(log, self.run_id, str(path)))
 
+    def log_datasets(self, hashes: Mapping[str, str]) -> None:
+        """Log what the run reads: paths with their DVC hashes."""
+        self._log_datasets(self.run_id, hashes)
+
+    def log_parent_datasets(self, hashes: Mapping[str, str]) -> None:
+        self._log_datasets(self.parent_id, hashes)
+
+    def _log_datasets(self, run_id: str, hashes: Mapping[str, str]) -> None:
+        if hashes:
+            inputs = [_dataset(path, digest) for path, digest in hashes.items()]
+            self._outbox.send(partial(self.client.log_inputs, run_id, inputs))
+
+    def explain(self, error: str) -> None:
+        """Keep with the run why it failed: as a tag, and as the text that its page begins with."""
+        self.set_tags({_ERROR: error[:_LONGEST_PARAM], MLFLOW_RUN_NOTE: error[:_LONGEST_PARAM]})
+
     def set_tags(self, tags: Mapping[str, str]) -> None:
         self._set_tags(self.run_id, tags)
 
@@ -104,16 +123,28 @@ class StageRun:
 
     def _conclude(self, status: Status) -> None:
         self.client.set_terminated(self.run_id, status)
-        with FileLock(".mlflow.lock"):  # of two stages that end together, the second one sees that both have ended
+        with FileLock(LOCK):  # of two stages that end together, the second one sees that both have ended
             parent = self.client.get_run(self.parent_id).info
             of_parent = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.parent_id}'"
             children = self.client.search_runs([parent.experiment_id], of_parent, order_by=["attributes.start_time"])
-            newest = {child.data.tags["stage"]: child.info.status for child in children}
-            worst = next((each for each in _WORST_FIRST if each in newest.values()), "FINISHED")
+            newest = {child.data.tags["stage"]: child for child in children}
+            statuses = {child.info.status for child in newest.values()}
+            worst = next((each for each in _WORST_FIRST if each in statuses), "FINISHED")
+            errors = [child.data.tags[_ERROR] for child in newest.values() if _failed_with_words(child)]
+            self.client.set_tag(self.parent_id, MLFLOW_RUN_NOTE, "\n".join(errors))
             if worst == _RUNNING:
                 self.client.update_run(self.parent_id, worst)
             else:
                 self.client.set_terminated(self.parent_id, worst)
+
+
+def _failed_with_words(run: Run) -> bool:
+    return run.info.status == "FAILED" and _ERROR in run.data.tags
+
+
+def _dataset(path: str, digest: str) -> DatasetInput:
+    source = json.dumps({"uri": path})
+    return DatasetInput(Dataset(path, digest, "local", source), [InputTag(MLFLOW_DATASET_CONTEXT, "input")])
 
 
 def metric_name(name: str) -> str:
@@ -129,7 +160,7 @@ def start(stage: str, tags: Mapping[str, str], memory: Path | None = None) -> St
     earlier invocation that was stopped or killed, is continued. `UnavailableError` where the store cannot be used.
     """
     with reachable():
-        client, experiment = _client()
+        client, experiment = open_experiment()
         parent_id = _parent(client, experiment, tags)
         run_id = _own_run(client, experiment, parent_id, stage, tags, memory)
         client.update_run(parent_id, status=_RUNNING)  # now that another stage's end finds this one running
@@ -139,8 +170,8 @@ def start(stage: str, tags: Mapping[str, str], memory: Path | None = None) -> St
 def _own_run(
     client: MlflowClient, experiment: str, parent_id: str, stage: str, tags: Mapping[str, str], memory: Path | None
 ) -> str:
-    names = {MLFLOW_PARENT_RUN_ID: parent_id, MLFLOW_RUN_NAME: stage, MLFLOW_SOURCE_NAME: "dvc.yaml"}
-    _, _, task = stage.partition("@")
+    name, _, task = stage.partition("@")
+    names = {MLFLOW_PARENT_RUN_ID: parent_id, MLFLOW_RUN_NAME: stage, **_source(f"tasks/{name}.py", tags)}
     own_tags = {**tags, **names, "stage": stage, **({"task": task} if task else {})}
     if memory and (run_id := _remembered(client, memory)):
         client.update_run(run_id, status=_RUNNING)
@@ -169,47 +200,40 @@ def _remembered(client: MlflowClient, memory: Path) -> str | None:
 def attach(run_id: str) -> StageRun:
     """The run that another process of the same stage started. `UnavailableError` where the store cannot be used."""
     with reachable():
-        client, _ = _client()
+        client, _ = open_experiment()
         return StageRun(client, run_id, client.get_run(run_id).data.tags[MLFLOW_PARENT_RUN_ID])
 
 
-@contextmanager
-def reachable() -> Iterator[None]:
-    """What fails inside because of the store is an `UnavailableError` that names it."""
-    try:
-        yield
-    except (MlflowException, SQLAlchemyError) as error:
-        remedy = "start the server, or correct MLFLOW_TRACKING_URI (without it mlflow.db in this tree is used)"
-        if not os.environ.get("MLFLOW_TRACKING_URI"):
-            remedy = "mend the file, or move it away to begin another"
-        raise UnavailableError(
-            f"MLflow's store {without_password(tracking_uri())} cannot be used ({told(error)}); {remedy}"
-        ) from None
-
-
-def tracking_uri() -> str:
-    """`MLFLOW_TRACKING_URI`, or a SQLite file in the project's root."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').resolve()}"
-
-
-def _client() -> tuple[MlflowClient, str]:
-    client = MlflowClient(tracking_uri())
-    with FileLock(".mlflow.lock"):
-        if experiment := client.get_experiment_by_name(EXPERIMENT):
-            return client, experiment.experiment_id
-        local = tracking_uri().startswith("sqlite:")
-        location = Path("mlartifacts").resolve().as_uri() if local else None
-        return client, client.create_experiment(EXPERIMENT, artifact_location=location)
+def _source(file: str, tags: Mapping[str, str]) -> dict[str, str]:
+    """MLflow's own tags for what ran, and of which commit."""
+    commit = tags.get("git.commit", "").removesuffix("-dirty")
+    named = {MLFLOW_SOURCE_TYPE: "LOCAL", MLFLOW_SOURCE_NAME: file}
+    return named | ({MLFLOW_GIT_COMMIT: commit} if commit else {})
 
 
 def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> str:
     key, name = _invocation()
-    with FileLock(".mlflow.lock"):
+    with FileLock(LOCK):
         if found := client.search_runs([experiment], f"tags.`{_INVOCATION}` = '{key}'", max_results=1):
             return found[0].info.run_id
-        run = client.create_run(experiment, tags={**tags, _INVOCATION: key}, run_name=name)
-    _log_params(client, run.info.run_id, params.read())
+        values = params.read()
+        varied = lineage.varied(values)
+        own_tags = {**tags, **_source("dvc.yaml", tags), _INVOCATION: key}
+        run = client.create_run(experiment, tags=own_tags, run_name=_telling(name, varied, tags.get("git.commit")))
+    shown = {name: value for name, value in params.flatten(values).items() if not name.startswith("finetune.")}
+    _log_params(client, run.info.run_id, shown | (varied or {}))
     return run.info.run_id
+
+
+def _telling(name: str, varied: Mapping[str, Any] | None, commit: str | None) -> str:
+    """`name` with what was varied against the commit: by it runs are told apart."""
+    if varied is None or commit is None:
+        return name
+    if not varied:
+        return f"{name}: as in {commit[:7]}"
+    shown = [f"{key.removeprefix('finetune.tasks.')}={value}" for key, value in list(varied.items())[:_VARIED_IN_NAME]]
+    more = [f"{len(varied) - _VARIED_IN_NAME} more"] if len(varied) > _VARIED_IN_NAME else []
+    return f"{name}: {', '.join([*shown, *more])}"
 
 
 def _log_params(client: MlflowClient, run_id: str, values: Mapping[str, Any]) -> None:
@@ -225,16 +249,6 @@ def _invocation() -> tuple[str, str]:
     """
     if key := os.environ.get("BERTCORE_PIPELINE_RUN"):
         return key, os.environ.get("BERTCORE_PIPELINE_NAME", key)
-    for process in psutil.Process().parents():
-        if command := _reproduction(process.cmdline()):
-            return f"dvc-{process.pid}-{process.create_time()}", command
+    if dvc := reproduction():
+        return dvc.key, os.environ.get("DVC_EXP_NAME", dvc.command)
     return f"process-{os.getpid()}-{time.time()}", f"{Path(sys.argv[0]).name} alone"
-
-
-def _reproduction(arguments: list[str]) -> str | None:
-    """The command of dvc that runs stages, if a process with these arguments is one."""
-    if not any(Path(argument).name in ("dvc", "dvc.exe") for argument in arguments[:3]):
-        return None
-    if any(first in ("exp", "experiments") and then in ("run", "exec-run") for first, then in pairwise(arguments)):
-        return "dvc exp run"
-    return "dvc repro" if "repro" in arguments else None

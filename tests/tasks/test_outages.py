@@ -16,6 +16,7 @@ from tasks import stage
 from tasks.tracking import outbox
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
+from tasks.tracking.store import EXPERIMENT
 
 PIPELINE = "stages: {corpus: {cmd: c}, mask: {cmd: m}, tokenizer: {cmd: t}}"
 
@@ -24,7 +25,7 @@ PIPELINE = "stages: {corpus: {cmd: c}, mask: {cmd: m}, tokenizer: {cmd: t}}"
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store in a file, made once: that takes longer than any of the tests."""
     path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    MlflowClient(f"sqlite:///{path}").create_experiment(tracking.EXPERIMENT, str(path.parent))
+    MlflowClient(f"sqlite:///{path}").create_experiment(EXPERIMENT, str(path.parent))
     return path
 
 

@@ -1,48 +1,33 @@
-"""params.yaml as the stages see it: completed by its recipe, and refused in one line where it names none that is."""
+"""params.yaml as it is read: what cannot be used is one line, at once."""
 
 from pathlib import Path
 
 import pytest
 
 from bertcore.errors import ConfigError
-from bertcore.finetune.config import TaskConfig
-from bertcore.instances.config import MaskConfig
-from bertcore.training.config import PretrainConfig
 from tasks import params
 
 
 @pytest.fixture(autouse=True)
-def in_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_every_section_and_task_has_the_values_of_the_recipe() -> None:
-    params.PARAMS.write_text(
-        "recipe: bert-2018\npretrain: {seed: 7}\nfinetune: {tasks: {one: {format: f, data: d, options: {a: b}}}}\n"
-    )
-    assert params.section("mask", MaskConfig).duplicates == 10
-    config = params.section("pretrain", PretrainConfig)
-    assert (config.seed, config.optimizer) == (7, "bert_adam")
-    assert params.task("one", TaskConfig).learning_rate == 5e-5
-    assert params.read()["recipe"] == "bert-2018"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("recipe: bert-2019", r"^params\.yaml: recipe: found 'bert-2019'; did you mean 'bert-2018'\?"),
-        ("pretrain: {recipe: modern}", r"pretrain\.recipe: .*write `recipe: modern` at the top of the file$"),
-        ("[]", "found no mapping"),
-        ("a: [", "not valid YAML"),
-    ],
-)
-def test_what_cannot_be_is_one_line(text: str, message: str) -> None:
-    params.PARAMS.write_text(text)
-    with pytest.raises(ConfigError, match=message) as error:
+def test_aliases_that_multiply_are_refused() -> None:
+    lines = ["level0: &level0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    for level in range(1, 11):
+        lines.append(f"level{level}: &level{level} [{', '.join([f'*level{level - 1}'] * 10)}]")
+    Path("params.yaml").write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match=r"found aliases .* stand for \d+(,\d+)+ values.* at most 100,000; write"):
         params.read()
-    assert "\n" not in str(error.value)
 
 
-def test_a_missing_file_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"params\.yaml: No such file"):
+def test_an_alias_that_holds_itself_is_refused() -> None:
+    Path("params.yaml").write_text("corpus: &self {inner: [*self]}\n")
+    with pytest.raises(ConfigError, match="stand for endlessly many values"):
         params.read()
+
+
+def test_a_few_aliases_are_values_as_others() -> None:
+    Path("params.yaml").write_text("one: &rates [0.1, 0.2]\ntwo: *rates\n")
+    assert params.read() == {"one": [0.1, 0.2], "two": [0.1, 0.2]}

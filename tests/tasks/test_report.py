@@ -137,6 +137,9 @@ class FakeRun:
     def set_parent_tags(self, tags: dict[str, str]) -> None:
         self.parent_tags |= tags
 
+    def log_parent_datasets(self, hashes: dict[str, str]) -> None:
+        self.parent_datasets = hashes
+
     def log_artifacts(self, path: Path) -> None:
         self.artifacts.append(path)
 

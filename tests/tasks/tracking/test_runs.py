@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,9 +19,11 @@ from bertcore.instances.config import MaskConfig
 from bertcore.recipes import RECIPES
 from bertcore.training.config import PretrainConfig
 from tasks import stage
+from tasks.processes import reproducing
 from tasks.status import ProcessEnded, exit_status
-from tasks.tracking import lineage
+from tasks.tracking import lineage, store
 from tasks.tracking import runs as tracking
+from tasks.tracking.curves import Unreported
 from tests.import_closure import ROOT
 
 PIPELINE = """
@@ -73,7 +76,7 @@ def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> N
     Path("dvc.lock").write_text("stages: {corpus: {outs: [{path: data/corpus, md5: abc.dir}]}}")
     assert stage.main("finetune", finetune, "topic") == 0
 
-    client, experiment = tracking._client()
+    client, experiment = store.open_experiment()
     runs = {run.info.run_name: run for run in client.search_runs([experiment])}
     assert set(runs) == {"brisk-otter", "corpus", "finetune@topic"}
     parent = runs["brisk-otter"]
@@ -81,7 +84,7 @@ def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> N
         runs[name].data.tags["mlflow.parentRunId"] == parent.info.run_id for name in ("corpus", "finetune@topic")
     )
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
-    assert parent.data.params == {"corpus.seed": "1", "finetune.tasks.topic.epochs": "2"}
+    assert parent.data.params == {"corpus.seed": "1"}, "the values of tasks stand with the tasks' runs"
     assert runs["finetune@topic"].data.params == {"finetune.epochs": "2"}
     assert runs["finetune@topic"].data.tags["task"] == "topic" and "task" not in runs["corpus"].data.tags
     assert runs["finetune@topic"].data.metrics == {"dev/accuracy": 0.5}
@@ -118,8 +121,88 @@ def test_a_failed_stage_is_a_failed_run(project: Path, capsys: pytest.CaptureFix
 
     assert stage.main("corpus", body) == 2
     assert "error: models: broken; mend it\n" in capsys.readouterr().err
-    client, experiment = tracking._client()
-    assert {run.info.status for run in client.search_runs([experiment])} == {"FAILED"}
+    client, experiment = store.open_experiment()
+    runs = client.search_runs([experiment])
+    assert {run.info.status for run in runs} == {"FAILED"}
+    assert {run.data.tags["mlflow.note.content"] for run in runs} == {"models: broken; mend it"}
+
+
+def test_a_failure_that_nobody_foresaw_is_told_too(project: Path) -> None:
+    def body(run: tracking.StageRun) -> None:
+        raise RuntimeError("unforeseen")
+
+    with pytest.raises(RuntimeError):
+        stage.main("corpus", body)
+    assert run_of("corpus").data.tags["error"] == "unforeseen"
+
+
+def test_a_run_that_succeeds_at_last_has_a_parent_without_an_error(project: Path) -> None:
+    test_a_failure_that_nobody_foresaw_is_told_too(project)
+    assert run_of("brisk-otter").data.tags["mlflow.note.content"] == "unforeseen"
+    assert stage.main("corpus", write_corpus) == 0
+    assert not run_of("brisk-otter").data.tags.get("mlflow.note.content")
+
+
+def test_the_experiment_opens_in_the_view_of_trainings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, made = store.open_experiment()
+    assert client.get_experiment(made).tags["mlflow.experimentKind"] == "custom_model_development"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "law")
+    older = client.create_experiment("law", str(project / "mlartifacts"))
+    assert store.open_experiment()[1] == older != made
+    assert client.get_experiment(older).tags["mlflow.experimentKind"] == "custom_model_development"
+
+
+def test_a_copied_tree_keeps_its_artifacts_in_itself(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def body(run: tracking.StageRun) -> None:
+        write_corpus(run)
+        run.log_artifacts(Path("input.txt"))
+
+    assert stage.main("corpus", body) == 0
+    before = run_of("corpus").info.run_id
+    copy = project.parent / f"{project.name}-copy"
+    shutil.copytree(project, copy)
+    shutil.rmtree(project)
+    monkeypatch.chdir(copy)
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
+    assert stage.main("corpus", body) == 0
+    assert not project.exists()
+    client, experiment = store.open_experiment()
+    assert client.get_experiment(experiment).artifact_location == (copy / "mlartifacts").as_uri()
+    assert Path(client.download_artifacts(before, "input.txt")).is_relative_to(copy)
+
+
+def test_runs_show_what_they_read_and_what_ran(project: Path) -> None:
+    Path("dvc.lock").write_text("stages: {inputs: {outs: [{path: input.txt, md5: abc}]}}")
+    assert stage.main("corpus", write_corpus) == 0
+    run = run_of("corpus")
+    (read,) = run.inputs.dataset_inputs
+    assert (read.dataset.name, read.dataset.digest) == ("input.txt", "abc")
+    assert run.data.tags["mlflow.source.name"] == "tasks/corpus.py"
+    assert run_of("brisk-otter").data.tags["mlflow.source.name"] == "dvc.yaml"
+
+
+def test_what_was_varied_against_the_commit_is_the_runs_name(project: Path) -> None:
+    author = [word for key in ("name", "email") for word in ("-c", f"user.{key}=test")]
+    for line in (["init", "--quiet"], ["add", "params.yaml"], [*author, "commit", "--quiet", "--message", "start"]):
+        subprocess.run(["git", *line], check=True, capture_output=True)
+    commit = lineage.git_commit()
+    assert commit is not None
+    assert stage.main("corpus", write_corpus) == 0
+    assert run_of(f"brisk-otter: as in {commit[:7]}")
+    os.environ["BERTCORE_PIPELINE_RUN"] = "run-2"
+    Path("params.yaml").write_text("corpus: {seed: 2}\nfinetune: {tasks: {topic: {epochs: 3}}}\n")
+    assert stage.main("corpus", write_corpus) == 0
+    parent = run_of("brisk-otter: corpus.seed=2, topic.epochs=3")
+    assert parent.data.params == {"corpus.seed": "2", "finetune.tasks.topic.epochs": "3"}
+
+
+def test_what_is_the_same_at_every_step_is_no_curve(project: Path) -> None:
+    def body(run: tracking.StageRun) -> None:
+        Unreported(run).report(10, {"eval/loss": 3.0, "eval/heldout_sequences": 1024})
+        write_corpus(run)
+
+    assert stage.main("corpus", body) == 0
+    assert run_of("corpus").data.metrics == {"eval/loss": 3.0}
 
 
 def test_a_dependency_that_changes_while_the_stage_runs_fails_it(
@@ -134,9 +217,9 @@ def test_a_dependency_that_changes_while_the_stage_runs_fails_it(
 
 
 def test_another_store_can_be_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tracking.tracking_uri() == f"sqlite:///{project / 'mlflow.db'}"
+    assert store.tracking_uri() == f"sqlite:///{project / 'mlflow.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
-    assert tracking.tracking_uri() == "http://127.0.0.1:1"
+    assert store.tracking_uri() == "http://127.0.0.1:1"
 
 
 def test_stage_paths_are_those_of_dvc_yaml(project: Path) -> None:
@@ -182,7 +265,7 @@ def test_a_stopped_stage_is_a_killed_run_and_goes_on_in_it(
         Path("data/corpus").mkdir(parents=True)
 
     assert stage.main("corpus", body, memory=lambda: memory) == status
-    client, experiment = tracking._client()
+    client, experiment = store.open_experiment()
     assert client.get_run(seen[0][0]).info.status == "KILLED" and memory.read_text() == seen[0][0]
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
     assert stage.main("corpus", body, memory=lambda: memory) == 0
@@ -205,7 +288,7 @@ def test_a_run_that_the_store_does_not_have_is_begun_anew(project: Path, content
 
 
 def run_of(name: str) -> Run:
-    client, experiment = tracking._client()
+    client, experiment = store.open_experiment()
     (found,) = client.search_runs([experiment], f"attributes.run_name = '{name}'")
     return found
 
@@ -288,7 +371,7 @@ def test_only_what_may_pass_is_worth_another_attempt(
     ],
 )
 def test_the_commands_that_run_stages(command: str, name: str | None) -> None:
-    assert tracking._reproduction(command.split()) == name
+    assert reproducing(command.split()) == name
 
 
 def test_all_stages_of_an_experiment_have_the_same_ancestor(tmp_path: Path) -> None:
@@ -311,5 +394,5 @@ def test_all_stages_of_an_experiment_have_the_same_ancestor(tmp_path: Path) -> N
         environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
         subprocess.run(line, cwd=tmp_path, env=environment, check=True, capture_output=True)
     ancestors = [json.loads((tmp_path / name).read_text()) for name in ("one", "two")]
-    found = [[(pid, name) for pid, line in each if (name := tracking._reproduction(line))] for each in ancestors]
+    found = [[(pid, name) for pid, line in each if (name := reproducing(line))] for each in ancestors]
     assert found[0] == found[1] and [name for _, name in found[0]] == ["dvc exp run"]

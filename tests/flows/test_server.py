@@ -1,0 +1,80 @@
+"""The server of a tree: its own, also where another tree starts one at the same moment."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from flows import server
+
+FAKE = """
+import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+port, home = int(sys.argv[1]), sys.argv[2]
+
+class Answers(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"home": home} if "settings" in self.path else True).encode())
+    def log_message(self, *_):
+        pass
+
+ThreadingHTTPServer.allow_reuse_address = False
+ThreadingHTTPServer(("127.0.0.1", port), Answers).serve_forever()
+"""
+
+
+class Other(BaseHTTPRequestHandler):
+    """The server of another tree."""
+
+    def do_GET(self) -> None:  # noqa: N802  (the name that http.server calls)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"home": "/elsewhere"} if "settings" in self.path else True).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port at which another tree's server answers."""
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    yield other.server_port
+    other.shutdown()
+    other.server_close()
+
+
+def test_a_port_that_another_tree_takes_in_between_is_left_to_it(
+    taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = server.free_port
+    looked: list[int] = []
+
+    def free_a_moment_ago(preferred: int) -> int:
+        looked.append(preferred)
+        return taken if len(looked) == 1 else free(preferred)
+
+    def start(name: str, command: list[str], environment: dict[str, str], grace: float = 1.0) -> server.Service:
+        port, log = command[-1], tmp_path / "log"
+        with log.open("w") as stream:
+            process = subprocess.Popen([sys.executable, "-c", FAKE, port, str(tmp_path)], stderr=stream, text=True)
+        return server.Service(name, process, log, grace)
+
+    monkeypatch.setattr(server, "free_port", free_a_moment_ago)
+    monkeypatch.setattr(server, "start", start)
+    monkeypatch.setattr(server, "RECORD", tmp_path / "server.json")
+    monkeypatch.setattr(server, "release", lambda process, timeout: (process.kill(), process.wait()))
+    found = server._start({"PREFECT_HOME": str(tmp_path)})
+    try:
+        assert found.own and str(taken) not in found.url and server._home(found.url) == tmp_path
+        assert json.loads((tmp_path / "server.json").read_text())["url"] == found.url
+    finally:
+        found.stop()

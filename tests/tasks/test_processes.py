@@ -1,0 +1,71 @@
+"""A stage ends with the dvc that started it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tasks import processes
+from tests.import_closure import ROOT
+
+STAGE = """
+import sys, time
+from pathlib import Path
+from tasks import stage
+
+def body(run):
+    Path("started").touch()
+    try:
+        time.sleep(60)
+    finally:
+        Path("ended").touch()
+
+sys.exit(stage.main("corpus", body))
+"""
+
+
+def test_a_stage_whose_dvc_is_killed_stops(tmp_path: Path) -> None:
+    (tmp_path / "stage.py").write_text(STAGE)
+    (tmp_path / "dvc.yaml").write_text(f"stages: {{corpus: {{cmd: {sys.executable} stage.py, params: [corpus]}}}}\n")
+    (tmp_path / "params.yaml").write_text("corpus: {seed: 1}\n")
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc/config").write_text("[core]\n    no_scm = true\n    analytics = false\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW")}
+    environment |= {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "dvc", "repro"]
+    with (tmp_path / "log").open("w") as log:
+        dvc = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
+    until(lambda: (tmp_path / "started").exists(), tmp_path / "log")
+    below = psutil.Process(dvc.pid).children(recursive=True)
+    dvc.send_signal(signal.SIGKILL)
+    dvc.wait()
+    until(lambda: (tmp_path / "ended").exists(), tmp_path / "log")
+    until(lambda: not any(processes.alive(process) for process in below), tmp_path / "log")
+
+
+def until(ready: object, log: Path) -> None:
+    deadline = time.monotonic() + 120.0
+    while not ready():  # type: ignore[operator]
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+
+
+def test_a_process_that_has_ended_is_not_alive_though_nobody_waits_for_it() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    seen = psutil.Process(child.pid)
+    deadline = time.monotonic() + 60.0
+    while seen.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert seen.is_running() and not processes.alive(seen)
+    child.wait()
+    assert not processes.alive(seen)
+
+
+def test_without_a_dvc_above_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil.Process, "parents", lambda self: [])
+    assert processes.reproduction() is None

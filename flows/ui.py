@@ -39,8 +39,8 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     stack.callback(lambda: prefect.stop())
     if server.get(f"{prefect.url}/work_pools/{POOL}") is None:
         command = f"-m prefect --no-prompt work-pool create {POOL} --type process".split()
-        options = {"env": {**environment, "PREFECT_API_URL": prefect.url}, "cwd": ROOT}
-        subprocess.run([sys.executable, *command], capture_output=True, check=False, **options)
+        known = {**environment, "PREFECT_API_URL": prefect.url}
+        subprocess.run([sys.executable, *command], cwd=ROOT, env=known, capture_output=True, check=False)
     store = environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{ROOT / 'mlflow.db'}"
     pages = {"Prefect": prefect.page, "MLflow": _start_mlflow(store, environment, stack)}
     for name, page in pages.items():

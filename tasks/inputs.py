@@ -6,7 +6,9 @@ else. The `options` of a task's data may be absent, which DVC allows no params t
 """
 
 import json
+import logging
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,23 +16,25 @@ from typing import Any
 from bertcore.config import parse, suggest
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.sources import source_of
-from bertcore.errors import ConfigError, InputError
+from bertcore.errors import BertcoreError, ConfigError, InputError
+from bertcore.examples import formats
 from bertcore.examples.formats import FORMATS, parse_options
 from bertcore.examples.hub import check_format
 from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
-from bertcore.model.config import BertConfig
-from bertcore.model.huggingface import load_config
-from bertcore.objectives.packing import check_packing
 from bertcore.recipes import RECIPES
 from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.wordpiece import TokenizerConfig
 from bertcore.training.config import PretrainConfig
-from tasks import params
-from tasks.paths import DERIVED, EXAMPLES, INPUTS, METRICS
+from tasks import contradictions, params
+from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
+
+logger = logging.getLogger(__name__)
+
+TIMING = METRICS / "timing" / "finetune"
 
 RESERVED = ("corpus", "vocabulary", "init_from", "options", "encoders")
 """Folders of data/inputs that no task may be named after."""
@@ -52,15 +56,43 @@ def run(_: StageRun) -> None:
             _link_source(uri, beside / "corpus" / str(index))
         if contamination := configs["corpus"].contamination:
             for index, name in enumerate(contamination.texts):
-                _link(name, beside / "corpus" / "contamination" / str(index))
-        _link(configs["tokenizer"].vocab_file, beside / "vocabulary")
-        _link(configs["pretrain"].init_from, beside / "init_from")
+                where = f"corpus.contamination.texts[{index}]"
+                _link(name, beside / "corpus" / "contamination" / str(index), where)
+        _link(configs["tokenizer"].vocab_file, beside / "vocabulary", "tokenizer.vocab_file")
+        _link(configs["pretrain"].init_from, beside / "init_from", "pretrain.init_from")
         for name, task in tasks.items():
-            _link(None if task.data == DERIVED else task.data, beside / name)
-            _link(task.init_from, beside / "encoders" / name)
+            where = f"finetune.tasks.{name}"
+            _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
+            _link(task.init_from, beside / "encoders" / name, f"{where}.init_from")
+            _read_examples(name, task, _entries(values)[name], configs, beside / name)
             _write_options(_entries(values)[name], beside / "options" / f"{name}.json")
     for directory in (EXAMPLES, METRICS / "examples", METRICS / "finetune"):
         directory.mkdir(parents=True, exist_ok=True)  # without any task, stages that depend on them find none
+    _clear_removed(set(tasks))
+
+
+def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:
+    """Read a task's local data once, so that a file that cannot be used is told now and not after the pre-training."""
+    if task.data == DERIVED or "://" in task.data:
+        return
+    try:
+        examples = formats.read(task.format, links, entry.get("options", {}))
+    except BertcoreError as error:
+        given = Path(task.data)
+        named = str(error).replace(str(links), str(given if given.is_dir() else given.parent))
+        raise InputError(f"params.yaml: finetune.tasks.{name}.data: {named}") from None
+    contradictions.check_pairs(name, task, examples, configs)
+
+
+def _clear_removed(tasks: set[str]) -> None:
+    """Remove what tasks have left that params.yaml names no more: `git add` would take it for results, and stages that
+    depend on the folders for a change. DVC's cache has what it had recorded."""
+    for directory in (EXAMPLES, FINETUNED, PREDICTIONS, METRICS / "examples", METRICS / "finetune", TIMING):
+        for path in directory.iterdir() if directory.is_dir() else ():
+            if path.name.startswith(".") or path.name.removesuffix(".json") in tasks:
+                continue
+            logger.info("removed %s: params.yaml names no such task", path)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:
@@ -73,8 +105,15 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
         raise ConfigError(
             f"params.yaml: recipe: found nothing, expected {', '.join(RECIPES)} or null; add `recipe: null` at the top"
         )
+    for name in (*SECTIONS, "finetune"):
+        if name not in values:
+            raise ConfigError(
+                f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add `{name}: {{}}` to "
+                "have its defaults"
+            )
     configs: dict[str, Any] = {
-        name: parse(cls, values.get(name, {}), f"params.yaml: {name}") for name, cls in SECTIONS.items()
+        name: parse(cls, {} if values[name] is None else values[name], f"params.yaml: {name}")
+        for name, cls in SECTIONS.items()
     }
     section = values.get("finetune") or {}
     if unknown := [key for key in section if key != "tasks"]:
@@ -86,11 +125,10 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
         "pretrain.init_from": configs["pretrain"].init_from,
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     })  # fmt: skip
-    _check_phases(configs["mask"], configs["pretrain"])
-    check_packing(configs["pretrain"].objective, configs["mask"].packing)
-    _check_lengths(configs, tasks)
+    contradictions.check_pretraining(configs)
     for name, task in tasks.items():
         _check_task(name, task, configs["corpus"])
+        contradictions.check_task(name, task, configs)
         parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
     return configs, tasks
 
@@ -110,38 +148,6 @@ def _check_local(paths: dict[str, str | None]) -> None:
     for where, path in paths.items():
         if path is not None and "://" in path:
             raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")
-
-
-def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
-    there, missing = ("mask", "pretrain") if mask.second_phase else ("pretrain", "mask")
-    if bool(mask.second_phase) != bool(pretrain.second_phase):
-        raise ConfigError(
-            f"params.yaml: {missing}.second_phase: found nothing (null), but {there}.second_phase is given; expected "
-            f"both (mask: the longer sequences, pretrain: the share of the steps) or neither; add or remove one"
-        )
-
-
-def encoder(configs: dict[str, Any], vocab_size: int) -> BertConfig:
-    """The model that is pre-trained: of the shape that params.yaml gives, or of that of the published weights."""
-    pretrain = configs["pretrain"]
-    if pretrain.init_from is None:
-        return pretrain.model.build(vocab_size)
-    return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
-
-
-def _check_lengths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
-    own = encoder(configs, configs["tokenizer"].vocab_size)
-    lengths = [("mask", configs["mask"].phases[-1].sequence_length, own)]
-    for name, task in tasks.items():
-        model = load_config(Path(task.init_from)) if task.init_from else own
-        lengths.append((f"finetune.tasks.{name}", task.sequence_length, model))
-    for where, length, model in lengths:
-        if length > model.max_position_embeddings:
-            remedy = "lower it" if model is not own else "lower it or raise pretrain.model.max_position_embeddings"
-            raise ConfigError(
-                f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the "
-                f"{model.max_position_embeddings} positions of the model; {remedy}"
-            )
 
 
 def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
@@ -176,7 +182,7 @@ def _link_source(uri: str, directory: Path) -> None:
         _note(uri, directory)
 
 
-def _link(uri: str | None, directory: Path) -> None:
+def _link(uri: str | None, directory: Path, where: str) -> None:
     if uri is None or "://" in uri:
         if uri is not None:
             source_of(uri)
@@ -185,7 +191,9 @@ def _link(uri: str | None, directory: Path) -> None:
     path = Path(uri)
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     if not files or not files[0].is_file():
-        raise InputError(f"params.yaml: found {uri!r}, expected a file or a directory with files; correct the path")
+        raise InputError(
+            f"params.yaml: {where}: found {uri!r}, expected a file or a directory with files; correct the path"
+        )
     _link_files(files, path if path.is_dir() else path.parent, directory)
 
 

@@ -60,9 +60,14 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
         status = "KILLED" if ended.status == STOPPED else "FAILED"
         raise
     finally:
-        if status == "FAILED" and (error := sys.exception()):
-            run.explain(without_password(str(error) or type(error).__name__))
-        run.end(status)
+        _end(run, status)
+
+
+def _end(run: tracking.StageRun, status: tracking.Status) -> None:
+    """A failed run keeps the error that is under way."""
+    if status == "FAILED" and (error := sys.exception()):
+        run.explain(without_password(str(error) or type(error).__name__))
+    run.end(status)
 
 
 def _values(stage: str, task: str | None, configs: Configs) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from bertcore.tokens.shards import MANIFEST, Manifest, checksum, read_batch, ver
 from bertcore.tokens.wordpiece import TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.training.initial import check_vocabulary
 from tasks.doctor.findings import Finding
-from tasks.doctor.plan import Plan, vocabulary_size
+from tasks.doctor.plan import Plan, entries_of, vocabulary_size
 from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
 
 CHECKSUM_BYTES = 1_000_000_000
@@ -27,8 +27,10 @@ def check_vocabularies(plan: Plan) -> Finding:
     if not there:
         return Finding(level="ok", name="vocabulary", text=f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
     # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
-    if there > asked:
-        text = f"{TOKENIZER} has {there:,} entries, params.yaml asks for {asked:,}"
+    other_file = tokenizer.vocab_file and entries_of(TOKENIZER / VOCABULARY_FILE) != entries_of(tokenizer.vocab_file)
+    if there > asked or other_file:
+        wanted = f"those of {tokenizer.vocab_file}" if other_file else f"{asked:,}"
+        text = f"{TOKENIZER} has {there:,} entries, params.yaml asks for {wanted}"
         remedy = "`dvc repro` (or this run) makes it anew, and all that was made with it"
         return Finding(level="warn", name="vocabulary", text=text, remedy=remedy)
     if not (PRETRAINED / "config.json").is_file():
@@ -88,12 +90,14 @@ def _against_published(published: Path, vocab_file: str | None) -> Finding | Non
     remedy = f"set tokenizer.vocab_file to {published}/{VOCABULARY_FILE}"
     size = load_config(published).vocab_size
     entries = vocabulary_size(vocab_file)
-    if vocab_file is None:
-        text = f"pretrain.init_from: {published} has a vocabulary of its own, and tokenizer.vocab_file is null"
-    elif entries > size:
+    theirs = entries_of(published / VOCABULARY_FILE)
+    if entries > size:
         text = f"{vocab_file} has {entries:,} entries, pretrain.init_from: {published} has {size:,}"
+    elif theirs and theirs != entries_of(vocab_file):
+        text = f"{vocab_file} has other entries than {published}/{VOCABULARY_FILE}"
     else:
-        if (TOKENIZER / VOCABULARY_FILE).is_file():
+        # One of another vocabulary is made anew by this run.
+        if entries_of(TOKENIZER / VOCABULARY_FILE) == entries_of(vocab_file):
             check_vocabulary(published, TOKENIZER, str(published))
         return None
     return Finding(level="FAIL", name="vocabulary", text=text, remedy=remedy)

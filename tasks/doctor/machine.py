@@ -23,6 +23,8 @@ UNCERTAINTY = 1.3
 """How far the estimate of the memory may be off, to either side."""
 PEAK_SHARE = 0.48
 """Of the matrix-multiply peak that a training reaches: measured with mini, see README."""
+LONG_DAYS = 14
+"""A pre-training that takes longer is hardly meant for this machine."""
 _SHOWN = 5
 
 
@@ -101,6 +103,9 @@ def check_time(plan: Plan) -> Finding:
         f"pre-training about {_duration(minutes)}: {plan.flops():.2g} FLOPs at {PEAK_SHARE} of a peak of "
         f"{peak / 1e9:,.0f} GFLOP/s; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
     )
+    if minutes > LONG_DAYS * 24 * 60:
+        remedy = "lower pretrain.max_steps or take a smaller preset; or is another machine meant?"
+        return Finding(level="warn", name="time", text=text, remedy=remedy)
     return Finding(level="ok", name="time", text=text)
 
 
@@ -172,4 +177,4 @@ def _counted(number: int, what: str) -> str:
 def _duration(minutes: float) -> str:
     if minutes < 90:
         return f"{minutes:.2g} minutes"
-    return f"{minutes / 60:.3g} hours" if minutes < 60 * 48 else f"{minutes / 60 / 24:.3g} days"
+    return f"{minutes / 60:.3g} hours" if minutes < 60 * 48 else f"{minutes / 60 / 24:,.0f} days"

@@ -11,8 +11,9 @@ from bertcore.instances.config import MaskConfig
 from bertcore.model.config import BertConfig
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
+from tasks.contradictions import encoder
 from tasks.doctor.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
-from tasks.inputs import check, encoder
+from tasks.inputs import check
 
 _CHECKPOINTS = 3
 """Two are kept while the next one is written."""
@@ -123,8 +124,13 @@ def _masked(mask: MaskConfig) -> int:
     return min(wanted, mask.max_predictions_per_seq or wanted)
 
 
-def vocabulary_size(file: str | Path | None) -> int:
-    """Entries of a vocab.txt, plain or packed; 0 where there is none."""
+def entries_of(file: str | Path | None) -> list[str]:
+    """The entries of a vocab.txt, plain or packed; empty where there is none."""
     if file is None or not Path(file).is_file():
-        return 0
-    return len(read_text(Path(file)).rstrip("\n").split("\n"))
+        return []
+    return read_text(Path(file)).rstrip("\n").split("\n")
+
+
+def vocabulary_size(file: str | Path | None) -> int:
+    """How many entries a vocab.txt has; 0 where there is none."""
+    return len(entries_of(file))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bertcore.errors import ArtifactError, ConfigError
+from bertcore.errors import ConfigError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
@@ -177,6 +177,12 @@ def test_disk_that_is_free_decides_and_unknown_sizes_are_said(tree: Path) -> Non
     assert (round(known), unknown) == (2_800_000 + 40_000_000, [])
 
 
+def test_a_training_of_weeks_is_a_warning(tree: Path) -> None:
+    finding = machine.check_time(plan(pretrain={"max_steps": 10**9}))
+    assert finding.level == "warn" and "days" in finding.text and "e+" not in finding.text.split("days")[0]
+    assert "lower pretrain.max_steps" in finding.remedy
+
+
 def test_the_time_follows_from_the_steps(tree: Path) -> None:
     text = machine.check_time(plan()).text
     assert "pre-training about" in text and "0.48 of a peak of" in text and "models" in text
@@ -222,13 +228,18 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     size = tokenizer().get_vocab_size()
     save_pretrained(BertForPreTraining(plan().encoder), Path("published"), TOKENIZER)
     begun = {"init_from": "published", "model": {}}
-    without = artifacts.check_vocabularies(plan(pretrain=begun))
-    assert without.level == "FAIL" and without.remedy == "set tokenizer.vocab_file to published/vocab.txt"
+    with pytest.raises(ConfigError, match="set it to published/vocab.txt"):
+        plan(pretrain=begun)
     own = {"vocab_file": "published/vocab.txt"}
     assert artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own)).level == "ok"
-    Path("published/vocab.txt").write_text("".join(f"{index}\n" for index in range(size)))
-    with pytest.raises(ArtifactError, match="published: found '0' as entry 0"):
-        artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own))
+    Path("other.txt").write_text("".join(f"{index}\n" for index in range(size - 1)))
+    shutil.copytree("published", "another")
+    shutil.copy("other.txt", "another/vocab.txt")
+    adapted = plan(pretrain=begun | {"init_from": "another"}, tokenizer={"vocab_file": "another/vocab.txt"})
+    finding = artifacts.check_vocabularies(adapted)
+    assert finding.level == "warn" and "params.yaml asks for those of another/vocab.txt" in finding.text
+    foreign = artifacts.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "other.txt"}))
+    assert foreign.level == "FAIL" and "other.txt has other entries than published/vocab.txt" in foreign.text
     Path("long.txt").write_text("".join(f"{index}\n" for index in range(9000)))
     longer = artifacts.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"}))
     assert longer.level == "FAIL" and "long.txt has 9,000 entries" in longer.text

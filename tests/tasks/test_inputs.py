@@ -223,7 +223,11 @@ def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, An
         (["missing.txt"], None, "missing.txt: no such file"),
         (["ftp://x/y"], None, "ftp://x/y: unknown kind of source 'ftp'"),
         (["hf://only-one-part"], None, "hf://only-one-part: not the name of a data set on the hub"),
-        (["pydoc"], "missing", "params.yaml: found 'missing', expected a file or a directory"),
+        (
+            ["pydoc"],
+            "missing",
+            "params.yaml: finetune.tasks.cola.data: found 'missing', expected a file or a directory",
+        ),
     ],
 )
 def test_missing_files_and_unknown_sources_leave_nothing_behind(
@@ -259,3 +263,91 @@ def test_a_stage_ends_with_status_2_and_its_error_in_one_line(project: Path, val
         line for line in result.stderr.splitlines() if line.startswith("error: params.yaml: pretrain.learning_rate")
     ]
     assert "Traceback" not in result.stderr
+
+
+def published(directory: Path, **changes: Any) -> str:
+    """A directory with the config of a small published model."""
+    directory.mkdir()
+    config = asdict(ModelConfig(preset="tiny", **changes).build(100))
+    (directory / "config.json").write_text(json.dumps(config))
+    return str(directory)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pretrain.model.type_vocab_size": 1}, "mask.packing: found 'pairs' with pretrain.model.type_vocab_size 1"),
+        (
+            {"mask.second_phase": {"sequence_length": 256}, "pretrain.second_phase": {"share": 0.0001}},
+            "pretrain.second_phase.share: found 0.0001 of 1700 steps, expected at least one step in each phase",
+        ),
+        (
+            {"finetune.tasks.qa.max_query_length": 125},
+            "finetune.tasks.qa.sequence_length: found 128 tokens with max_query_length 125, expected at least 129",
+        ),
+        *(
+            ({"pretrain.init_from": "BERT", f"pretrain.model.{name}": value}, f"pretrain.model.{name}: found {value!r}")
+            for name, value in (("hidden_size", 64), ("hidden_act", "relu"), ("max_position_embeddings", 1024))
+        ),
+        ({"pretrain.init_from": "BERT"}, "tokenizer.vocab_file: found nothing (null) beside pretrain.init_from"),
+    ],
+)
+def test_parameters_that_exclude_each_other_are_found_first(
+    values: dict[str, Any], tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    if "pretrain.init_from" in changes:
+        changes = changes | {"pretrain.init_from": published(tmp_path / "bert")}
+        values["pretrain"]["model"] = {}
+    for path, value in changes.items():
+        set_path(values, path, value)
+    with pytest.raises(ConfigError) as error:
+        check(values)
+    assert str(error.value).startswith(f"params.yaml: {message}") and "\n" not in str(error.value)
+
+
+def test_a_missing_section_is_told_in_our_words(values: dict[str, Any]) -> None:
+    del values["shards"]
+    with pytest.raises(ConfigError, match=r"params.yaml: shards: found nothing, .*; add `shards: \{\}`"):
+        check(values)
+
+
+def table_task(project: Path, values: dict[str, Any], text: str, **entry: Any) -> None:
+    (project / "task").mkdir()
+    for split in ("train", "dev"):
+        (project / "task" / f"{split}.tsv").write_text(text)
+    values["finetune"]["tasks"] = {"own": {"format": "table", "data": "task", **entry}}
+    write(project, values)
+
+
+def test_a_task_whose_data_cannot_be_read_is_found_before_anything_is_computed(
+    project: Path, values: dict[str, Any]
+) -> None:
+    table_task(
+        project, values, "words\tclass\nsome words\t1\n", options={"text_column": "txt", "label_column": "class"}
+    )
+    with pytest.raises(BertcoreError) as error:
+        run()
+    assert str(error.value).startswith("params.yaml: finetune.tasks.own.data: task/") and "txt" in str(error.value)
+    assert not Path("data/inputs").exists()
+
+
+def test_pairs_of_texts_need_an_encoder_with_two_segments(project: Path, values: dict[str, Any]) -> None:
+    options = {"text_column": "a", "text_pair_column": "b", "label_column": "label"}
+    encoder = published(project / "one", type_vocab_size=1)
+    table_task(project, values, "a\tb\tlabel\nx y\tz\t1\nu\tv\t0\n", options=options, init_from=encoder)
+    with pytest.raises(ConfigError, match="finetune.tasks.own.init_from: found an encoder with type_vocab_size 1"):
+        run()
+
+
+def test_what_a_removed_task_has_left_is_removed(project: Path, values: dict[str, Any]) -> None:
+    table_task(project, values, "text\tlabel\nsome words\t1\nmore\t0\n")
+    for name in ("own", "gone"):
+        for directory in ("data/examples", "models/finetuned", "predictions"):
+            Path(directory, name).mkdir(parents=True)
+        for directory in ("metrics/examples", "metrics/finetune", "metrics/timing/finetune"):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            Path(directory, f"{name}.json").write_text("{}")
+    run()
+    assert [path for path in Path().rglob("*gone*")] == []
+    kept = [path for path in Path().rglob("*own*") if "inputs" not in path.parts]
+    assert len(kept) == 6

@@ -1,0 +1,127 @@
+"""Parameters that are sound each for itself and cannot work together: found before anything is computed."""
+
+from pathlib import Path
+from typing import Any
+
+from bertcore.errors import ConfigError
+from bertcore.examples.formats import FORMATS
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import TaskConfig
+from bertcore.instances.config import LABELS, MaskConfig
+from bertcore.model.config import BertConfig
+from bertcore.model.huggingface import load_config
+from bertcore.objectives.packing import check_packing
+from bertcore.training.config import PretrainConfig
+
+Configs = dict[str, Any]
+"""Sections of params.yaml by name, as their dataclasses."""
+
+SHAPE = (
+    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
+)
+"""Fields of `pretrain.model` that published weights decide."""
+
+_AROUND_A_QUESTION = 3
+"""[CLS] and two [SEP]."""
+
+
+def check_pretraining(configs: Configs) -> None:
+    """`ConfigError` for the first two parameters of the pre-training that exclude each other."""
+    mask, pretrain = configs["mask"], configs["pretrain"]
+    _check_phases(mask, pretrain)
+    check_packing(pretrain.objective, mask.packing)
+    _check_published(pretrain, configs["tokenizer"].vocab_file)
+    model = encoder(configs, configs["tokenizer"].vocab_size)
+    _check_length("mask", mask.phases[-1].sequence_length, model, own=True)
+    if mask.packing in LABELS and model.type_vocab_size < 2:
+        raise ConfigError(
+            f"params.yaml: mask.packing: found {mask.packing!r} with pretrain.model.type_vocab_size "
+            f"{model.type_vocab_size}, expected 2 segments to tell the parts of a pair apart; set it to 2, or "
+            "mask.packing to 'full_sentences' and pretrain.objective to 'mlm'"
+        )
+
+
+def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
+    """`ConfigError` where the task cannot be done with its encoder."""
+    where = f"finetune.tasks.{name}"
+    model = encoder_of(task, configs)
+    _check_length(where, task.sequence_length, model, own=task.init_from is None)
+    if FORMATS[task.format].families == ("question_answering",):
+        least = task.max_query_length + _AROUND_A_QUESTION + 1
+        if task.sequence_length < least:
+            raise ConfigError(
+                f"params.yaml: {where}.sequence_length: found {task.sequence_length} tokens with max_query_length "
+                f"{task.max_query_length}, expected at least {least}, so that some context fits beside the question; "
+                "raise it or lower max_query_length"
+            )
+
+
+def check_pairs(name: str, task: TaskConfig, examples: ExampleSet, configs: Configs) -> None:
+    """`ConfigError` where the examples are pairs of texts and the encoder knows one segment only."""
+    pairs = examples.family == "question_answering" or any(
+        "text_b" in table.column_names and table["text_b"].null_count < len(table) for table in examples.splits.values()
+    )
+    if pairs and (found := encoder_of(task, configs).type_vocab_size) < 2:
+        key = f"finetune.tasks.{name}.init_from" if task.init_from else "pretrain.model.type_vocab_size"
+        raise ConfigError(
+            f"params.yaml: {key}: found an encoder with type_vocab_size {found}, expected 2 for {task.format!r}, whose "
+            "examples are pairs of texts; take another encoder or remove the task"
+        )
+
+
+def encoder(configs: Configs, vocab_size: int) -> BertConfig:
+    """The model that is pre-trained: of the shape that params.yaml gives, or of that of the published weights."""
+    pretrain = configs["pretrain"]
+    if pretrain.init_from is None:
+        return pretrain.model.build(vocab_size)
+    return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
+
+
+def encoder_of(task: TaskConfig, configs: Configs) -> BertConfig:
+    """The model that a task starts from."""
+    if task.init_from:
+        return load_config(Path(task.init_from))
+    return encoder(configs, configs["tokenizer"].vocab_size)
+
+
+def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
+    there, missing = ("mask", "pretrain") if mask.second_phase else ("pretrain", "mask")
+    if bool(mask.second_phase) != bool(pretrain.second_phase):
+        raise ConfigError(
+            f"params.yaml: {missing}.second_phase: found nothing (null), but {there}.second_phase is given; expected "
+            f"both (mask: the longer sequences, pretrain: the share of the steps) or neither; add or remove one"
+        )
+    if pretrain.second_phase and not 0 < pretrain.first_phase_steps < pretrain.max_steps:
+        raise ConfigError(
+            f"params.yaml: pretrain.second_phase.share: found {pretrain.second_phase.share} of {pretrain.max_steps} "
+            "steps, expected at least one step in each phase; change it or raise pretrain.max_steps"
+        )
+
+
+def _check_published(pretrain: PretrainConfig, vocab_file: str | None) -> None:
+    """Published weights come with their shape and their vocabulary."""
+    if pretrain.init_from is None:
+        return
+    published = load_config(Path(pretrain.init_from))
+    for name in SHAPE:
+        given, theirs = getattr(pretrain.model, name), getattr(published, name)
+        if given is not None and given != theirs:
+            raise ConfigError(
+                f"params.yaml: pretrain.model.{name}: found {given!r} beside init_from, expected {theirs!r} as "
+                f"{pretrain.init_from} has it; remove it"
+            )
+    if vocab_file is None:
+        raise ConfigError(
+            f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.init_from, expected the "
+            f"vocabulary of {pretrain.init_from}; set it to {pretrain.init_from}/vocab.txt"
+        )
+
+
+def _check_length(where: str, length: int, model: BertConfig, own: bool) -> None:
+    if length > model.max_position_embeddings:
+        remedy = "lower it or raise pretrain.model.max_position_embeddings" if own else "lower it"
+        raise ConfigError(
+            f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the "
+            f"{model.max_position_embeddings} positions of the model; {remedy}"
+        )

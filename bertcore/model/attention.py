@@ -1,5 +1,7 @@
 """Multi-head self-attention over sequences that lie end to end; no token attends to another sequence."""
 
+import contextlib
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +13,10 @@ from bertcore.model.config import BertConfig
 from bertcore.model.dropout import keep_scale
 from bertcore.model.layout import Group, Layout
 
-try:
-    from torch.nn.attention import varlen
-except ImportError:  # torch before 2.10
-    varlen = None  # type: ignore[assignment]
+varlen: Any = None
+if torch.cuda.is_available():  # its import takes two seconds, and it computes on a GPU only
+    with contextlib.suppress(ImportError):
+        varlen = importlib.import_module("torch.nn.attention.varlen")
 
 
 class SelfAttention(nn.Module):
@@ -55,7 +57,7 @@ def attend_variable(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) by torch's variable-length Flash Attention."""
     query, key, value = qkv.unbind(1)
     ends, longest = layout.cumulative, layout.max_length
-    context: Tensor = varlen.varlen_attn(query, key, value, ends, ends, longest, longest)  # type: ignore[assignment]
+    context: Tensor = varlen.varlen_attn(query, key, value, ends, ends, longest, longest)
     return context
 
 

@@ -146,7 +146,7 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
     task = project / "elsewhere" / "CoLA"
     task.mkdir(parents=True)
     for name in ("train.tsv", "dev.tsv"):
-        (task / name).write_text(name)
+        (task / name).write_text(f"{name}\t1\t\tThe cat sat.\n")
     (project / "text.txt").write_text("Some text.\n")
     values["corpus"]["sources"] = ["pydoc", "text.txt", "https://example.org/a.txt"]
     values["finetune"]["tasks"] = {"cola": {"format": "glue/cola", "data": str(task)}}
@@ -157,8 +157,8 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         for path in sorted(Path("data/inputs").rglob("*.*"))
     }
     assert found == {
-        "cola/dev.tsv": "dev.tsv",
-        "cola/train.tsv": "train.tsv",
+        "cola/dev.tsv": "dev.tsv\t1\t\tThe cat sat.\n",
+        "cola/train.tsv": "train.tsv\t1\t\tThe cat sat.\n",
         "corpus/0/requirements.lock": "a==1\n",
         "corpus/1/text.txt": "Some text.\n",
         "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
@@ -171,9 +171,9 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
 
 
 def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict[str, Any]) -> None:
-    for name in ("bert/config.json", "bert/vocab.txt", "cola/train.tsv"):
+    for name in ("bert/config.json", "bert/vocab.txt", "cola/train.tsv", "cola/dev.tsv"):
         (project / name).parent.mkdir(exist_ok=True)
-        (project / name).write_text(name)
+        (project / name).write_text(f"{name}\t1\t\tThe cat sat.\n")
     (project / "bert" / "config.json").write_text(json.dumps(asdict(ModelConfig(preset="tiny").build(100))))
     entry = {"format": "glue/cola", "data": "cola", "init_from": "bert", "sequence_length": 512, "seed": [1, 2]}
     values["finetune"]["tasks"] = {"cola": entry}
@@ -204,16 +204,18 @@ def test_a_task_name_that_dvc_would_not_find_is_refused(name: Any, values: dict[
 
 
 def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, Any]) -> None:
-    (project / "a.csv").write_text("a,b\n")
-    entry = {"format": "table", "data": "a.csv", "epochs": 1}
+    (project / "table").mkdir()
+    for split in ("train", "dev"):
+        (project / "table" / f"{split}.csv").write_text("text,label\nsome words,1\n")
+    entry = {"format": "table", "data": "table", "epochs": 1}
     values["finetune"]["tasks"] = {
-        "one": {**entry, "options": {"text_column": 0, "header": False}},
+        "one": {**entry, "options": {"text_column": "text"}},
         "two": entry,
     }
     write(project, values)
     run()
     written = {path.name: json.loads(path.read_text()) for path in Path("data/inputs/options").iterdir()}
-    assert written == {"one.json": {"text_column": 0, "header": False}, "two.json": {}}
+    assert written == {"one.json": {"text_column": "text"}, "two.json": {}}
     assert params.task("one", TaskConfig) == params.task("two", TaskConfig)
 
 

@@ -51,6 +51,32 @@ def test_sixteen_bit_logits_are_summed_in_float32():
     torch.testing.assert_close(leaf.grad, reference.grad.bfloat16(), rtol=4 * 2**-8, atol=1e-5)
 
 
+@pytest.mark.parametrize(("classes", "margin"), [(2, 5.0), (300, 10.0), (8192, 14.0)])
+@pytest.mark.parametrize("weight", [0.013, -3.0])
+def test_sixteen_bit_gradients_are_rounded_once(classes, margin, weight):
+    """Where the label is nearly certain (p = 0.993 to 0.998), p - 1 has no digit in common with a rounded p."""
+    generator = torch.Generator().manual_seed(0)
+    values, labels = torch.randn(200, classes, generator=generator), torch.randint(classes, (200,), generator=generator)
+    values[torch.arange(200), labels] = margin
+    leaf, truth = values.bfloat16().requires_grad_(), values.bfloat16().double().requires_grad_()
+    (weight * cross_entropy(leaf * 1, labels)[0]).backward()
+    (weight * functional.cross_entropy(truth, labels, reduction="sum")).backward()
+    error = (leaf.grad.double() - truth.grad).abs() / truth.grad.abs()
+    assert error.max() < 2**-8 * 1.001, "half of the last of 8 bits"
+    gold = leaf.grad[torch.arange(200), labels]
+    assert bool((gold * weight < 0).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_ties_count_as_argmax_does(dtype):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randint(4, (1000, 6), generator=generator).to(dtype)
+    labels = torch.randint(6, (1000,), generator=generator)
+    expected = int((values.argmax(1) == labels).sum())
+    highest = int((values.gather(1, labels[:, None]).squeeze(1) == values.amax(1)).sum())
+    assert int(cross_entropy(values.clone(), labels)[1]) == expected < highest
+
+
 def test_infinite_and_undefined_logits_are_not_hidden():
     logits = torch.zeros(3, 4)
     logits[1, 2] = float("nan")

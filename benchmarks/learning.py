@@ -23,8 +23,8 @@ from benchmarks.steps import HuggingFaceTraining, Setting, our_training
 from benchmarks.text import Text, mask_config, prepared, text_arguments
 from bertcore.config import parse
 from bertcore.model.bert import BertForPreTraining
-from bertcore.model.names import from_huggingface
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.model.bert_names import from_huggingface
+from bertcore.objectives.pretraining import build_objective
 from bertcore.recipes import with_recipe
 from bertcore.training.config import PretrainConfig
 from bertcore.training.step import as_batch
@@ -120,7 +120,7 @@ def heldout_loss(model: BertForPreTraining, setting: Setting) -> float:
         rows = torch.arange(min(len(source), left))
         left -= len(rows)
         for part in rows.split(64):
-            sums = OBJECTIVES["mlm"](model, as_batch(source.take(part.numpy())))["mlm"]
+            sums = build_objective("mlm", model)(model, as_batch(source.take(part.numpy())))["mlm"]
             total, count = total + float(sums.loss_sum), count + sums.count
     return total / count
 

@@ -33,7 +33,8 @@ class Setting:
     @property
     def model(self) -> ModelConfig:
         return ModelConfig(
-            preset=self.preset, hidden_dropout_prob=self.dropout, attention_probs_dropout_prob=self.dropout
+            preset=self.preset,
+            fields={"hidden_dropout_prob": self.dropout, "attention_probs_dropout_prob": self.dropout},
         )
 
 

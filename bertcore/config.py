@@ -51,8 +51,10 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
 
 def convert(hint: Any, value: Any, where: str) -> Any:
     """`value` as the annotated type `hint`: int, float, str, bool, Literal, X | None, X | list[X], X | Literal,
-    list[X], dict[str, X], dataclass."""
+    list[X], dict[str, X], dataclass, Any."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return value
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None

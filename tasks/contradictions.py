@@ -8,9 +8,9 @@ from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import LABELS, MaskConfig
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.huggingface import load_config
-from bertcore.objectives.packing import check_packing
+from bertcore.objectives.pretraining import check_packing
 from bertcore.training.config import PretrainConfig
 
 Configs = dict[str, Any]
@@ -70,7 +70,7 @@ def check_pairs(name: str, task: TaskConfig, examples: ExampleSet, configs: Conf
         )
 
 
-def encoder(configs: Configs, vocab_size: int) -> BertConfig:
+def encoder(configs: Configs, vocab_size: int) -> EncoderConfig:
     """The model that is pre-trained: of the shape that params.yaml gives, or of that of the published weights."""
     pretrain = configs["pretrain"]
     if pretrain.init_from is None:
@@ -78,7 +78,7 @@ def encoder(configs: Configs, vocab_size: int) -> BertConfig:
     return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
 
 
-def encoder_of(task: TaskConfig, configs: Configs) -> BertConfig:
+def encoder_of(task: TaskConfig, configs: Configs) -> EncoderConfig:
     """The model that a task starts from."""
     if task.init_from:
         return load_config(Path(task.init_from))
@@ -118,7 +118,7 @@ def _check_published(pretrain: PretrainConfig, vocab_file: str | None) -> None:
         )
 
 
-def _check_length(where: str, length: int, model: BertConfig, own: bool) -> None:
+def _check_length(where: str, length: int, model: EncoderConfig, own: bool) -> None:
     if length > model.max_position_embeddings:
         remedy = "lower it or raise pretrain.model.max_position_embeddings" if own else "lower it"
         raise ConfigError(

@@ -11,7 +11,7 @@ import json
 import textwrap
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from typing import Any
 from bertcore.examples.formats import FORMATS
 from bertcore.files import replace_file
 from bertcore.finetune.config import TaskConfig
-from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.model.config import ARCHITECTURES, FROM_ELSEWHERE, ModelConfig
+from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.recipes import RECIPES
 from tasks.inputs import SECTIONS
 from tasks.params import flatten
@@ -33,8 +34,8 @@ one section per stage. An unknown key and a value of a wrong type are refused by
 has its default; "required" has none. What depends on the machine is no parameter: see [machine.md](machine.md).
 """
 
-SAME_MEANING: dict[type, type] = {ModelConfig: BertConfig}
-"""Classes whose fields override those of another one, and mean the same."""
+BESIDE = {(ModelConfig, "fields")}
+"""Fields of a class whose keys stand in params.yaml beside the class's other ones."""
 
 _TABLE = "| key | type | default | meaning |\n|:--|:--|:--|:--|"
 _PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}
@@ -46,6 +47,9 @@ def page() -> str:
     parts = [HEAD, *_recipes()]
     for name, config_class in SECTIONS.items():
         parts += _section(f"## `{name}`", name, config_class)
+        if name == "pretrain":
+            parts += _architectures()
+            parts += _objectives()
     parts += _section("## `finetune.tasks.NAME`: a task", "finetune.tasks.NAME", TaskConfig)
     parts.append("## `finetune.tasks.NAME.options`: how the task's data is read\n\nThey depend on its `format`.\n")
     for options, formats in _options().items():
@@ -62,6 +66,22 @@ def _recipes() -> Iterator[str]:
     yield ""
 
 
+def _architectures() -> Iterator[str]:
+    for name, row in ARCHITECTURES.items():
+        title = f"### `pretrain.model` with `architecture: {name}`"
+        yield from _section(title, None, row.config, skipped=FROM_ELSEWHERE)
+        yield f"Presets: {', '.join(f'`{preset}`' for preset in row.presets)}. A default may be another one there.\n"
+
+
+def _objectives() -> Iterator[str]:
+    found: dict[type, list[str]] = {}
+    for name, row in OBJECTIVES.items():
+        found.setdefault(row.options, []).append(name)
+    for options, names in found.items():
+        title = f"### `pretrain.objective_options` with `objective: {' | '.join(names)}`"
+        yield from _section(title, None, options)
+
+
 def _options() -> dict[type, list[str]]:
     """Options class -> the formats that have it."""
     found: dict[type, list[str]] = {}
@@ -70,11 +90,13 @@ def _options() -> dict[type, list[str]]:
     return found
 
 
-def _section(title: str, path: str | None, config_class: type) -> Iterator[str]:
+def _section(title: str, path: str | None, config_class: type, skipped: Sequence[str] = ()) -> Iterator[str]:
     """Title, docstring and table of one class, then those of the mappings inside of it."""
     summary = (inspect.getdoc(config_class) or "").partition("\n\n")[0]
     yield f"{title}\n\n{' '.join(summary.split())}\n"
-    hints, fields = typing.get_type_hints(config_class), _fields(config_class)
+    hints = typing.get_type_hints(config_class)
+    fields = [each for each in _fields(config_class) if each.name not in skipped]
+    fields = [each for each in fields if (config_class, each.name) not in BESIDE]
     if not fields:
         return
     yield _TABLE
@@ -98,7 +120,7 @@ def _fields(config_class: type) -> list[dataclasses.Field[Any]]:
 
 def documented(config_class: type, name: str) -> str:
     """The docstring below a field, in its class or the nearest base that has one, on one line; empty if none has."""
-    for each in (*config_class.__mro__, SAME_MEANING.get(config_class, object)):
+    for each in config_class.__mro__:
         if name in (found := _docstrings(each)):
             return " ".join(found[name].replace("None", "null").split())
     return ""
@@ -127,7 +149,7 @@ def _type_name(hint: Any) -> str:
     if origin is list:
         return f"list of {_PLURAL.get(arguments[0], _type_name(arguments[0]))}"
     if origin is dict:
-        return f"mapping of {_PLURAL.get(arguments[1], _type_name(arguments[1]))}"
+        return "mapping" if arguments[1] is Any else f"mapping of {_PLURAL.get(arguments[1], _type_name(arguments[1]))}"
     return "mapping" if dataclasses.is_dataclass(hint) else _PLAIN[hint]
 
 

@@ -13,9 +13,10 @@ from torch import Tensor
 from bertcore.errors import ConfigError
 from bertcore.finetune.features import chunks, own_tokenizer
 from bertcore.finetune.inference import by_length
-from bertcore.model.bert import BertModel
-from bertcore.model.encoder import EncoderLayer
+from bertcore.model.architecture import Encoder
+from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import Layout
 
 _TOKENS_AT_ONCE = 8192
@@ -23,16 +24,17 @@ _SHORTEST = 3
 """[CLS], one token of the text, [SEP]."""
 
 
-def load_encoder(directory: Path) -> BertModel:
-    """The encoder of a Hugging Face BERT directory, for evaluation, on the GPU where there is one."""
-    model = BertModel(load_config(directory))
+def load_encoder(directory: Path) -> Encoder:
+    """The encoder of a Hugging Face directory, for evaluation, on the GPU where there is one."""
+    config = load_config(directory)
+    model = architecture_of(config).encoder(config)
     load_pretrained(model, directory)
     return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
 @torch.inference_mode()
 def extract(
-    model: BertModel,
+    model: Encoder,
     tokenizer: Tokenizer,
     texts: Sequence[str],
     *,
@@ -52,7 +54,7 @@ def extract(
     longest = min(max_length or positions, positions)
     sequences, cut = _encode(tokenizer, texts, longest)
     lengths = np.asarray([len(ids) for ids in sequences], dtype=np.int64)
-    device = model.embeddings.word_embeddings.weight.device
+    device = model.token_embeddings.weight.device
     vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
     for rows in by_length(lengths, _TOKENS_AT_ONCE):
         ids = torch.from_numpy(np.concatenate([sequences[row] for row in rows])).to(device)
@@ -61,7 +63,7 @@ def extract(
     return vectors, cut
 
 
-def _depth(model: BertModel, layer: int, pooling: str) -> int:
+def _depth(model: Encoder, layer: int, pooling: str) -> int:
     """The number of layers that the texts pass through."""
     layers = model.config.num_hidden_layers
     depth = layer if layer >= 0 else layers + 1 + layer
@@ -105,13 +107,14 @@ class _States:
         return self.layout.padded_index // self.layout.max_length
 
 
-def _states(model: BertModel, ids: Tensor, layout: Layout, depth: int) -> _States:
+def _states(model: Encoder, ids: Tensor, layout: Layout, depth: int) -> _States:
     before = hidden = model.embeddings(ids, torch.zeros_like(ids), layout.position_ids)
-    for layer in model.encoder.layer[:depth]:
+    layers = model.layers
+    for layer in layers[:depth]:
         before, hidden = hidden, layer(hidden, layout)
-    last = model.encoder.layer[depth - 1] if depth else None
-    assert last is None or isinstance(last, EncoderLayer)
-    return _States(hidden, before, last, layout)
+    if depth == len(layers):
+        hidden = model.final(hidden)
+    return _States(hidden, before, layers[depth - 1] if depth else None, layout)
 
 
 def _cls(states: _States) -> Tensor:
@@ -131,7 +134,7 @@ def _max(states: _States) -> Tensor:
 def _attention(states: _States) -> Tensor:
     assert states.layer is not None, "embeddings have no attention"
     layout, attention = states.layout, states.layer.attention
-    query, key, _ = attention.qkv(states.before).unflatten(-1, (3, attention.num_heads, -1)).unbind(1)  # (T, A, D)
+    query, key = attention.query_and_key(states.layer.attention_input(states.before), layout)  # (T, A, D) each
     own_query = query.index_select(0, layout.first_tokens)[states.sequences]  # that of each token's [CLS]
     scores = (own_query * key).sum(-1) * key.shape[-1] ** -0.5  # (T, A)
     mask = layout.key_mask()

@@ -24,7 +24,9 @@ from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF, LinearChain
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.inference import logits_of
-from bertcore.finetune.tagging import BertCrfForTokenClassification, BertForTokenClassification, Tagged, Tagging
+from bertcore.finetune.tagging import Tagged, Tagging, chain_of
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
@@ -35,7 +37,7 @@ def tag(directory: Path, sentences: Sequence[Sequence[str]], *, sequence_length:
     config, values = load_config(directory), read_json(directory / "config.json")
     fields = {"sequence_length": sequence_length, "doc_stride": doc_stride, "crf": CRF in values}
     task = parse(RunConfig, {"format": "conll", "data": str(directory), **fields}, "options")
-    labels = _labels(directory, values)
+    labels = _labels(directory, values, config)
     with tokenizer_directory(directory) as place:
         family = Tagging(
             task, ExampleSet(family="tagging", labels=labels, metrics=[], splits={}), load_tokenizer(place)
@@ -49,21 +51,22 @@ def tag(directory: Path, sentences: Sequence[Sequence[str]], *, sequence_length:
     return family.predict(table, features, logits_of(model, features, accelerator), model)
 
 
-def _labels(directory: Path, values: dict[str, Any]) -> list[str]:
-    names = values.get("id2label")
-    if values.get("architectures") != [BertForTokenClassification.architecture] or not isinstance(names, dict):
+def _labels(directory: Path, values: dict[str, Any], config: EncoderConfig) -> list[str]:
+    names, kinds = values.get("id2label"), architecture_of(config).kinds
+    tagger = next(name for name, kind in kinds.items() if kind == "token_classification")
+    if values.get("architectures") != [tagger] or not isinstance(names, dict):
         raise ArtifactError(
             f"{directory}: found architectures {values.get('architectures')!r} and id2label {names!r}, expected a "
-            f"{BertForTokenClassification.architecture} with the names of its tags; give models/finetuned/TASK"
+            f"{tagger} with the names of its tags; give models/finetuned/TASK"
         )
     return [names[index] for index in sorted(names, key=int)]
 
 
-def _load(model: BertForTokenClassification, directory: Path, values: dict[str, Any]) -> None:
+def _load(model: EncoderModule, directory: Path, values: dict[str, Any]) -> None:
     missing = [name for name in load_pretrained(model, directory).missing if not name.startswith("crf.")]
     if missing:
         raise ArtifactError(f"{directory}: found no {', '.join(missing)}, expected the whole tagger; save it anew")
-    if isinstance(model, BertCrfForTokenClassification):
+    if chain_of(model) is not None:
         model.crf = LinearChain.from_config(values[CRF])
 
 

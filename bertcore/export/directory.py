@@ -3,7 +3,6 @@
 `bertcore.model.huggingface` reads what others wrote and forgives; this reads what we give to others.
 """
 
-import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +16,14 @@ from torch import nn
 
 from bertcore.errors import ArtifactError
 from bertcore.export.padded import PADDED
-from bertcore.export.probe import outputs_of
+from bertcore.export.probe import kind_of
 from bertcore.finetune.crf import CRF
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig
+from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import WEIGHTS, load_config
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.tokens.wordpiece import CLS, PAD, SEP, SPECIAL_TOKENS
 
-ENCODER_KEYS = {field.name for field in dataclasses.fields(BertConfig)} - {"initializer"}
-"""Every one must stand in config.json: a default of transformers may be another one than ours."""
 OTHER_KEYS = {
     *("add_cross_attention", "architectures", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout", "dtype"),
     *("eos_token_id", "id2label", "is_decoder", "is_encoder_decoder", "label2id", "model_type", "output_attentions"),
@@ -35,7 +33,8 @@ OTHER_KEYS = {
 """What else transformers knows, in version 4 or 5."""
 OWN_KEYS = {CRF}
 """What it passes over: the scores of a chain of tags."""
-LABELLED = ("BertForSequenceClassification", "BertForTokenClassification")
+LABELLED = ("sequence_classification", "token_classification")
+"""Kinds of classes whose config.json names the labels."""
 SAMPLE = ("Text goes in at the top.", "What comes out?")
 
 
@@ -44,21 +43,25 @@ class Saved:
     """What config.json says."""
 
     directory: Path
-    config: BertConfig
+    config: EncoderConfig
     architecture: str
     num_labels: int
 
 
-def read_config(directory: Path) -> Saved:
-    """`ArtifactError` if a key of config.json is missing, unknown or contradicts another one."""
+def read_config(directory: Path, *, forgive: bool = False) -> Saved:
+    """`ArtifactError` if a key of config.json is missing, unknown or contradicts another one.
+
+    `forgive` keys that are missing or unknown, as published models have them: the defaults are Hugging Face's.
+    """
     config, path = load_config(directory), directory / "config.json"
     raw = json.loads(path.read_text(encoding="utf-8"))
-    _same_keys(path, set(raw), ENCODER_KEYS, OTHER_KEYS | OWN_KEYS, "save the model again")
+    if not forgive:  # a default of transformers may be another one than ours, so every key of the encoder must be there
+        keys = set(architecture_of(config).write(config)) - OTHER_KEYS
+        _same_keys(path, set(raw), keys, OTHER_KEYS | OWN_KEYS, "save the model again")
     names = raw.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
         raise ArtifactError(f"{path}: architectures: found {names!r}, expected one name; save the model again")
-    outputs_of(names[0], path)
-    labels = _labels(path, raw) if names[0] in LABELLED else 0
+    labels = _labels(path, raw) if kind_of(names[0], path) in LABELLED else 0
     return Saved(directory=directory, config=config, architecture=names[0], num_labels=labels)
 
 

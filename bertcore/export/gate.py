@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bertcore.errors import ArtifactError
 from bertcore.export.probe import Expected
-from bertcore.model.bert import BertModule
+from bertcore.model.architecture import EncoderModule
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _LAUNCHER = ("ACCELERATE_", "TORCHELASTIC_", "MASTER_", "RANK", "WORLD_SIZE", "L
 """Beginnings of the variables by which a process knows that it is one of several; the fresh process is none of them."""
 
 
-def check(model: BertModule, directory: Path, tokenizer_directory: Path | None = None) -> str:
+def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | None = None) -> str:
     """Verify that `directory` is `model`, saved: config, tensors, tokenizer (that of `tokenizer_directory`, if given),
     equal outputs; by transformers too where it is installed. Gives back one line that says what was verified.
 

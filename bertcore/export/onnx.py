@@ -20,7 +20,7 @@ from torch import nn
 
 from bertcore.errors import ArtifactError, BertcoreError, ConfigError
 from bertcore.export.directory import Saved, read_config, read_model
-from bertcore.export.probe import OUTPUTS, Probe, require_equal
+from bertcore.export.probe import Probe, outputs_of, require_equal
 from bertcore.export.verify import run_padded
 from bertcore.files import replace_file
 
@@ -42,7 +42,7 @@ def export(directory: Path, path: Path) -> str:
     ONNX Runtime gives other outputs; `path` is then as it was.
     """
     _require_packages(directory)
-    saved = read_config(directory)
+    saved = read_config(directory, forgive=True)
     model = read_model(saved)
     size = sum(4 * tensor.numel() for tensor in model.state_dict().values())
     if size > _LARGEST:
@@ -80,7 +80,7 @@ def _write(saved: Saved, model: nn.Module, path: Path) -> None:
             Probe.of(saved.config, (min(3, longest), min(5, longest))).padded(),
             dynamo=True,
             input_names=list(INPUTS),
-            output_names=list(OUTPUTS[saved.architecture]),
+            output_names=list(outputs_of(saved.architecture, saved.directory)),
             dynamic_shapes=[{0: batch, 1: sequence} for _ in INPUTS],
             opset_version=OPSET,
             verbose=False,
@@ -114,7 +114,7 @@ def _session(path: Path) -> Any:
 
 def run_onnx(session: Any, architecture: str, probe: Probe) -> dict[str, torch.Tensor]:
     """The outputs that count of an ONNX Runtime session."""
-    kinds = OUTPUTS[architecture]
+    kinds = outputs_of(architecture, "the model")
     arrays = {name: array.numpy() for name, array in zip(INPUTS, probe.padded(), strict=True)}
     results = zip(kinds, session.run(list(kinds), arrays), strict=True)
     return {name: probe.select(kinds[name], torch.from_numpy(result)) for name, result in results}

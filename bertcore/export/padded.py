@@ -5,13 +5,14 @@ Nothing is dropped out here, and every tensor stands in a place that a standard 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.config import BertConfig
-from bertcore.model.encoder import ACTIVATIONS
+from bertcore.model.bert import BertConfig
+from bertcore.model.layers import ACTIVATIONS
 
 
 class PaddedModel(nn.Module):
@@ -140,7 +141,7 @@ def _add_and_norm(block: nn.Module, values: Tensor, residual: Tensor) -> Tensor:
 
 
 # Hugging Face's name -> the model for a config and a number of labels.
-PADDED: dict[str, Callable[[BertConfig, int], nn.Module]] = {
+PADDED: dict[str, Callable[[Any, int], nn.Module]] = {
     "BertModel": lambda config, labels: PaddedModel(config),
     "BertForPreTraining": lambda config, labels: PaddedForPreTraining(config, has_pooler=True),
     "BertForMaskedLM": lambda config, labels: PaddedForPreTraining(config, has_pooler=False),

@@ -15,20 +15,21 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertcore.errors import ArtifactError
-from bertcore.model.bert import BertModule
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
+from bertcore.model.config import ARCHITECTURES
 from bertcore.model.layout import Layout
 
 SEQUENCE, TOKEN, MASKED = "a row for each sequence", "a row for each token", "a row for each masked token"
 
-# Architecture -> its outputs by Hugging Face's names, in Hugging Face's order, and what their rows belong to.
-OUTPUTS: dict[str, dict[str, str]] = {
-    "BertModel": {"last_hidden_state": TOKEN, "pooler_output": SEQUENCE},
-    "BertForPreTraining": {"prediction_logits": MASKED, "seq_relationship_logits": SEQUENCE},
-    "BertForMaskedLM": {"logits": MASKED},
-    "BertForSequenceClassification": {"logits": SEQUENCE},
-    "BertForTokenClassification": {"logits": TOKEN},
-    "BertForQuestionAnswering": {"start_logits": TOKEN, "end_logits": TOKEN},
+# Kind of a class -> its outputs by Hugging Face's names, in Hugging Face's order, and what their rows belong to.
+OUTPUTS: dict[Kind, dict[str, str]] = {
+    "encoder": {"last_hidden_state": TOKEN},
+    "pooled_encoder": {"last_hidden_state": TOKEN, "pooler_output": SEQUENCE},
+    "pair_pretraining": {"prediction_logits": MASKED, "seq_relationship_logits": SEQUENCE},
+    "masked_lm": {"logits": MASKED},
+    "sequence_classification": {"logits": SEQUENCE},
+    "token_classification": {"logits": TOKEN},
+    "question_answering": {"start_logits": TOKEN, "end_logits": TOKEN},
 }
 
 _MASKED_TOKENS = 48
@@ -47,7 +48,7 @@ class Probe:
     """(B,) int64."""
 
     @classmethod
-    def of(cls, config: BertConfig, lengths: tuple[int, ...] = ()) -> "Probe":
+    def of(cls, config: EncoderConfig, lengths: tuple[int, ...] = ()) -> "Probe":
         """Sequences of `lengths` tokens; by default three short ones and one as long as the model reads."""
         longest = config.max_position_embeddings
         sizes = torch.tensor(lengths or [min(length, longest) for length in (2, 13, 40, longest)])
@@ -55,7 +56,7 @@ class Probe:
         order = torch.randperm(total, generator=torch.Generator().manual_seed(1))
         spread = torch.linspace(0, config.vocab_size - 1, total, dtype=torch.float64).round().long()
         halves = [torch.arange(size) >= (size + 1) // 2 for size in sizes.tolist()]
-        types = torch.cat(halves).long() * (config.type_vocab_size - 1)
+        types = torch.cat(halves).long() * (config.segments - 1)
         return cls(input_ids=spread[order], token_type_ids=types, lengths=sizes)
 
     @property
@@ -83,7 +84,7 @@ class Probe:
         rows = padded.flatten(0, 1).index_select(0, self.layout.padded_index)
         return rows.index_select(0, self.masked_positions) if kind == MASKED else rows
 
-    def outputs_of(self, model: BertModule) -> dict[str, Tensor]:
+    def outputs_of(self, model: EncoderModule) -> dict[str, Tensor]:
         """What `model` says: computed on the CPU, in float32, without dropout. The model itself is left as it is."""
         own = copy.deepcopy(model).to("cpu", torch.float32).eval()
         kinds = outputs_of(model.architecture, "the model")
@@ -102,12 +103,12 @@ class Expected:
 
     architecture: str
     config: dict[str, Any]
-    """The fields of its `BertConfig`."""
+    """The fields of its config."""
     probe: Probe
     outputs: dict[str, Tensor]
 
     @classmethod
-    def of(cls, model: BertModule) -> "Expected":
+    def of(cls, model: EncoderModule) -> "Expected":
         probe, config = Probe.of(model.config), dataclasses.asdict(model.config)
         outputs = probe.outputs_of(model)
         return cls(architecture=model.architecture, config=config, probe=probe, outputs=outputs)
@@ -132,13 +133,19 @@ class Expected:
 
 
 def outputs_of(architecture: str, where: object) -> dict[str, str]:
-    """The row of `OUTPUTS`; `ArtifactError` for an architecture that has none."""
-    if architecture not in OUTPUTS:
+    """The row of `OUTPUTS` for Hugging Face's class `architecture`; `ArtifactError` for one that has none."""
+    return OUTPUTS[kind_of(architecture, where)]
+
+
+def kind_of(architecture: str, where: object) -> Kind:
+    """What Hugging Face's class `architecture` gives; `ArtifactError` for one that no row of `ARCHITECTURES` names."""
+    kinds = {name: kind for row in ARCHITECTURES.values() for name, kind in row.kinds.items()}
+    if architecture not in kinds:
         raise ArtifactError(
-            f"{where}: architecture: found {architecture!r}, expected one of {', '.join(OUTPUTS)}; "
+            f"{where}: architecture: found {architecture!r}, expected one of {', '.join(kinds)}; "
             "save a model of such a class"
         )
-    return OUTPUTS[architecture]
+    return kinds[architecture]
 
 
 def difference(expected: Tensor, found: Tensor) -> float:

@@ -15,26 +15,27 @@ from torch import Tensor, nn
 from bertcore.errors import ArtifactError, BertcoreError
 from bertcore.export.directory import SAMPLE, Saved, check_tokenizer, read_config, read_model
 from bertcore.export.gate import ACCEPTED, REJECTED
-from bertcore.export.probe import OUTPUTS, Expected, Probe, require_equal
+from bertcore.export.probe import Expected, Probe, kind_of, outputs_of, require_equal
+from bertcore.model.architecture import Kind
+from bertcore.model.config import architecture_of
 from bertcore.tokens.tokenizer import load_tokenizer
 
 TOLERANCE = 1e-5
 """Of an output, relative to its largest number; float32 sums of other orders differ by about a tenth of that."""
 
-# Architecture -> its class of transformers, which must find its keys and no other.
-AUTO_CLASSES = {
-    "BertModel": "AutoModel",
-    "BertForPreTraining": "AutoModelForPreTraining",
-    "BertForMaskedLM": "AutoModelForMaskedLM",
-    "BertForSequenceClassification": "AutoModelForSequenceClassification",
-    "BertForTokenClassification": "AutoModelForTokenClassification",
-    "BertForQuestionAnswering": "AutoModelForQuestionAnswering",
+# Kind of a class -> the class of transformers that loads it, which must find its keys and no other.
+AUTO_CLASSES: dict[Kind, str] = {
+    "encoder": "AutoModel",
+    "pooled_encoder": "AutoModel",
+    "pair_pretraining": "AutoModelForPreTraining",
+    "masked_lm": "AutoModelForMaskedLM",
+    "sequence_classification": "AutoModelForSequenceClassification",
+    "token_classification": "AutoModelForTokenClassification",
+    "question_answering": "AutoModelForQuestionAnswering",
 }
-# Classes that read a part of it: class -> (beginnings of what it leaves, its outputs by our names).
-PARTS = {
-    "BertForPreTraining": {
-        "AutoModelForMaskedLM": (("bert.pooler.", "cls.seq_relationship."), {"prediction_logits": "logits"})
-    }
+# Classes that read a part of it, all but the head for pairs: class -> its outputs by our names.
+PARTS: dict[Kind, dict[str, dict[str, str]]] = {
+    "pair_pretraining": {"AutoModelForMaskedLM": {"prediction_logits": "logits"}}
 }
 
 
@@ -53,14 +54,14 @@ def verify(directory: Path, expected: Expected | None = None, tokenizer_director
         said += f", outputs as in memory (difference {largest:.1g} of the largest)"
         outputs = expected.outputs
     loaders = _verify_by_transformers(saved, probe, outputs)
-    return said + (f"; transformers loads it by {', '.join(loaders)}" if loaders else "; transformers is not installed")
+    return said + (f"; transformers loads it by {', '.join(loaders)}" if loaders else "")
 
 
 def run_padded(model: nn.Module, architecture: str, probe: Probe) -> dict[str, Tensor]:
     """The outputs that count of a model from `bertcore.export.padded`."""
     with torch.no_grad():
         results = model(*probe.padded())
-    kinds = OUTPUTS[architecture]
+    kinds = outputs_of(architecture, "the model")
     return {name: probe.select(kinds[name], result) for name, result in zip(kinds, results, strict=True)}
 
 
@@ -72,7 +73,7 @@ def _same_config(saved: Saved, expected: Expected) -> None:
         )
     for name, value in expected.config.items():
         found = getattr(saved.config, name)
-        if name != "initializer" and found != value:
+        if name not in saved.config.unsaved and found != value:
             raise ArtifactError(f"{path}: {name}: found {found!r}, expected {value!r} as in memory; save it again")
 
 
@@ -83,10 +84,11 @@ def _verify_by_transformers(saved: Saved, probe: Probe, outputs: dict[str, Tenso
     except ImportError:
         return []
     transformers.utils.logging.set_verbosity_error()
-    strict = AUTO_CLASSES[saved.architecture]
+    kind = kind_of(saved.architecture, saved.directory)
+    strict, parts = AUTO_CLASSES[kind], PARTS.get(kind, {})
     _load(saved, strict, (), probe, outputs, {name: name for name in outputs})
-    for part, (left, names) in PARTS.get(saved.architecture, {}).items():
-        _load(saved, part, left, probe, outputs, names)
+    for part, names in parts.items():
+        _load(saved, part, architecture_of(saved.config).pair_head, probe, outputs, names)
     tokenizer = transformers.AutoTokenizer.from_pretrained(saved.directory, local_files_only=True)
     theirs, ours = tokenizer(*SAMPLE)["input_ids"], load_tokenizer(saved.directory).encode(*SAMPLE).ids
     if theirs != ours:
@@ -94,7 +96,7 @@ def _verify_by_transformers(saved: Saved, probe: Probe, outputs: dict[str, Tenso
             f"{saved.directory}: found ids {theirs} from AutoTokenizer, expected {ours} from tokenizer.json; "
             "save the tokenizer again"
         )
-    return [strict, *PARTS.get(saved.architecture, {}), "AutoTokenizer"]
+    return [strict, *parts, "AutoTokenizer"]
 
 
 def _load(
@@ -124,7 +126,7 @@ def _load(
         results = model.eval()(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, return_dict=True
         )
-    kinds = OUTPUTS[saved.architecture]
+    kinds = outputs_of(saved.architecture, saved.directory)
     found = {ours: probe.select(kinds[ours], results[theirs]) for ours, theirs in names.items()}
     require_equal({name: expected[name] for name in names}, found, TOLERANCE, f"{saved.directory}: {loader}")
 

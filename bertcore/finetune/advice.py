@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig
 from bertcore.tokens.wordpiece import CONTINUATION
 
 HIGHEST_RATE, WIDE = 1e-4, 768
@@ -25,7 +25,7 @@ UPPER_CASE_SHARE = 0.02
 """Of the entries of a vocabulary; cased ones have about a third with an upper-case letter, uncased ones none."""
 
 
-def advice(task: RunConfig, encoder: BertConfig, tokenizer: Tokenizer, train_examples: int) -> list[str]:
+def advice(task: RunConfig, encoder: EncoderConfig, tokenizer: Tokenizer, train_examples: int) -> list[str]:
     """What is unusual about a run; each line says what was found, what is usual, and why."""
     return [
         *_rate(task, encoder),
@@ -35,7 +35,7 @@ def advice(task: RunConfig, encoder: BertConfig, tokenizer: Tokenizer, train_exa
     ]
 
 
-def _rate(task: RunConfig, encoder: BertConfig) -> Iterator[str]:
+def _rate(task: RunConfig, encoder: EncoderConfig) -> Iterator[str]:
     highest = HIGHEST_RATE * max(WIDE / encoder.hidden_size, 1.0) ** GROWTH
     if task.learning_rate > highest and task.layer_decay == 1.0:
         yield (

@@ -9,37 +9,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Predictions, label_index, label_names, scores
+from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import Batch
 from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
-from bertcore.model.bert import BertModel, BertModule
-from bertcore.model.config import BertConfig
-from bertcore.model.initialization import initialize
-from bertcore.model.layout import Layout
-
-
-class BertForSequenceClassification(BertModule):
-    """The encoder, dropout, and one linear layer on the pooled [CLS]."""
-
-    architecture = "BertForSequenceClassification"
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, labels) logits."""
-        pooled = self.bert.pooled(input_ids, token_type_ids, layout)
-        return scores(self.classifier, functional.dropout(pooled, self.config.hidden_dropout_prob, self.training))
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import build_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +55,10 @@ class Classification:
         self._labels = examples.labels
         self._reader = TextReader(task, tokenizer)
 
-    def build(self, config: BertConfig) -> BertForSequenceClassification:
-        return BertForSequenceClassification(config, 1 if self._labels is None else len(self._labels))
+    def build(self, config: EncoderConfig) -> EncoderModule:
+        return build_head(config, "sequence_classification", 1 if self._labels is None else len(self._labels))
 
-    def exported(self, model: BertModule) -> Exported:
+    def exported(self, model: EncoderModule) -> Exported:
         kind = "regression" if self._labels is None else "single_label_classification"
         names = label_names(["score"] if self._labels is None else self._labels)
         return Exported(model, {"problem_type": kind, **names})
@@ -85,7 +66,7 @@ class Classification:
     def featurize(self, table: pa.Table) -> TextFeatures:
         return self._reader.read(texts_of(table), self._targets(table))
 
-    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats, or squared error."""
         assert batch.targets is not None, "a batch without targets"
         if self._labels is None:
@@ -93,7 +74,7 @@ class Classification:
         return functional.cross_entropy(logits.float(), batch.targets, reduction="sum")
 
     def predict(
-        self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: BertModule
+        self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: EncoderModule
     ) -> Labelled:
         logits = features.pooled(logits)
         if self._labels is None:

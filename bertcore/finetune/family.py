@@ -1,4 +1,4 @@
-"""A head family as the fine-tuning loop sees it, and what all families share: exact scores and the names of labels."""
+"""A head family as the fine-tuning loop sees it, and the names of labels, which all families share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertcore.errors import InputError
 from bertcore.finetune.features import Batch, Features
-from bertcore.model.bert import BertModule
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig, EncoderModule
 
 
 class Predictions(Protocol):
@@ -31,7 +29,7 @@ class Predictions(Protocol):
 class Exported:
     """A model as it is saved."""
 
-    model: BertModule
+    model: EncoderModule
     """Of a class that Hugging Face has."""
     config: dict[str, Any]
     """The head's own keys of config.json."""
@@ -43,13 +41,13 @@ class Family(Protocol):
     gold: str
     """The column with what is to be predicted; a split has no labels where it holds a null."""
 
-    def build(self, config: BertConfig) -> BertModule:
+    def build(self, config: EncoderConfig) -> EncoderModule:
         """The encoder with the family's head, with initial weights.
 
         Called with the token ids, the segment ids and the layout of a batch, it gives logits: (B, …) or (T, …).
         """
 
-    def exported(self, model: BertModule) -> Exported:
+    def exported(self, model: EncoderModule) -> Exported:
         """What of a trained model is saved."""
 
     def featurize(self, table: pa.Table) -> Features:
@@ -64,13 +62,6 @@ class Family(Protocol):
     def tune_on_dev(self, predictions: dict[str, Any]) -> dict[str, float]:
         """Set what only the predictions of dev can tell, where the task asks for it, in those of all splits, in place;
         name of the parameter -> value found."""
-
-
-def scores(layer: nn.Linear, states: Tensor) -> Tensor:
-    """`layer(states)` in float32. bfloat16 has 8 bits: predicted numbers between 2 and 4 would lie 1/64 apart, and
-    close logits would be equal. The layer is so narrow that this costs nothing."""
-    with torch.autocast(states.device.type, enabled=False):
-        return layer(states.float())
 
 
 def label_names(labels: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 
 from bertcore.finetune.features import Features
-from bertcore.model.bert import BertModule
+from bertcore.model.architecture import EncoderModule
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ TOKENS_AT_ONCE = {"cpu": 8192, "cuda": 2**17}
 
 
 @torch.inference_mode()
-def logits_of(model: BertModule, features: Features, accelerator: Accelerator) -> NDArray[np.float32]:
+def logits_of(model: EncoderModule, features: Features, accelerator: Accelerator) -> NDArray[np.float32]:
     """The logits of all sequences (or tokens), in their order. Where a batch does not fit, smaller ones are tried."""
     was_training = model.training
     model.eval()
@@ -36,7 +36,7 @@ def logits_of(model: BertModule, features: Features, accelerator: Accelerator) -
     return result
 
 
-def _logits(model: BertModule, features: Features, accelerator: Accelerator, size: int) -> NDArray[np.float32]:
+def _logits(model: EncoderModule, features: Features, accelerator: Accelerator, size: int) -> NDArray[np.float32]:
     result: NDArray[np.float32] | None = None
     for rows in by_length(features.lengths, size):
         batch = features.batch(rows).to(accelerator.device)

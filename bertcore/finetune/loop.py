@@ -3,7 +3,6 @@
 Nothing here knows the family that is trained.
 """
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from bertcore import draws
@@ -19,7 +19,7 @@ from bertcore.errors import TrainingError
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Features
-from bertcore.model.bert import BertModule
+from bertcore.model.architecture import EncoderModule
 from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
 from bertcore.training.metrics import Report
@@ -31,7 +31,6 @@ _CURVE_POINTS = 100
 """Points of a training curve, about."""
 _GROUPED = 50
 """Batches whose sequences are sorted by length among themselves, as in Hugging Face's `group_by_length`."""
-_LAYER = re.compile(r"bert\.encoder\.layer\.(\d+)\.")
 
 
 class Loop:
@@ -39,7 +38,7 @@ class Loop:
 
     def __init__(
         self,
-        model: BertModule,
+        model: EncoderModule,
         task: RunConfig,
         family: Family,
         features: Features,
@@ -125,8 +124,8 @@ class EarlyChoice:
 
     def __init__(
         self,
-        model: BertModule,
-        score: Callable[[BertModule], dict[str, float]],
+        model: EncoderModule,
+        score: Callable[[EncoderModule], dict[str, float]],
         headline: str,
         report: Report,
     ) -> None:
@@ -171,7 +170,7 @@ def _epoch(lengths: NDArray[np.int64], task: RunConfig, epoch: int) -> list[NDAr
     return found
 
 
-def scale_layers(optimizer: Optimizer, model: BertModule, decay: float) -> None:
+def scale_layers(optimizer: Optimizer, model: EncoderModule, decay: float) -> None:
     """Split the groups of `optimizer`, which has made no step yet, into one for each layer, with its `LR_SCALE`.
 
     1 for the head and the pooler, `decay` for the topmost layer, its square for the one below it, and so on down to the
@@ -179,8 +178,7 @@ def scale_layers(optimizer: Optimizer, model: BertModule, decay: float) -> None:
     """
     if decay == 1.0:
         return
-    layers = model.config.num_hidden_layers
-    depth = {parameter: _steps_below_head(name, layers) for name, parameter in model.named_parameters()}
+    depth = _steps_below_head(model)
     groups: list[dict[str, Any]] = []
     for group in optimizer.param_groups:
         for steps in sorted({depth[parameter] for parameter in group["params"]}):
@@ -195,8 +193,10 @@ def _parallel(group: dict[str, Any]) -> list[str]:
     return ["params", *(["blocks"] if group.get("blocks") else [])]
 
 
-def _steps_below_head(name: str, layers: int) -> int:
-    if name.startswith("bert.embeddings."):
-        return layers + 1
-    found = _LAYER.match(name)
-    return layers - int(found[1]) if found else 0
+def _steps_below_head(model: EncoderModule) -> dict[Parameter, int]:
+    base = model.base_model
+    steps = dict.fromkeys(model.parameters(), 0)
+    steps |= dict.fromkeys(base.embeddings.parameters(), len(base.layers) + 1)
+    for index, layer in enumerate(base.layers):
+        steps |= dict.fromkeys(layer.parameters(), len(base.layers) - index)
+    return steps

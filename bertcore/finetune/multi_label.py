@@ -14,13 +14,13 @@ from torch.nn import functional
 
 from bertcore.evaluation import multi_label
 from bertcore.examples.schema import ExampleSet
-from bertcore.finetune.classification import BertForSequenceClassification, write_predictions
+from bertcore.finetune.classification import write_predictions
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import Batch
 from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
-from bertcore.model.bert import BertModule
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import build_head
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,22 +51,22 @@ class MultiLabel:
         self._labels = examples.labels
         self._reader = TextReader(task, tokenizer)
 
-    def build(self, config: BertConfig) -> BertForSequenceClassification:
-        return BertForSequenceClassification(config, len(self._labels))
+    def build(self, config: EncoderConfig) -> EncoderModule:
+        return build_head(config, "sequence_classification", len(self._labels))
 
-    def exported(self, model: BertModule) -> Exported:
+    def exported(self, model: EncoderModule) -> Exported:
         return Exported(model, {"problem_type": "multi_label_classification", **label_names(self._labels)})
 
     def featurize(self, table: pa.Table) -> TextFeatures:
         return self._reader.read(texts_of(table), self._targets(table))
 
-    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats of each yes or no."""
         assert batch.targets is not None, "a batch without targets"
         return functional.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="sum")
 
     def predict(
-        self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: BertModule
+        self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: EncoderModule
     ) -> LabelSets:
         chosen = features.pooled(logits) > 0
         predicted = [[self._labels[index] for index in np.flatnonzero(row)] for row in chosen]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from bertcore.errors import ConfigError
@@ -23,7 +23,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
 from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, scores
+from bertcore.finetune.family import Exported
 from bertcore.finetune.features import (
     IGNORED,
     Batch,
@@ -34,28 +34,9 @@ from bertcore.finetune.features import (
     own_tokenizer,
     windows,
 )
-from bertcore.model.bert import BertModel, BertModule
-from bertcore.model.config import BertConfig
-from bertcore.model.initialization import initialize
-from bertcore.model.layout import Layout
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import build_head
 from bertcore.tokens.wordpiece import CLS, SEP
-
-
-class BertForQuestionAnswering(BertModule):
-    """The encoder, without its pooler, and one linear layer that scores every token as the answer's start and end."""
-
-    architecture = "BertForQuestionAnswering"
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-        initialize(self.qa_outputs, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, 2) logits of start and end."""
-        return scores(self.qa_outputs, self.bert.hidden_states(input_ids, token_type_ids, layout))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +115,10 @@ class QuestionAnswering:
         self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
         self._may_be_null = not all(examples.splits["train"]["answers"].to_pylist())
 
-    def build(self, config: BertConfig) -> BertForQuestionAnswering:
-        return BertForQuestionAnswering(config)
+    def build(self, config: EncoderConfig) -> EncoderModule:
+        return build_head(config, "question_answering")
 
-    def exported(self, model: BertModule) -> Exported:
+    def exported(self, model: EncoderModule) -> Exported:
         return Exported(model, {})
 
     def featurize(self, table: pa.Table) -> WindowFeatures:
@@ -168,7 +149,7 @@ class QuestionAnswering:
             owned=concatenated([part.owned for part in parts], np.bool_),
         )
 
-    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats of the start and of the end, each over the tokens of its own sequence."""
         assert batch.targets is not None, "a batch without targets"
         sequences, longest = batch.layout.batch_size, batch.layout.max_length
@@ -178,7 +159,7 @@ class QuestionAnswering:
         return functional.cross_entropy(flat, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
     def predict(
-        self, table: pa.Table, features: WindowFeatures, logits: NDArray[np.float32], model: BertModule
+        self, table: pa.Table, features: WindowFeatures, logits: NDArray[np.float32], model: EncoderModule
     ) -> Answers:
         spans, n_best, null_odds = {}, {}, {}
         per_question: list[list[Window]] = [[] for _ in range(table.num_rows)]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertcore.files import replace_directory
 from bertcore.finetune.crf import CRF
 from bertcore.finetune.family import Exported, Predictions
-from bertcore.model.bert import BertModule
+from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 class Trained:
     """What one run leaves, and all that its predictions and scores are made from."""
 
-    model: BertModule
+    model: EncoderModule
     """With all that its family trains."""
     logits: dict[str, NDArray[np.float32]]
     """Split -> the logits of its sequences or tokens, for all splits except train."""
@@ -42,7 +42,7 @@ class Trained:
 class Result:
     """A fine-tuned model, and what it says about the examples that it has not seen."""
 
-    model: BertModule
+    model: EncoderModule
     model_config: dict[str, Any]
     """The head's own keys of config.json."""
     metrics: dict[str, dict[str, float]]

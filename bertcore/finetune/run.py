@@ -25,16 +25,15 @@ from bertcore.finetune.multi_label import MultiLabel
 from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.tagging import Tagging
-from bertcore.model.bert import BertModel, BertModule
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.training.distributed import make_accelerator
 from bertcore.training.metrics import Report, silent
 
 logger = logging.getLogger(__name__)
 
-Encoder = Path | BertConfig
-"""A Hugging Face BERT directory, or the shape of an encoder to start with random weights."""
+Encoder = Path | EncoderConfig
+"""A Hugging Face directory, or the shape of an encoder to start with random weights."""
 
 
 class Finetuning:
@@ -134,7 +133,7 @@ class Finetuning:
         metrics = {split: {name: float(value) for name, value in scores.items()} for split, scores in metrics.items()}
         return Result.of(trained, self._family.exported(trained.model), metrics, predictions, tuned, self.counts)
 
-    def build(self, encoder: Encoder, task: RunConfig) -> BertModule:
+    def build(self, encoder: Encoder, task: RunConfig) -> EncoderModule:
         """The model that a run starts with; `ArtifactError` or `ConfigError` where encoder and task do not fit."""
         config, where = (load_config(encoder), str(encoder)) if isinstance(encoder, Path) else (encoder, "encoder")
         entries = self._tokenizer.get_vocab_size()
@@ -148,9 +147,7 @@ class Finetuning:
                 f"sequence_length: found {task.sequence_length}, expected at most the "
                 f"{config.max_position_embeddings} positions of the encoder; lower it"
             )
-        dropout, attention_dropout = task.dropout, task.attention_dropout
-        config = replace(config, hidden_dropout_prob=dropout, attention_probs_dropout_prob=attention_dropout)
-        model = self._family.build(config)
+        model = self._family.build(config.with_dropout(task.dropout, task.attention_dropout))
         if isinstance(encoder, Path):
             _load_encoder(model, encoder)
         return model
@@ -163,13 +160,13 @@ class Finetuning:
             for split, features in self._features.items()
         }
 
-    def _dev_scores(self, model: BertModule) -> dict[str, float]:
+    def _dev_scores(self, model: EncoderModule) -> dict[str, float]:
         logits = self._logits("dev", model)
         predictions = {"dev": self._family.predict(self._tables["dev"], self._features["dev"], logits, model)}
         self._family.tune_on_dev(predictions)
         return predictions["dev"].score(self._examples.metrics_of("dev"))
 
-    def _logits(self, split: str, model: BertModule) -> np.ndarray:
+    def _logits(self, split: str, model: EncoderModule) -> np.ndarray:
         return logits_of(model, self._features[split], self.accelerator)
 
     def _is_labelled(self, split: str) -> bool:
@@ -190,11 +187,9 @@ def finetune(
     return Finetuning(task, examples, tokenizer).run(encoder, name=name, report=report)
 
 
-def _load_encoder(model: BertModule, directory: Path) -> None:
+def _load_encoder(model: EncoderModule, directory: Path) -> None:
     """Without the head, which may be that of another task."""
-    bert = model.get_submodule("bert")
-    assert isinstance(bert, BertModel)
-    if missing := load_pretrained(bert, directory).missing:
+    if missing := load_pretrained(model.base_model, directory).missing:
         logger.warning("%s has no %s: drawn anew", directory, ", ".join(missing))
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from bertcore.evaluation import tagging
@@ -24,7 +24,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF, LinearChain
-from bertcore.finetune.family import Exported, Predictions, label_index, label_names, scores
+from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import (
     IGNORED,
     Batch,
@@ -35,46 +35,26 @@ from bertcore.finetune.features import (
     own_tokenizer,
     windows,
 )
-from bertcore.model.bert import BertModel, BertModule
-from bertcore.model.config import BertConfig
-from bertcore.model.initialization import initialize
-from bertcore.model.layout import Layout
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import build_head
 from bertcore.tokens.wordpiece import CLS, SEP, UNK
 
 logger = logging.getLogger(__name__)
 
 
-class BertForTokenClassification(BertModule):
-    """The encoder, without its pooler, dropout, and one linear layer on every token."""
-
-    architecture = "BertForTokenClassification"
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, labels) logits."""
-        hidden = self.bert.hidden_states(input_ids, token_type_ids, layout)
-        return scores(self.classifier, functional.dropout(hidden, self.config.hidden_dropout_prob, self.training))
+def chain_of(model: EncoderModule) -> LinearChain | None:
+    """The chain over the tags that a tagger was built with, if it was."""
+    chain = getattr(model, CRF, None)
+    assert chain is None or isinstance(chain, LinearChain)
+    return chain
 
 
-class BertCrfForTokenClassification(BertForTokenClassification):
-    """The same with a chain over the tags, which the loss and the predictions take into account."""
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__(config, num_labels)
-        self.crf = LinearChain(num_labels)
-
-    def without_chain(self) -> BertForTokenClassification:
-        """A copy that Hugging Face has a class for."""
-        plain = BertForTokenClassification(self.config, self.classifier.out_features)
-        own = {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("crf.")}
-        plain.load_state_dict(own)
-        return plain.to(self.classifier.weight.device)
+def without_chain(model: EncoderModule, labels: int) -> EncoderModule:
+    """A copy that Hugging Face has a class for."""
+    plain = build_head(model.config, "token_classification", labels)
+    own = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(f"{CRF}.")}
+    plain.load_state_dict(own)
+    return plain.to(model.base_model.token_embeddings.weight.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +110,18 @@ class Tagging:
         self._crf, self._all_pieces = task.crf, task.labels_on == "all"
         self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
 
-    def build(self, config: BertConfig) -> BertForTokenClassification:
-        return (BertCrfForTokenClassification if self._crf else BertForTokenClassification)(config, len(self._labels))
+    def build(self, config: EncoderConfig) -> EncoderModule:
+        model = build_head(config, "token_classification", len(self._labels))
+        if self._crf:
+            model.add_module(CRF, LinearChain(len(self._labels)))
+        return model
 
-    def exported(self, model: BertModule) -> Exported:
+    def exported(self, model: EncoderModule) -> Exported:
         """The chain's scores stand in config.json, under `crf`: its class at Hugging Face gives the words' own tags,
         `bertcore.apply.tag` those of the chain."""
-        if isinstance(model, BertCrfForTokenClassification):
-            return Exported(model.without_chain(), {CRF: model.crf.to_config(), **label_names(self._labels)})
+        if (chain := chain_of(model)) is not None:
+            plain = without_chain(model, len(self._labels))
+            return Exported(plain, {CRF: chain.to_config(), **label_names(self._labels)})
         return Exported(model, label_names(self._labels))
 
     def featurize(self, table: pa.Table) -> TaggingFeatures:
@@ -166,25 +150,25 @@ class Tagging:
             word_places=word_places,
         )
 
-    def loss(self, model: BertModule, logits: Tensor, batch: Batch) -> Tensor:
+    def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats, over the words; with a chain, over the words that each window has of a sentence."""
         assert batch.targets is not None, "a batch without targets"
-        if isinstance(model, BertCrfForTokenClassification):
+        if (chain := chain_of(model)) is not None:
             (places,) = (batch.targets != IGNORED).nonzero(as_tuple=True)
             sequences = batch.layout.padded_index[places] // batch.layout.max_length
             lengths = torch.bincount(sequences, minlength=batch.layout.batch_size)
-            return model.crf.loss(logits[places].float(), batch.targets[places], lengths[lengths > 0])
+            return chain.loss(logits[places].float(), batch.targets[places], lengths[lengths > 0])
         return functional.cross_entropy(logits.float(), batch.targets, ignore_index=IGNORED, reduction="sum")
 
     def predict(
-        self, table: pa.Table, features: TaggingFeatures, logits: NDArray[np.float32], model: BertModule
+        self, table: pa.Table, features: TaggingFeatures, logits: NDArray[np.float32], model: EncoderModule
     ) -> Tagged:
         words = table["words"].to_pylist()
         of_words = logits[features.word_places]
-        if isinstance(model, BertCrfForTokenClassification) and len(of_words):
+        if (chain := chain_of(model)) is not None and len(of_words):
             lengths = torch.tensor([len(sentence) for sentence in words if sentence])
-            device = model.crf.start.device
-            indices = model.crf.best(torch.from_numpy(of_words).to(device), lengths.to(device)).cpu().numpy()
+            device = chain.start.device
+            indices = chain.best(torch.from_numpy(of_words).to(device), lengths.to(device)).cpu().numpy()
         else:
             indices = of_words.argmax(axis=1)
         tags = [self._labels[index] for index in indices]

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.config import BertConfig
 from bertcore.model.dropout import keep_scale
 from bertcore.model.layout import Group, Layout
 
@@ -22,12 +21,12 @@ if torch.cuda.is_available():  # its import takes two seconds, and it computes o
 class SelfAttention(nn.Module):
     """(T, H) -> (T, H), output projection included. Query, key and value come from one matrix, in one product."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, hidden_size: int, num_heads: int, dropout_prob: float) -> None:
         super().__init__()
-        self.num_heads = config.num_attention_heads
-        self.dropout_prob = config.attention_probs_dropout_prob
-        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.num_heads = num_heads
+        self.dropout_prob = dropout_prob
+        self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
+        self.output = nn.Linear(hidden_size, hidden_size)
 
     def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
         """With `rows`, the result is of these tokens only: (T, H), (R,) -> (R, H)."""
@@ -35,6 +34,11 @@ class SelfAttention(nn.Module):
         dropout = self.dropout_prob if self.training else 0.0
         attend = choose(qkv, layout, dropout)
         return self.output(selected(attend(qkv, layout, dropout).flatten(1), rows))
+
+    def query_and_key(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """(T, H) -> what is compared: (T, A, D) each."""
+        query, key, _ = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1)).unbind(1)
+        return query, key
 
 
 def selected(values: Tensor, rows: Tensor | None) -> Tensor:

@@ -1,18 +1,131 @@
-"""BERT (Devlin et al. 2018) on sequences without padding: the encoder, and the encoder with its pre-training heads.
+"""BERT (Devlin et al. 2018) on sequences without padding: its sizes, its encoder, and the encoder with each head.
 
-Parameters outside of the encoder layers have Hugging Face's names; `bertcore.model.huggingface` maps the others.
+Parameters outside of the encoder layers have Hugging Face's names; `bert_names` maps the others.
 """
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.errors import ConfigError
-from bertcore.model.config import BertConfig
-from bertcore.model.embeddings import BertEmbeddings
-from bertcore.model.encoder import ACTIVATIONS, BertEncoder
+from bertcore.errors import ArtifactError
+from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, saved_fields, scores
+from bertcore.model.attention import SelfAttention, selected
+from bertcore.model.bert_names import from_huggingface, to_huggingface
+from bertcore.model.dropout import dropout
 from bertcore.model.initialization import initialize
-from bertcore.model.layout import Layout, even
+from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
+from bertcore.model.layout import Layout
+
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig(EncoderConfig):
+    """One BERT encoder; `intermediate_size` is usually four times `hidden_size`."""
+
+    model_type: ClassVar[str] = "bert"
+
+    hidden_act: Activation = "gelu"
+    """`gelu` is the erf form, `gelu_new` (= `gelu_pytorch_tanh`) the tanh form of the original BERT code."""
+    hidden_dropout_prob: float = 0.1
+    """Share of activations dropped after the embeddings and after each block's output."""
+    attention_probs_dropout_prob: float = 0.1
+    """Share of attention weights dropped. Above zero it rules out the fused attention kernels."""
+    type_vocab_size: int = 2
+    """Segments (sentence A, sentence B)."""
+    layer_norm_eps: float = 1e-12
+    """Added to the variance in layer normalisation."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.at_least_one("type_vocab_size")
+        self.probability("hidden_dropout_prob")
+        self.probability("attention_probs_dropout_prob")
+        self.positive("layer_norm_eps")
+        self.one_of("hidden_act", get_args(Activation))
+
+    @property
+    def segments(self) -> int:
+        return self.type_vocab_size
+
+    @property
+    def dropouts(self) -> tuple[float, float]:
+        return self.hidden_dropout_prob, self.attention_probs_dropout_prob
+
+    def with_dropout(self, hidden: float, attention: float) -> Self:
+        return dataclasses.replace(self, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention)
+
+
+# Sizes of the published models (Devlin et al. 2018 section 3; Turc et al. 2019 for the small ones).
+PRESETS: dict[str, dict[str, int]] = {
+    name: {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
+    }
+    for name, layers, hidden, heads in (
+        ("tiny", 2, 128, 2),
+        ("mini", 4, 256, 4),
+        ("small", 4, 512, 8),
+        ("medium", 8, 512, 8),
+        ("base", 12, 768, 12),
+        ("large", 24, 1024, 16),
+    )
+}
+
+
+class BertEmbeddings(nn.Module):
+    """(T,) token, segment and position ids -> (T, H): three embeddings, added and normalised (figure 2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
+        embedded = (
+            self.word_embeddings(input_ids)
+            + self.token_type_embeddings(token_type_ids)
+            + self.position_embeddings(position_ids)
+        )
+        return dropout(self.LayerNorm(embedded), self.dropout_prob, self.training)
+
+
+class BertLayer(EncoderLayer):
+    """Each block's output is added to its input and normalised, as in the original."""
+
+    fused: ClassVar[Mapping[str, int]] = {"attention.qkv.weight": 3}
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.attention = SelfAttention(width, config.num_attention_heads, config.attention_probs_dropout_prob)
+        self.attention_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.intermediate = nn.Linear(width, config.intermediate_size)
+        self.output = nn.Linear(config.intermediate_size, width)
+        self.output_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
+        attended = self.attention(hidden, layout, rows)
+        hidden = self.attention_norm(self._added(selected(hidden, rows), attended))
+        transformed = self.output(self.activation(self.intermediate(hidden)))
+        return self.output_norm(self._added(hidden, transformed))
+
+    def _added(self, hidden: Tensor, values: Tensor) -> Tensor:
+        # In the type of `hidden`, float32 under autocast: sums of mixed types are slow on the CPU.
+        return hidden + dropout(values, self.dropout_prob, self.training).to(hidden.dtype)
 
 
 class BertPooler(nn.Module):
@@ -26,18 +139,7 @@ class BertPooler(nn.Module):
         return torch.tanh(self.dense(first))
 
 
-class BertModule(nn.Module):
-    """What `bertcore.model.huggingface` reads and writes: an encoder, alone or as attribute `bert` beside a head."""
-
-    architecture: str
-    """Hugging Face's name of the class."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.config = config
-
-
-class BertModel(BertModule):
+class BertModel(Encoder):
     """The encoder, and its pooled [CLS]."""
 
     architecture = "BertModel"
@@ -45,38 +147,22 @@ class BertModel(BertModule):
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.embeddings = BertEmbeddings(config)
-        self.encoder = BertEncoder(config)
+        self.encoder = LayerStack([BertLayer(config) for _ in range(config.num_hidden_layers)])
         self.pooler = BertPooler(config)
         initialize(self, config)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """(T,) token ids and (T,) segment ids of the B sequences in `layout` -> (T, H) hidden states, (B, H) pooled.
+    @property
+    def token_embeddings(self) -> nn.Embedding:
+        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
 
-        `ConfigError` if a sequence is longer than the position embeddings.
-        """
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """As `hidden_states`, and the (B, H) pooled ones."""
         hidden = self.hidden_states(input_ids, token_type_ids, layout)
         return hidden, self.pooler(hidden.index_select(0, layout.first_tokens))
 
     def pooled(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """As `forward`, the (B, H) pooled states alone, for less work."""
         return self.pooler(self.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens))
-
-    def hidden_states(
-        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, rows: Tensor | None = None
-    ) -> Tensor:
-        """As `forward`, without the pooler; with `rows`, flat positions (R,), only their (R, H) states."""
-        positions = self.config.max_position_embeddings
-        if layout.max_length > positions:
-            raise ConfigError(
-                f"a sequence of {layout.max_length} tokens is longer than the {positions} positions of the model: "
-                f"expected at most {positions}; shorten the sequences or raise max_position_embeddings"
-            )
-        ids = [input_ids, token_type_ids, layout.position_ids]
-        if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
-            return self.encoder(self.embeddings(*ids), layout, rows)
-        filling = (0, even(layout.total) - layout.total)
-        hidden = self.encoder(self.embeddings(*(functional.pad(each, filling) for each in ids)), layout, rows)
-        return hidden[: layout.total] if rows is None else hidden
 
 
 class MaskedTokenHead(nn.Module):
@@ -98,10 +184,10 @@ class MaskedTokenHead(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class BertForPreTraining(BertModule):
+class BertForPreTraining(EncoderModule):
     """The encoder with the heads of both pre-training objectives."""
 
-    architecture = "BertForPreTraining"
+    architecture, prefix = "BertForPreTraining", "bert"
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
@@ -118,5 +204,120 @@ class BertForPreTraining(BertModule):
         rows = torch.cat([layout.first_tokens, masked_positions])
         hidden = self.bert.hidden_states(input_ids, token_type_ids, layout, rows)
         first, masked = hidden.split([layout.batch_size, len(masked_positions)])
-        mlm_logits = self.cls["predictions"](masked, self.bert.embeddings.word_embeddings.weight)
+        mlm_logits = self.cls["predictions"](masked, self.bert.token_embeddings.weight)
         return mlm_logits, self.cls["seq_relationship"](self.bert.pooler(first))
+
+
+class BertForSequenceClassification(EncoderModule):
+    """The encoder, dropout, and one linear layer on the pooled [CLS] (figure 4 a and b)."""
+
+    architecture, prefix = "BertForSequenceClassification", "bert"
+
+    def __init__(self, config: BertConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        self.dropout_prob = config.hidden_dropout_prob
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, labels) logits."""
+        pooled = self.bert.pooled(input_ids, token_type_ids, layout)
+        return scores(self.classifier, functional.dropout(pooled, self.dropout_prob, self.training))
+
+
+class BertForTokenClassification(EncoderModule):
+    """The encoder, without its pooler, dropout, and one linear layer on every token."""
+
+    architecture, prefix = "BertForTokenClassification", "bert"
+
+    def __init__(self, config: BertConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config)
+        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        self.dropout_prob = config.hidden_dropout_prob
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, labels) logits."""
+        hidden = self.bert.hidden_states(input_ids, token_type_ids, layout)
+        return scores(self.classifier, functional.dropout(hidden, self.dropout_prob, self.training))
+
+
+class BertForQuestionAnswering(EncoderModule):
+    """The encoder, without its pooler, and one linear layer that scores every token as the answer's start and end."""
+
+    architecture, prefix = "BertForQuestionAnswering", "bert"
+
+    def __init__(self, config: BertConfig, num_labels: int = 2) -> None:
+        super().__init__(config)
+        self.bert = BertModel(config)
+        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
+        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.qa_outputs, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, 2) logits of start and end."""
+        return scores(self.qa_outputs, self.bert.hidden_states(input_ids, token_type_ids, layout))
+
+
+# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
+_REQUIRED = {
+    "model_type": "bert",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+}
+
+
+def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    for key, expected in _REQUIRED.items():
+        if raw.get(key, expected) != expected:
+            raise ArtifactError(f"{path}: {key}: found {raw[key]!r}, expected {expected!r}; give a BERT encoder")
+    known = {field.name for field in dataclasses.fields(BertConfig)}
+    return {key: value for key, value in raw.items() if key in known and value is not None}
+
+
+def _write(config: BertConfig) -> dict[str, Any]:
+    return saved_fields(config) | _REQUIRED
+
+
+def _flops(config: BertConfig, lengths: Tensor, masked: int) -> int:
+    width, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+    sequences, tokens, squared = len(lengths), int(lengths.sum()), int((lengths * lengths).sum())
+    attention = layers * (2 * tokens * 3 * width**2 + 4 * squared * width)
+    rest = 2 * ((layers - 1) * tokens + sequences + masked) * (width**2 + 2 * width * inner)
+    return attention + rest + 2 * sequences * width**2 + 2 * masked * width * (width + config.vocab_size)
+
+
+BERT = Architecture(
+    config=BertConfig,
+    prefix="bert",
+    presets=PRESETS,
+    encoder=BertModel,
+    pretraining=BertForPreTraining,
+    heads={
+        "sequence_classification": BertForSequenceClassification,
+        "token_classification": BertForTokenClassification,
+        "question_answering": BertForQuestionAnswering,
+    },
+    kinds={
+        "BertModel": "pooled_encoder",
+        "BertForPreTraining": "pair_pretraining",
+        "BertForMaskedLM": "masked_lm",
+        "BertForSequenceClassification": "sequence_classification",
+        "BertForTokenClassification": "token_classification",
+        "BertForQuestionAnswering": "question_answering",
+    },
+    pair_head=("bert.pooler.", "cls.seq_relationship."),
+    optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it
+    # Copies of tied parameters, and buffers that old versions saved.
+    redundant=("cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "embeddings.position_ids"),
+    to_huggingface=to_huggingface,
+    from_huggingface=from_huggingface,
+    read=_read,
+    write=_write,
+    flops=_flops,
+)

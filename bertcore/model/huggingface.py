@@ -1,4 +1,4 @@
-"""Reading and writing BERT models in Hugging Face's layout: config.json and model.safetensors in a directory."""
+"""Reading and writing models in Hugging Face's layout: config.json and model.safetensors in a directory."""
 
 import dataclasses
 import json
@@ -14,28 +14,15 @@ from torch import Tensor
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import replace_directory
-from bertcore.model.bert import BertModule
-from bertcore.model.config import BertConfig
-from bertcore.model.names import from_huggingface, to_huggingface
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import ARCHITECTURES, architecture_of
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
-_ENCODER = ("embeddings.", "encoder.", "pooler.")
-_OPTIONAL = "pooler."  # Hugging Face's masked-LM, tagging and question-answering models are saved without it
-# Copies of tied parameters, and buffers that old versions saved.
-_REDUNDANT = ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "embeddings.position_ids")
 # Fields that may differ between a checkpoint and the model that reads it: they change no tensor's meaning.
-_FREE = {"hidden_dropout_prob", "attention_probs_dropout_prob", "initializer_range", "initializer", "pad_token_id"}
-# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
-_REQUIRED = {
-    "model_type": "bert",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
+_FREE = {"initializer_range", "pad_token_id"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,36 +35,43 @@ class Loaded:
     """Tensors of the directory that the model has no place for, such as the heads of another task."""
 
 
-def load_config(directory: Path) -> BertConfig:
-    """The config of a Hugging Face BERT directory; `ArtifactError` if it is none or of a kind that is not supported."""
+def load_config(directory: Path) -> EncoderConfig:
+    """The config of a Hugging Face directory; `ArtifactError` if it is none or of a kind that is not supported."""
     path = directory / "config.json"
     raw = _read_json(path)
-    for key, expected in _REQUIRED.items():
-        if raw.get(key, expected) != expected:
-            raise ArtifactError(f"{path}: {key}: found {raw[key]!r}, expected {expected!r}; give a BERT encoder")
-    known = {field.name for field in dataclasses.fields(BertConfig)}
+    kind = raw.get("model_type", "bert")
+    if kind not in ARCHITECTURES:
+        known = " or ".join(map(repr, ARCHITECTURES))
+        raise ArtifactError(f"{path}: model_type: found {kind!r}, expected {known}; give such an encoder")
+    row = ARCHITECTURES[kind]
     try:
-        return parse(BertConfig, {key: raw[key] for key in raw if key in known and raw[key] is not None}, str(path))
+        return parse(row.config, row.read(raw, path), str(path))
     except ConfigError as error:
         raise ArtifactError(str(error)) from None
 
 
-def load_pretrained(model: BertModule, directory: Path) -> Loaded:
+def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
     """Read the weights of `directory` into `model`, whose `config` must describe the same encoder.
 
     Heads are read too where the names agree; then the shapes must agree as well.
     `ArtifactError` if a file is missing or damaged, if the sizes differ, or if a tensor of the encoder is missing.
     """
     _same_encoder(model.config, load_config(directory), directory)
-    own = model.state_dict()
-    prefix = "bert." if any(name.startswith("bert.") for name in own) else ""
-    found = {_with_prefix(name, prefix): tensor for name, tensor in from_huggingface(_read_tensors(directory)).items()}
-    found = {name: tensor for name, tensor in found.items() if not name.endswith(_REDUNDANT)}
+    row, own = architecture_of(model.config), model.state_dict()
+    parts = tuple(f"{name}." for name, _ in model.base_model.named_children())
+    prefix = f"{model.prefix}." if model.prefix else ""
+    bare = f"{row.prefix}."
+    found = {
+        (prefix + rest if (rest := name.removeprefix(bare)).startswith(parts) else name): tensor
+        for name, tensor in row.from_huggingface(_read_tensors(directory)).items()
+        if not name.endswith(row.redundant or ("\0",))
+    }
     missing = sorted(own.keys() - found.keys())
+    optional = tuple(prefix + part for part in row.optional) or ("\0",)
     for name in missing:
-        if name.startswith(tuple(prefix + part for part in _ENCODER)) and not name.startswith(prefix + _OPTIONAL):
+        if name.startswith(tuple(prefix + part for part in parts)) and not name.startswith(optional):
             raise ArtifactError(
-                f"{directory}: found no tensor for {name!r}, expected the whole encoder; give a complete BERT directory"
+                f"{directory}: found no tensor for {name!r}, expected the whole encoder; give a complete directory"
             )
     for name in own.keys() & found.keys():
         if own[name].shape != found[name].shape:
@@ -90,7 +84,7 @@ def load_pretrained(model: BertModule, directory: Path) -> Loaded:
 
 
 def save_pretrained(
-    model: BertModule,
+    model: EncoderModule,
     directory: Path,
     tokenizer_directory: Path | None = None,
     extra_config: Mapping[str, Any] | None = None,
@@ -105,20 +99,21 @@ def save_pretrained(
         if tokenizer_directory is not None:
             _copy_tokenizer(tokenizer_directory, beside, model.config.vocab_size)
         _write_config(model, beside / "config.json", extra_config or {})
-        tensors = sorted(to_huggingface(model.state_dict()).items())
+        tensors = sorted(architecture_of(model.config).to_huggingface(model.state_dict()).items())
         ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
         save_file(ready, beside / WEIGHTS, metadata={"format": "pt"})
 
 
-def _with_prefix(name: str, prefix: str) -> str:
-    bare = name.removeprefix("bert.")
-    return prefix + bare if bare.startswith(_ENCODER) else name
-
-
-def _same_encoder(expected: BertConfig, found: BertConfig, directory: Path) -> None:
-    for field in dataclasses.fields(BertConfig):
+def _same_encoder(expected: EncoderConfig, found: EncoderConfig, directory: Path) -> None:
+    if type(found) is not type(expected):
+        raise ArtifactError(
+            f"{directory}/config.json: model_type: found {found.model_type!r}, expected {expected.model_type!r}; build "
+            "the same model"
+        )
+    free = _FREE | expected.unsaved | {each.name for each in dataclasses.fields(expected) if "dropout" in each.name}
+    for field in dataclasses.fields(expected):
         here, there = getattr(expected, field.name), getattr(found, field.name)
-        if field.name not in _FREE and here != there:
+        if field.name not in free and here != there:
             remedy = "use the tokenizer saved with it" if field.name == "vocab_size" else "build the same model"
             raise ArtifactError(f"{directory}/config.json: {field.name}: found {there!r}, expected {here!r}; {remedy}")
 
@@ -153,10 +148,9 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _write_config(model: BertModule, path: Path, extra: Mapping[str, Any]) -> None:
-    config = dataclasses.asdict(model.config)
-    del config["initializer"]
-    content = config | _REQUIRED | {"architectures": [model.architecture], "dtype": "float32"} | dict(extra)
+def _write_config(model: EncoderModule, path: Path, extra: Mapping[str, Any]) -> None:
+    config = architecture_of(model.config).write(model.config)
+    content = config | {"architectures": [model.architecture], "dtype": "float32"} | dict(extra)
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

@@ -5,13 +5,13 @@ import math
 import torch
 from torch import nn
 
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig
 
 _WITHIN_TWO = math.erf(math.sqrt(2))  # share of a normal distribution within two standard deviations
 
 
 @torch.no_grad()
-def initialize(module: nn.Module, config: BertConfig, generator: torch.Generator | None = None) -> None:
+def initialize(module: nn.Module, config: EncoderConfig, generator: torch.Generator | None = None) -> None:
     """Draw every weight matrix of `module` anew, in the order of `named_parameters`.
 
     Matrices and embeddings are normal with `config.initializer_range`, by default cut at two standard deviations as in

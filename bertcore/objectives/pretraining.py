@@ -1,67 +1,46 @@
-"""The objectives that a model can be pre-trained with: which terms the loss has.
+"""The objectives that a model can be pre-trained with, by name, and what each goes with."""
 
-The loss of a global batch is the sum of `loss_sum / count` over the terms, where both are first added over all
-micro-batches and ranks. `counts` tells a batch's part of that divisor before the model has run.
-"""
+from collections.abc import Mapping
+from typing import Any
 
-from typing import Protocol
+from bertcore.config import parse
+from bertcore.errors import ConfigError
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.config import ARCHITECTURES
+from bertcore.objectives import masked_language_modeling
+from bertcore.objectives.objective import Objective, ObjectiveRow
 
-from torch import nn
-
-from bertcore.model.bert import BertForPreTraining
-from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.mlm import masked_language_modeling
-from bertcore.objectives.nsp import next_sentence_prediction
-from bertcore.objectives.sop import MaskedLanguageModelingAndSentenceOrder
-from bertcore.objectives.sums import Sums
-
-
-class Objective(Protocol):
-    """Terms by name: the number of predictions in a batch, and the sums once a model has made them."""
-
-    def counts(self, batch: PreTrainingBatch) -> dict[str, int]: ...
-
-    def __call__(self, model: nn.Module, batch: PreTrainingBatch) -> dict[str, Sums]: ...
-
-    def freeze_unused(self, model: BertForPreTraining) -> None: ...
-
-
-class MaskedLanguageModeling:
-    """The masked tokens alone, for batches of packed sequences that have no sentence pairs."""
-
-    def freeze_unused(self, model: BertForPreTraining) -> None:
-        """No gradient reaches the pooler and the next-sentence head: they keep their initial weights."""
-        model.bert.pooler.requires_grad_(False)
-        model.cls["seq_relationship"].requires_grad_(False)
-
-    def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        return {"mlm": len(batch.masked_labels)}
-
-    def __call__(self, model: nn.Module, batch: PreTrainingBatch) -> dict[str, Sums]:
-        mlm_logits, _ = model(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)
-        return {"mlm": masked_language_modeling(mlm_logits, batch.masked_labels)}
-
-
-class MaskedLanguageModelingAndNextSentence:
-    """BERT's own: the masked tokens, and whether the second sentence follows the first."""
-
-    def freeze_unused(self, model: BertForPreTraining) -> None:
-        """Every weight takes part."""
-
-    def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        return {"mlm": len(batch.masked_labels), "nsp": batch.layout.batch_size}
-
-    def __call__(self, model: nn.Module, batch: PreTrainingBatch) -> dict[str, Sums]:
-        assert batch.next_sentence_labels is not None, "a batch without next-sentence labels"
-        mlm_logits, nsp_logits = model(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)
-        return {
-            "mlm": masked_language_modeling(mlm_logits, batch.masked_labels),
-            "nsp": next_sentence_prediction(nsp_logits, batch.next_sentence_labels),
-        }
-
-
-OBJECTIVES: dict[str, Objective] = {
-    "mlm": MaskedLanguageModeling(),
-    "mlm_nsp": MaskedLanguageModelingAndNextSentence(),
-    "mlm_sop": MaskedLanguageModelingAndSentenceOrder(),
+# `pretrain.objective` of params.yaml -> all about it.
+OBJECTIVES: dict[str, ObjectiveRow] = {
+    "mlm": masked_language_modeling.MLM,
+    "mlm_nsp": masked_language_modeling.MLM_NSP,
+    "mlm_sop": masked_language_modeling.MLM_SOP,
 }
+
+
+def build_objective(name: str, model: EncoderModule, options: Mapping[str, Any] | None = None) -> Objective:
+    """The objective `name` for `model`, which it prepares; `ConfigError` for options that it has not."""
+    row = OBJECTIVES[name]
+    objective = row.build(model, parse(row.options, options or {}, "pretrain.objective_options"))
+    objective.prepare(model)
+    return objective
+
+
+def check_packing(objective: str, packing: str) -> None:
+    """Raise `ConfigError` where the instances have not the labels that the objective asks for."""
+    if packing not in (fitting := OBJECTIVES[objective].packings):
+        objectives = [name for name, row in OBJECTIVES.items() if packing in row.packings]
+        raise ConfigError(
+            f"params.yaml: mask.packing: found {packing!r} with pretrain.objective {objective!r}, which expects "
+            f"{' or '.join(map(repr, fitting))}; change it, or set pretrain.objective to {objectives[0]!r}"
+        )
+
+
+def check_architecture(objective: str, architecture: str) -> None:
+    """Raise `ValueError`, naming the key of section `pretrain`, where `architecture` has no head for the objective."""
+    if OBJECTIVES[objective].needs_pair_head and not ARCHITECTURES[architecture].pair_head:
+        fitting = [name for name, row in OBJECTIVES.items() if not row.needs_pair_head]
+        raise ValueError(
+            f"objective: found {objective!r}, but {architecture} has no head for pairs of sentences; expected "
+            f"{' or '.join(map(repr, fitting))} (and mask.packing {OBJECTIVES[fitting[0]].packings[0]!r})"
+        )

@@ -1,11 +1,12 @@
 """Section `pretrain` of params.yaml. Nothing about the machine stands in it; see `training.distributed` for that."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from bertcore.config import suggest
+from bertcore.config import parse, suggest
 from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
 from bertcore.training.schedule import SCHEDULES, above, decay_begin, wsd
 
@@ -31,11 +32,13 @@ class PretrainConfig(OptimizationConfig):
     """One pre-training run."""
 
     init_from: str | None = None
-    """A Hugging Face BERT directory whose weights and sizes the training starts from; None = random weights."""
+    """A Hugging Face directory whose weights and sizes the training starts from; None = random weights."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """Shape of the encoder."""
     objective: str = "mlm_nsp"
     """Key of `objectives.pretraining.OBJECTIVES`."""
+    objective_options: dict[str, Any] = field(default_factory=dict)
+    """What the objective can be told, such as weights of its terms: fields of its row's `options`."""
     batch_size: int = 256
     """Sequences of one optimizer step, over all processes and micro-batches."""
     batch_size_start: int | None = None
@@ -137,6 +140,11 @@ class PretrainConfig(OptimizationConfig):
             )
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: found {self.objective!r}; {suggest(self.objective, OBJECTIVES)}")
+        check_architecture(self.objective, self.model.architecture)
+        try:
+            parse(OBJECTIVES[self.objective].options, self.objective_options, "objective_options")
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
 
     def _check_ramp(self) -> None:
         if not 0 < self.batch_ramp_share <= 1:

@@ -9,33 +9,20 @@ import time
 
 import torch
 
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig
+from bertcore.model.config import architecture_of
 from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.objective import Objective
 
 _FORWARD_AND_BACKWARD = 3
 _PEAK_SIZES = {"cpu": 1024, "cuda": 8192}
 _PEAK_SECONDS = 0.2
 
 
-def training_flops(config: BertConfig, batch: PreTrainingBatch) -> int:
-    """Of one forward and backward pass over `batch`: encoder, pooler and masked-token head."""
-    lengths, width = batch.layout.lengths, config.hidden_size
-    sequences, masked = len(lengths), len(batch.masked_labels)
-    return _FORWARD_AND_BACKWARD * (
-        encoder_flops(config, batch.layout.total, int((lengths * lengths).sum()), sequences + masked)
-        + 2 * sequences * width**2
-        + 2 * masked * width * (width + config.vocab_size)
-    )
-
-
-def encoder_flops(config: BertConfig, tokens: int, squared_lengths: int, rows: int) -> int:
-    """Of one forward pass; `squared_lengths` is the sum of the sequences' squared lengths.
-
-    The last layer's states are needed of `rows` tokens only.
-    """
-    width, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
-    attention = layers * (2 * tokens * 3 * width**2 + 4 * squared_lengths * width)
-    return attention + 2 * ((layers - 1) * tokens + rows) * (width**2 + 2 * width * inner)
+def training_flops(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None = None) -> int:
+    """Of one forward and backward pass over `batch`: encoder and pre-training heads, and what `objective` adds."""
+    model = architecture_of(config).flops(config, batch.layout.lengths, len(batch.masked_labels))
+    return _FORWARD_AND_BACKWARD * (model + (objective.further_flops(batch) if objective else 0))
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float:

@@ -1,7 +1,7 @@
 """Loss and accuracy on held-out text, the same sequences every time."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -35,8 +35,11 @@ class HeldOut:
         self._chosen = Pool(sources, offsets, np.sort(chosen))  # as in the files, so that neighbours are read together
         self._accelerator, self._control = accelerator, control
 
-    def evaluate(self, module: nn.Module, step: int, between: Callable[[], None]) -> dict[str, float]:
-        """Of a `WithObjective` as the accelerator has prepared it; `between` is called before every batch.
+    def evaluate(
+        self, module: nn.Module, weights: Mapping[str, float], step: int, between: Callable[[], None]
+    ) -> dict[str, float]:
+        """Of a `WithObjective` as the accelerator has prepared it, with the weights of its terms; `between` is called
+        before every batch.
 
         Beside what the objective gives, `eval/heldout_sequences` says how many were evaluated. `TrainingError` naming
         `step` where the loss is not finite, or a batch does not fit into the memory.
@@ -50,7 +53,7 @@ class HeldOut:
             if counts:
                 tally.add(terms)
         module.train()
-        metrics = tally.metrics(self._control, "eval")
+        metrics = tally.metrics(self._control, "eval", weights)
         if not math.isfinite(metrics.get("eval/loss", 0.0)):
             raise TrainingError(
                 f"step {step}: found held-out loss {metrics['eval/loss']}, expected a finite number; lower "

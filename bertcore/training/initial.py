@@ -7,25 +7,24 @@ from tokenizers import Tokenizer
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
-from bertcore.model.bert import BertForPreTraining
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.tokens.wordpiece import SETTINGS_FILE, TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.training.config import PretrainConfig
 
 
-def initial_model(
-    config: PretrainConfig, vocabulary: Vocabulary, tokenizer: Path, published: Path
-) -> BertForPreTraining:
+def initial_model(config: PretrainConfig, vocabulary: Vocabulary, tokenizer: Path, published: Path) -> EncoderModule:
     """A model for `vocabulary`; the weights come from the directory `published` where `config.init_from` is given.
 
     `tokenizer` is the directory of the pipeline's tokenizer. `ArtifactError` where the published model has another
     vocabulary, read texts with other letters, or has other sizes than `config.model` asks for.
     """
     if config.init_from is None:
-        return BertForPreTraining(config.model.build(vocabulary.size, vocabulary.pad))
+        return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad))
     check_vocabulary(published, tokenizer, config.init_from)
-    model = BertForPreTraining(config.model.adapt(load_config(published)))
+    model = build_pretraining(config.model.adapt(load_config(published)))
     load_pretrained(model, published)
     return model
 

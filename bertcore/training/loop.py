@@ -10,8 +10,8 @@ from accelerate import Accelerator
 from torch import nn
 
 from bertcore.instances.sources import InstanceSource
-from bertcore.model.bert import BertForPreTraining
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.model.architecture import EncoderModule
+from bertcore.objectives.pretraining import build_objective
 from bertcore.progress import Progress
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
@@ -47,7 +47,7 @@ class Pretraining:
     def __init__(
         self,
         config: PretrainConfig,
-        model: BertForPreTraining,
+        model: EncoderModule,
         data: TrainingData,
         accelerator: Accelerator,
         checkpoints: Checkpoints,
@@ -64,7 +64,7 @@ class Pretraining:
         history = History(supervision.report if accelerator.is_main_process else silent)
         average = None if config.ema_decay is None else WeightAverage(model, config.ema_decay)
         self.state = TrainingState(
-            model=model, optimizer=self._optimizer.optimizer, history=history, watch=watch, average=average
+            model=self._trained, optimizer=self._optimizer.optimizer, history=history, watch=watch, average=average
         )
         self._keeper = Keeper(config, self.state, accelerator, self._control, checkpoints, supervision, stable)
         self._guard = DivergenceGuard(
@@ -79,17 +79,18 @@ class Pretraining:
     def _prepare(self) -> None:
         """The model as the processes train it, its optimizer, and what computes its gradients."""
         config, model, accelerator = self._config, self.model, self._accelerator
-        objective = OBJECTIVES[config.objective]
-        objective.freeze_unused(model)
-        model.bert.encoder.activation_checkpointing = activation_checkpointing()
+        objective = build_objective(config.objective, model, config.objective_options)
+        self._objective, layers = objective, model.base_model.encoder
+        layers.activation_checkpointing = activation_checkpointing()
         if compiled():
-            model.bert.encoder.compile_layers()
-        optimizer = build_optimizer(model, config, config.refinements)
-        self._module, self._optimizer = accelerator.prepare(WithObjective(model, objective), optimizer)
+            layers.compile_layers()
+        self._trained = WithObjective(model, objective)
+        optimizer = build_optimizer(self._trained, config, config.refinements)
+        self._module, self._optimizer = accelerator.prepare(self._trained, optimizer)
         check_division(config, accelerator.num_processes, divided(model))
         self._gradients = Gradients(self._module, objective, accelerator, self._control)
 
-    def whole_model(self) -> BertForPreTraining:
+    def whole_model(self) -> EncoderModule:
         """What the training has made, with all its weights on rank 0; every process must ask.
 
         The averaged weights, where an average is kept.
@@ -194,7 +195,7 @@ class Pretraining:
 
     def _train_metrics(self) -> dict[str, float]:
         """Means since the last call; nothing where all steps were skipped."""
-        metrics = self.state.tally.metrics(self._control, "train")
+        metrics = self.state.tally.metrics(self._control, "train", self._objective.weights)
         if metrics:
             metrics["train/gradient_norm"] = self.state.norm
             metrics["train/learning_rate"] = self._optimizer.param_groups[0]["lr"]
@@ -206,10 +207,10 @@ class Pretraining:
 
     def evaluate(self) -> dict[str, float]:
         """Loss and accuracy on held-out text, the same sequences every time; of the average, where there is one."""
-        average = self.state.average
+        average, stop = self.state.average, self._keeper.interrupt_if_asked
         try:
             with nullcontext() if average is None else average.in_place():
-                return self._heldout.evaluate(self._module, self.state.step, self._keeper.interrupt_if_asked)
+                return self._heldout.evaluate(self._module, self._objective.weights, self.state.step, stop)
         except Interrupted:
             self._keeper.end()
 

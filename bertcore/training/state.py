@@ -19,7 +19,8 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from bertcore.model.bert import BertForPreTraining
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.config import build_pretraining
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.distributed import Control, describe
@@ -36,7 +37,8 @@ _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 class TrainingState:
     """Where a training stands. Every process has one; rank 0 writes it."""
 
-    model: BertForPreTraining
+    model: nn.Module
+    """The model that is trained, with all that its objective owns."""
     optimizer: Optimizer
     history: History
     watch: LossWatch
@@ -149,12 +151,12 @@ def load_whole_state(module: nn.Module, optimizer: Optimizer, state: dict[str, A
         optimizer.load_state_dict(state["optimizer"])
 
 
-def whole_model(model: BertForPreTraining, accelerator: Accelerator) -> BertForPreTraining:
+def whole_model(model: EncoderModule, accelerator: Accelerator) -> EncoderModule:
     """`model` itself, or a copy with all weights (on rank 0; elsewhere it has none to rely on)."""
     if not divided(model):
         return model
     state = get_model_state_dict(model, options=_WHOLE)
-    copy = BertForPreTraining(model.config)
+    copy = build_pretraining(model.config)
     if accelerator.is_main_process:
         copy.load_state_dict(state)
     return copy

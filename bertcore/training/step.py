@@ -13,10 +13,10 @@ from torch.distributed.tensor import DTensor
 
 from bertcore.errors import TrainingError
 from bertcore.instances.sources import Instances
-from bertcore.model.bert import BertForPreTraining
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import Objective
-from bertcore.objectives.sums import Sums
+from bertcore.objectives.objective import Objective, Sums
 from bertcore.training.distributed import Control, activation_checkpointing, micro_batch_size
 from bertcore.training.flops import training_flops
 from bertcore.training.loader import Loader, Phases
@@ -25,12 +25,15 @@ from bertcore.training.loader import Loader, Phases
 class WithObjective(nn.Module):
     """The forward pass up to the sums of the loss: wrappers that convert outputs never see the logits."""
 
-    def __init__(self, model: BertForPreTraining, objective: Objective) -> None:
+    def __init__(self, model: EncoderModule, objective: Objective) -> None:
         super().__init__()
-        self.model, self._objective = model, objective
+        self.model, self.objective = model, objective
+        layers = {type(module).__name__ for module in self.modules() if isinstance(module, EncoderLayer)}
+        self._no_split_modules = sorted(layers)
+        """What FSDP divides as a whole, under the name by which accelerate looks for it."""
 
     def forward(self, batch: PreTrainingBatch) -> dict[str, Sums]:
-        return self._objective(self.model, batch)
+        return self.objective(self.model, batch)
 
 
 @dataclass
@@ -52,8 +55,9 @@ class Tally:
         for term, row in other.totals.items():
             self._add(term, row)
 
-    def metrics(self, control: Control, prefix: str) -> dict[str, float]:
-        """Mean loss and accuracy of every term over all processes, and the total loss; empty where nothing was added.
+    def metrics(self, control: Control, prefix: str, weights: Mapping[str, float]) -> dict[str, float]:
+        """Mean loss and accuracy of every term over all processes, and the total loss, in which each term has its
+        weight; empty where nothing was added.
 
         The sums start anew.
         """
@@ -68,7 +72,7 @@ class Tally:
             result[f"{prefix}/{term}_loss"] = loss_sum / max(count, 1)
             result[f"{prefix}/{term}_accuracy"] = correct / max(count, 1)
         self.totals.clear()
-        return {f"{prefix}/loss": sum(value for name, value in result.items() if name.endswith("_loss")), **result}
+        return {f"{prefix}/loss": sum(weights[term] * result[f"{prefix}/{term}_loss"] for term in names), **result}
 
     def _row(self, term: str) -> list[float]:
         return self.totals[term].tolist() if term in self.totals else [0.0, 0.0, 0.0]
@@ -92,9 +96,12 @@ class Computed:
     norm: float
     """The same, read from there."""
 
+    weights: Mapping[str, float]
+    """Of every term in the loss."""
+
     @property
     def loss(self) -> float:
-        return sum(self.losses.values())
+        return sum(self.weights[term] * value for term, value in self.losses.items())
 
 
 class Gradients:
@@ -120,13 +127,14 @@ class Gradients:
                 with accelerator.autocast():
                     terms = self._module(batch.to(accelerator.device, non_blocking=True))
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
-                loss = sum(sums.loss_sum / counts[term] for term, sums in terms.items()) * world
+                weights = self._objective.weights
+                loss = sum(weights[term] * sums.loss_sum / counts[term] for term, sums in terms.items()) * world
                 accelerator.backward(loss)
             tally.add(terms)
         gradients = [parameter.grad for parameter in self._module.parameters() if parameter.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         whole = norm.full_tensor() if isinstance(norm, DTensor) else norm  # of gradients divided among processes
-        return Computed(counts, tally, self._losses(tally, counts), norm, float(whole))
+        return Computed(counts, tally, self._losses(tally, counts), norm, float(whole), self._objective.weights)
 
     def _losses(self, tally: Tally, counts: dict[str, int]) -> dict[str, float]:
         names = sorted(tally.totals)
@@ -138,7 +146,7 @@ class Gradients:
         local = Counter[str]()
         for part in parts:
             local.update(self._objective.counts(part))
-            local.update(tokens=part.layout.total, flops=training_flops(self._config, part))
+            local.update(tokens=part.layout.total, flops=training_flops(self._config, part, self._objective))
         names = sorted(local)
         sums = self._control.sum([local[name] for name in names])
         return {name: int(value) for name, value in zip(names, sums, strict=True)}

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig
-from bertcore.model.encoder import EncoderLayer
+from bertcore.model.architecture import EncoderConfig
+from bertcore.model.config import build_pretraining
+from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.training.flops import training_flops
 
@@ -71,10 +71,10 @@ class Memory:
         return self.weights + self.passing
 
 
-def parameters(config: BertConfig) -> Parameters:
+def parameters(config: EncoderConfig) -> Parameters:
     """Those of the model for pre-training, which is built without memory."""
     with torch.device("meta"):
-        model = BertForPreTraining(config)
+        model = build_pretraining(config)
     layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
     matrices = sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim == 2)
     return Parameters(total=sum(each.numel() for each in model.parameters()), hidden_matrices=matrices)
@@ -86,7 +86,7 @@ def state_bytes(count: Parameters, optimizer: str) -> int:
     return _FLOAT * (3 * count.total - single)
 
 
-def training_memory(config: BertConfig, work: Work, optimizer: str) -> Memory:
+def training_memory(config: EncoderConfig, work: Work, optimizer: str) -> Memory:
     """Of one process that holds the whole model (divided among processes, weights need less)."""
     count = parameters(config)
     gradients = _FLOAT * count.total
@@ -95,7 +95,7 @@ def training_memory(config: BertConfig, work: Work, optimizer: str) -> Memory:
     return Memory(weights=state_bytes(count, optimizer) + gradients, passing=passing)
 
 
-def _activations(config: BertConfig, work: Work, count: Parameters) -> int:
+def _activations(config: EncoderConfig, work: Work, count: Parameters) -> int:
     """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below."""
     layer = work.tokens * _layer_bytes(config, work)
     residual = work.tokens * config.hidden_size * _FLOAT
@@ -106,26 +106,29 @@ def _activations(config: BertConfig, work: Work, count: Parameters) -> int:
     return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
 
 
-def _layer_bytes(config: BertConfig, work: Work) -> int:
+def _layer_bytes(config: EncoderConfig, work: Work) -> int:
     """Kept of one token in one layer."""
-    width, inner, size = config.hidden_size, config.intermediate_size, work.value_bytes
+    width, size = config.hidden_size, work.value_bytes
+    hidden_dropout, attention_dropout = config.dropouts
     normed = 2 * width * _FLOAT  # the inputs of both layer norms, sums in float32
-    products = (1 + 3 + 1 + 1) * width * size + 2 * inner * size  # inputs of all products, and of the activation
-    dropped = 2 * width if config.hidden_dropout_prob else 0
+    products = (
+        1 + 3 + 1 + 1
+    ) * width * size + config.kept_inner * size  # inputs of all products, and of the activation
+    dropped = 2 * width if hidden_dropout else 0
     if work.device == "cuda":
         return normed + products + width * size + dropped
     weights = config.num_attention_heads * work.length * size
-    return normed + products + dropped + weights * (2 if config.attention_probs_dropout_prob else 1)
+    return normed + products + dropped + weights * (2 if attention_dropout else 1)
 
 
-def _head_bytes(config: BertConfig, work: Work) -> int:
+def _head_bytes(config: EncoderConfig, work: Work) -> int:
     """Of the masked-token head: its logits, and on a GPU their float32 copy with its gradient."""
     masked = work.sequences * work.masked
     copies = 2 * _FLOAT if work.device == "cuda" else 0
     return masked * (config.vocab_size * (work.value_bytes + copies) + 6 * config.hidden_size * _FLOAT)
 
 
-def sequence_flops(config: BertConfig, length: int, masked: int) -> int:
+def sequence_flops(config: EncoderConfig, length: int, masked: int) -> int:
     """Of one forward and backward pass over one sequence of `length` tokens, `masked` of them predicted."""
     batch = PreTrainingBatch.from_numpy(
         input_ids=np.zeros(length, np.int64),

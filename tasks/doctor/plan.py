@@ -8,7 +8,7 @@ from bertcore.compressed import read_text
 from bertcore.corpus.sources import source_of
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderConfig
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from tasks.contradictions import encoder
@@ -28,7 +28,7 @@ class Plan:
     """Sections of params.yaml by name."""
     tasks: dict[str, TaskConfig]
     """The fine-tuning tasks by name."""
-    encoder: BertConfig
+    encoder: EncoderConfig
     """The model that will be trained."""
 
     @classmethod

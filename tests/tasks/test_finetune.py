@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from bertcore.apply import tag
+from bertcore.config import parse
 from bertcore.examples import schema
 from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.run import Finetuning
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.model.bert import BertConfig, BertForPreTraining
+from bertcore.model.config import ModelConfig
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.tokens.wordpiece import save_tokenizer
@@ -154,7 +155,7 @@ def test_tasks_of_the_project_need_no_advice(file: str, tmp_path: Path, monkeypa
     shutil.copyfile(ROOT / file, tmp_path / "params.yaml")
     monkeypatch.chdir(tmp_path)
     values = params.read()
-    encoder = ModelConfig(**values["pretrain"]["model"]).build(30_522)
+    encoder = parse(ModelConfig, values["pretrain"]["model"], "pretrain.model").build(30_522)
     for name in values["finetune"]["tasks"]:
         for run in (run for setting in params.task(name, TaskConfig).settings() for run in setting):
             assert advice(run, encoder, tokenizer(), 2_500) == []

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from bertcore.model.encoder import EncoderLayer
+from bertcore.model.layers import EncoderLayer
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
 
 LR_SCALE = "lr_scale"
@@ -58,13 +58,15 @@ def trained(group: dict[str, Any]) -> list[Tensor]:
 
 
 def block_counts(model: nn.Module, parameters: Sequence[nn.Parameter]) -> list[int]:
-    """Of how many matrices, one above the other, each parameter is made: 3 for query, key and value in one, else 1.
+    """Of how many matrices, one above the other, each parameter is made, as its layer says (`fused`).
 
     Kept as `blocks` of a group. An optimizer that looks at a matrix as a whole must see them apart, as in a model that
     keeps three parameters.
     """
-    names = {parameter: name for name, parameter in model.named_parameters()}
-    return [3 if names[parameter].endswith("qkv.weight") else 1 for parameter in parameters]
+    counts: dict[nn.Parameter, int] = {}
+    for layer in (module for module in model.modules() if isinstance(module, EncoderLayer)):
+        counts |= {parameter: layer.fused.get(name, 1) for name, parameter in layer.named_parameters()}
+    return [counts.get(parameter, 1) for parameter in parameters]
 
 
 def trained_blocks(group: dict[str, Any]) -> list[int]:

@@ -14,8 +14,7 @@ from tokenizers import Tokenizer
 from bertcore.apply.extract import BAD_INPUT, main
 from bertcore.apply.pooling import POOLINGS, extract, load_encoder
 from bertcore.errors import ConfigError
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 

@@ -9,11 +9,11 @@ import torch
 from tokenizers import Tokenizer
 
 from bertcore.apply.tag import main
-from bertcore.finetune.crf import CRF
+from bertcore.finetune.crf import CRF, LinearChain
 from bertcore.finetune.family import label_names
-from bertcore.finetune.tagging import BertCrfForTokenClassification
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig
+from bertcore.finetune.tagging import without_chain
+from bertcore.model.bert import BertConfig, BertForPreTraining
+from bertcore.model.config import build_head
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 
@@ -26,11 +26,12 @@ def saved(tokenizer: Tokenizer, config: BertConfig, tmp_path: Path) -> Path:
     (tmp_path / "tokenizer").mkdir()
     save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     torch.manual_seed(1)
-    model = BertCrfForTokenClassification(config, 3)
+    model = build_head(config, "token_classification", 3)
+    model.crf = LinearChain(3)
     with torch.no_grad():
         model.crf.start[0] = model.crf.transitions[0, 1] = model.crf.transitions[1, 1] = 1000.0
     extra = {CRF: model.crf.to_config(), **label_names(TAGS)}
-    save_pretrained(model.without_chain(), tmp_path / "model", tmp_path / "tokenizer", extra)
+    save_pretrained(without_chain(model, 3), tmp_path / "model", tmp_path / "tokenizer", extra)
     return tmp_path / "model"
 
 

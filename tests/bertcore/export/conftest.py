@@ -8,12 +8,16 @@ import pytest
 import torch
 
 from bertcore.export.probe import Expected
-from bertcore.finetune.classification import BertForSequenceClassification
 from bertcore.finetune.family import label_names
-from bertcore.finetune.question_answering import BertForQuestionAnswering
-from bertcore.finetune.tagging import BertForTokenClassification
-from bertcore.model.bert import BertForPreTraining, BertModel, BertModule
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.bert import (
+    BertConfig,
+    BertForPreTraining,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    BertModel,
+)
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests.samples import tokenizer
@@ -34,7 +38,7 @@ LABELS = ["O", "B-A", "I-A"]
 class Example:
     """One model in memory, and as it was saved."""
 
-    model: BertModule
+    model: EncoderModule
     expected: Expected
     directory: Path
     tokenizer: Path
@@ -49,7 +53,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Example]:
     torch.manual_seed(5)
     config = BertConfig(initializer_range=0.2, **SIZES)
     classes: dict[str, Any] = label_names(LABELS)
-    built: list[tuple[BertModule, dict[str, Any]]] = [
+    built: list[tuple[EncoderModule, dict[str, Any]]] = [
         (BertModel(config), {}),
         (BertForPreTraining(config), {}),
         (BertForSequenceClassification(config, 3), classes | {"problem_type": "single_label_classification"}),

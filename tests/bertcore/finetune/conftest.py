@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.finetune.config import RunConfig
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 
 WORDS = [

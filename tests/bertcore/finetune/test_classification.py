@@ -16,7 +16,7 @@ from bertcore.errors import InputError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import Classification, Labelled
 from bertcore.finetune.config import RunConfig
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 

@@ -4,17 +4,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertcore.finetune.classification import BertForSequenceClassification
-from bertcore.finetune.question_answering import BertForQuestionAnswering
-from bertcore.finetune.tagging import BertForTokenClassification
-from bertcore.model.bert import BertModule
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.bert import (
+    BertConfig,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
 from bertcore.model.layout import Layout
 
 LENGTHS = [5, 3, 7, 2, 6, 4, 8, 5]
 
 
-def heads(config: BertConfig) -> dict[str, tuple[BertModule, str]]:
+def heads(config: BertConfig) -> dict[str, tuple[EncoderModule, str]]:
     """Each with the name of its last layer."""
     return {
         "regression": (BertForSequenceClassification(config, 1), "classifier"),

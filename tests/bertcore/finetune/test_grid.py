@@ -24,8 +24,7 @@ from bertcore.finetune.features import own_tokenizer
 from bertcore.finetune.grid import Grid, Outcome, Run, best_setting, median_run, medians, spread
 from bertcore.finetune.result import Trained
 from bertcore.finetune.run import Finetuning
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.training.checkpoint import Checkpoints
 

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from bertcore.finetune.classification import BertForSequenceClassification
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.loop import scale_layers
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig, BertForSequenceClassification
 from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
 from bertcore.training.optimizers.groups import set_learning_rate
 

@@ -14,7 +14,7 @@ from bertcore.evaluation.multi_label import evaluate_files
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.multi_label import MultiLabel
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig
 from bertcore.model.huggingface import save_pretrained
 
 ROWS = [

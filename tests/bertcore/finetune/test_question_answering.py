@@ -17,7 +17,7 @@ from bertcore.errors import ConfigError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.question_answering import QuestionAnswering, WindowFeatures
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig
 from bertcore.model.huggingface import save_pretrained
 
 CONTEXT = st.text(st.sampled_from("abcé, ÅB\u0301中\n"), max_size=120)

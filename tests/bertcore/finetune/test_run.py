@@ -20,8 +20,7 @@ from bertcore.finetune import inference
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.loop import batches
 from bertcore.finetune.run import Finetuning, finetune
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 

@@ -17,8 +17,8 @@ from bertcore.evaluation.tagging import read_columns
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import LinearChain
-from bertcore.finetune.tagging import BertCrfForTokenClassification, Tagged, Tagging
-from bertcore.model.config import BertConfig
+from bertcore.finetune.tagging import Tagged, Tagging
+from bertcore.model.bert import BertConfig
 from bertcore.model.huggingface import save_pretrained
 
 TAGS = ["B-X", "I-X", "O"]
@@ -147,7 +147,7 @@ def test_chain_is_saved_in_the_config_and_predicts_with_it(
     examples = make_examples("tagging", TAGS, ["f1"], train=rows)
     family = Tagging(make_task(crf=True), examples, tokenizer)
     model = family.build(config).eval()
-    assert isinstance(model, BertCrfForTokenClassification)
+    assert isinstance(model.crf, LinearChain)
     features = family.featurize(examples.splits["train"])
     with torch.no_grad():
         model.crf.start[0] = model.crf.transitions[0, 1] = model.crf.transitions[1, 2] = 100.0  # B-X I-X O
@@ -175,7 +175,7 @@ def test_chain_of_a_long_sentence_goes_on_over_the_borders_of_its_windows(
     examples = make_examples("tagging", TAGS, ["f1"], train=[{"words": words, "tags": ["O"] * 40}])
     family = Tagging(make_task(crf=True, sequence_length=12, doc_stride=5), examples, tokenizer)
     model = family.build(config).eval()
-    assert isinstance(model, BertCrfForTokenClassification)
+    assert isinstance(model.crf, LinearChain)
     features = family.featurize(examples.splits["train"])
     window = np.searchsorted(features.offsets[1:], features.word_places, side="right")
     assert (np.diff(window) >= 0).all() and len(features) > 3  # each window has consecutive words

@@ -13,13 +13,14 @@ from torch import Tensor
 from transformers.initialization import no_init_weights
 
 from bertcore.errors import ConfigError
-from bertcore.model.bert import BertForPreTraining, BertModel
-from bertcore.model.config import PRESETS, BertConfig, ModelConfig
+from bertcore.model.bert import PRESETS, BertConfig, BertForPreTraining, BertModel
+from bertcore.model.bert_names import from_huggingface, to_huggingface
+from bertcore.model.config import ModelConfig
 from bertcore.model.layout import Layout
-from bertcore.model.names import from_huggingface, to_huggingface
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.objectives.pretraining import build_objective
 
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 TOLERANCE = 1e-12
 """Relative to the largest value of a tensor: 4,500 times the rounding of one operation in double precision."""
 
@@ -129,7 +130,7 @@ def assert_same_training_step(config: BertConfig, batch: PreTrainingBatch) -> No
     reference, ours = pair(config)
     expected = reference_outputs(reference, batch).loss
     expected.backward()
-    sums = OBJECTIVES["mlm_nsp"](ours, batch)
+    sums = build_objective("mlm_nsp", ours)(ours, batch)
     loss = torch.stack([term.loss_sum / term.count for term in sums.values()]).sum()
     loss.backward()
     assert_close(loss, expected, "loss", LOSS_TOLERANCE)
@@ -147,15 +148,14 @@ def assert_same_training_step(config: BertConfig, batch: PreTrainingBatch) -> No
 @pytest.mark.parametrize("lengths", [[21, 64, 5], [40, 40]], ids=["padded", "full"])
 @pytest.mark.parametrize("preset", ["tiny", "mini"])
 def test_a_training_step_of_the_presets_equals_transformers(preset, lengths, hidden_act):
-    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = ModelConfig(preset=preset, hidden_act=hidden_act, **no_dropout).build(1000)
+    config = ModelConfig(preset=preset, fields={"hidden_act": hidden_act, **NO_DROPOUT}).build(1000)
     batch = random_batch(config, lengths)
     assert_same_forward(config, batch)
     assert_same_training_step(config, batch)
 
 
 def test_all_512_positions_equal_transformers():
-    config = ModelConfig(preset="tiny", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).build(500)
+    config = ModelConfig(preset="tiny", fields=NO_DROPOUT).build(500)
     batch = random_batch(config, [512, 77])
     assert_same_forward(config, batch)
     assert_same_training_step(config, batch)
@@ -192,8 +192,7 @@ def test_random_shapes_equal_transformers(heads, head_size, layers, intermediate
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["base", "large"])
 def test_two_layers_of_base_and_large_equal_transformers(preset):
-    no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = ModelConfig(preset=preset, num_hidden_layers=2, **no_dropout).build(1000)
+    config = ModelConfig(preset=preset, fields={"num_hidden_layers": 2, **NO_DROPOUT}).build(1000)
     batch = random_batch(config, [17, 30, 9])
     assert_same_forward(config, batch)
     assert_same_training_step(config, batch)
@@ -233,7 +232,7 @@ def test_activation_checkpointing_changes_no_gradient():
         model.train()
         model.bert.encoder.activation_checkpointing = checkpointing
         torch.manual_seed(5)
-        OBJECTIVES["mlm"](model, batch)["mlm"].loss_sum.backward()
+        build_objective("mlm", model)(model, batch)["mlm"].loss_sum.backward()
         gradients.append({name: value.grad for name, value in model.named_parameters() if value.grad is not None})
     for name, gradient in gradients[0].items():
         assert torch.equal(gradient, gradients[1][name]), name
@@ -246,14 +245,14 @@ def test_a_step_is_deterministic():
     for _ in range(2):
         torch.manual_seed(1)
         model = BertForPreTraining(config)
-        OBJECTIVES["mlm_nsp"](model, batch)["mlm"].loss_sum.backward()
+        build_objective("mlm_nsp", model)(model, batch)["mlm"].loss_sum.backward()
         results.append([value.grad for value in model.parameters()])
     for first, second in zip(*results, strict=True):
         assert (first is None and second is None) or torch.equal(first, second)
 
 
 def test_dropout_drops_its_share_where_transformers_does_and_only_in_training():
-    config = ModelConfig(preset="tiny", hidden_dropout_prob=0.3, attention_probs_dropout_prob=0.0).build(300)
+    config = ModelConfig(preset="tiny", fields=NO_DROPOUT | {"hidden_dropout_prob": 0.3}).build(300)
     batch = random_batch(config, [50, 20])
     model = BertModel(config)
     layout, dropped = batch.layout, []
@@ -268,7 +267,7 @@ def test_dropout_drops_its_share_where_transformers_does_and_only_in_training():
 
 
 def test_attention_dropout_keeps_the_mean_and_follows_the_mode():
-    config = ModelConfig(preset="tiny", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.5).build(300)
+    config = ModelConfig(preset="tiny", fields=NO_DROPOUT | {"attention_probs_dropout_prob": 0.5}).build(300)
     batch = random_batch(config, [50, 20])
     attention = BertModel(config).encoder.layer[0].attention
     hidden = torch.randn(batch.layout.total, config.hidden_size, generator=torch.Generator().manual_seed(0))
@@ -296,6 +295,6 @@ def test_the_decoder_is_the_embedding_matrix():
     model = BertForPreTraining(ModelConfig(preset="tiny").build(300))
     assert not any("decoder" in name for name, _ in model.named_parameters())
     batch = random_batch(model.config, [9])
-    OBJECTIVES["mlm"](model, batch)["mlm"].loss_sum.backward()
+    build_objective("mlm", model)(model, batch)["mlm"].loss_sum.backward()
     gradient = model.bert.embeddings.word_embeddings.weight.grad
     assert gradient is not None and bool((gradient != 0).any(dim=1).all())  # every entry competes in the softmax

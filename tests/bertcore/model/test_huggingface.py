@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from bertcore.errors import ArtifactError
-from bertcore.model.bert import BertForPreTraining, BertModel, BertModule
-from bertcore.model.config import BertConfig
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.bert import BertConfig, BertForPreTraining, BertModel
+from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
-from bertcore.model.names import from_huggingface, to_huggingface
 
 SIZES = {
     "vocab_size": 50,
@@ -31,7 +31,7 @@ CONFIG = BertConfig(hidden_act="gelu_new", **SIZES)
 IDS = torch.tensor([2, 7, 9, 31, 3])
 
 
-class BertForTokenClassification(BertModule):
+class BertForTokenClassification(EncoderModule):
     """What a fine-tuning head looks like."""
 
     architecture = "BertForTokenClassification"
@@ -46,7 +46,7 @@ class BertForTokenClassification(BertModule):
         return self.classifier(self.bert(input_ids, token_type_ids, layout)[0])
 
 
-def randomised(network: BertModule) -> BertModule:
+def randomised(network: EncoderModule) -> EncoderModule:
     torch.manual_seed(3)
     with torch.no_grad():
         for parameter in network.parameters():
@@ -55,7 +55,7 @@ def randomised(network: BertModule) -> BertModule:
 
 
 @pytest.fixture
-def model() -> BertModule:
+def model() -> EncoderModule:
     return randomised(BertForPreTraining(CONFIG))
 
 
@@ -64,7 +64,7 @@ def inputs() -> tuple[Tensor, Tensor, Layout]:
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory) -> dict[str, tuple[BertModule, Path]]:
+def saved(tmp_path_factory) -> dict[str, tuple[EncoderModule, Path]]:
     """Each kind of model, and the directory it was saved in."""
     network, root = randomised(BertForPreTraining(CONFIG)), tmp_path_factory.mktemp("saved")
     models = {
@@ -272,7 +272,7 @@ def test_damaged_directories_are_one_clear_error(model, tmp_path):
     config, weights = tmp_path / "m" / "config.json", tmp_path / "m" / "model.safetensors"
     good = json.loads(config.read_text())
     for change, message in (
-        ({"model_type": "roberta"}, "model_type: found 'roberta', expected 'bert'; give a BERT encoder"),
+        ({"model_type": "roberta"}, "model_type: found 'roberta', expected 'bert'.*; give such an encoder"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type: found 'relative_key'"),
         ({"num_attention_heads": 3}, "num_attention_heads: found 3, expected a divisor of hidden_size"),
         ({"hidden_size": "16"}, r"hidden_size: found '16' \(str\), expected int"),

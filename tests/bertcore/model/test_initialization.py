@@ -14,7 +14,7 @@ from bertcore.model.initialization import initialize
 def test_weights_follow_the_named_distribution(initializer, deviation, largest):
     # A normal distribution cut at two standard deviations keeps 0.8796 of its own.
     torch.manual_seed(0)
-    model = BertForPreTraining(ModelConfig(preset="tiny", initializer=initializer).build(2000))
+    model = BertForPreTraining(ModelConfig(preset="tiny", fields={"initializer": initializer}).build(2000))
     for name, parameter in model.state_dict().items():
         if name.endswith("bias"):
             assert not parameter.any(), name

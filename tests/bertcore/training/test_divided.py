@@ -30,7 +30,7 @@ def divided():
     accelerator = plain()
     accelerator.state.distributed_type = DistributedType.FSDP
     accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
-        fsdp_version=2, auto_wrap_policy="transformer_based_wrap", transformer_cls_names_to_wrap=["EncoderLayer"]
+        fsdp_version=2, auto_wrap_policy="transformer_based_wrap"
     )
     accelerator.state.fsdp_plugin.set_mixed_precision("bf16")  # as an accelerate config may ask for
     distributed.autocast_alone(accelerator)

@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.objectives.pretraining import build_objective
 from bertcore.training.flops import peak_flops, training_flops
 from tests.bertcore.model.test_bert import random_batch
 
@@ -19,7 +19,7 @@ def test_they_are_the_products_of_a_forward_and_a_backward_pass(monkeypatch: pyt
         random_batch(config, [17, 64, 39]),
     )  # a number of tokens that needs no filling up
     with FlopCounterMode(display=False) as counter:
-        sums = OBJECTIVES["mlm_nsp"](model, batch)
+        sums = build_objective("mlm_nsp", model)(model, batch)
         sum(part.loss_sum for part in sums.values()).backward()
     assert training_flops(config, batch) == pytest.approx(counter.get_total_flops(), rel=0.01)
 

@@ -14,7 +14,7 @@ from torch import nn
 from bertcore.instances.arrays import Instances
 from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.sums import Sums
+from bertcore.objectives.objective import Sums
 from bertcore.training.distributed import Control
 from bertcore.training.held_out import HeldOut
 from tests.samples import token_shard, vocabulary
@@ -63,7 +63,7 @@ def evaluated(parts: list[Instances], sequences: int, rank: int = 0, world: int 
         process_index=rank, num_processes=world, device=torch.device("cpu"), autocast=lambda: nullcontext()
     )
     heldout = HeldOut(sources, sequences, cast(Accelerator, process), Control(1))
-    metrics = heldout.evaluate(Counting(), 0, lambda: None)
+    metrics = heldout.evaluate(Counting(), {"mlm": 1.0}, 0, lambda: None)
     return metrics, [(shard, row) for shard, source in enumerate(sources) for row in source.rows]
 
 

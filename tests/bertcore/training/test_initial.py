@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.model.bert import BertConfig, BertForPreTraining
+from bertcore.model.config import ModelConfig
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
 from bertcore.training.config import PretrainConfig
@@ -36,7 +36,7 @@ def published(directory: Path, tokenizer_directory: Path, vocab_size: int | None
 
 def test_weights_and_sizes_are_those_of_the_published_model(tmp_path: Path, tokenizer_directory: Path) -> None:
     original = published(tmp_path / "bert", tokenizer_directory)
-    config = PretrainConfig(init_from="bert", model=ModelConfig(hidden_dropout_prob=0.25))
+    config = PretrainConfig(init_from="bert", model=ModelConfig(fields={"hidden_dropout_prob": 0.25}))
     model = initial_model(config, vocabulary(), tokenizer_directory, tmp_path / "bert")
     assert model.config.hidden_size == 16 and model.config.hidden_dropout_prob == 0.25
     for name, tensor in original.state_dict().items():
@@ -160,6 +160,6 @@ def test_a_model_too_small_for_the_vocabulary_is_refused_with_both_numbers(
 
 def test_sizes_that_contradict_the_published_model_are_refused(tmp_path: Path, tokenizer_directory: Path) -> None:
     published(tmp_path / "bert", tokenizer_directory)
-    config = PretrainConfig(init_from="bert", model=ModelConfig(hidden_size=32, num_attention_heads=2))
+    config = PretrainConfig(init_from="bert", model=ModelConfig(fields={"hidden_size": 32, "num_attention_heads": 2}))
     with pytest.raises((ArtifactError, ConfigError), match=r"hidden_size.*16.*32|hidden_size.*32.*16"):
         initial_model(config, vocabulary(), tokenizer_directory, tmp_path / "bert")

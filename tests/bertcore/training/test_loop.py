@@ -36,7 +36,7 @@ def config(**values: object) -> PretrainConfig:
         "logging_steps": 3,
         "eval_steps": 5,
     }
-    return PretrainConfig(model=ModelConfig(**MODEL), **{**defaults, **values})
+    return PretrainConfig(model=ModelConfig(fields=MODEL), **{**defaults, **values})
 
 
 def training(
@@ -88,7 +88,7 @@ def test_the_loss_is_normalised_over_the_global_batch_whatever_the_micro_batch(
 
 
 def _no_dropout() -> PretrainConfig:
-    model = ModelConfig(**MODEL, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    model = ModelConfig(fields={**MODEL, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
     return PretrainConfig(
         model=model, batch_size=8, max_steps=4, warmup_steps=0, learning_rate=1e-3, logging_steps=2, eval_steps=9
     )

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig, ModelConfig
+from bertcore.model.bert import BertConfig, BertForPreTraining
+from bertcore.model.config import ModelConfig
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.objectives.pretraining import build_objective
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import keep_freed_memory
 from bertcore.training.flops import training_flops
@@ -23,10 +23,11 @@ from tasks.doctor.estimate import Work, parameters, sequence_flops, state_bytes,
 from tests.import_closure import ROOT
 
 VOCABULARY = 8192
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 def config_of(preset: str, vocab_size: int = VOCABULARY) -> BertConfig:
-    return ModelConfig(preset=preset, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).build(vocab_size)
+    return ModelConfig(preset=preset, fields=NO_DROPOUT).build(vocab_size)
 
 
 def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
@@ -48,7 +49,7 @@ def train(config: BertConfig, work: Work, optimizer: str) -> tuple[BertForPreTra
     steps = build_optimizer(model, PretrainConfig(optimizer=optimizer))
     for _ in range(3):
         with torch.autocast("cpu", torch.bfloat16, enabled=work.precision == "bf16"):
-            sums = OBJECTIVES["mlm_nsp"](model, batch_of(work, config.vocab_size))
+            sums = build_objective("mlm_nsp", model)(model, batch_of(work, config.vocab_size))
         sum(each.loss_sum / each.count for each in sums.values()).backward()
         steps.step()
         steps.zero_grad()

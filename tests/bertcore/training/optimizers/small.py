@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import BertConfig
+from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.config import OptimizationConfig
 

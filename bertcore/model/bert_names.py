@@ -1,4 +1,4 @@
-"""The names of encoder parameters here and in Hugging Face's BERT; names of heads are the same on both sides.
+"""The names of BERT's encoder parameters here and in Hugging Face's BERT; names of heads are the same on both sides.
 
 Both functions are pure: any head's tensors pass through them unchanged. The shapes differ in one place only: query, key
 and value are one matrix here, stacked in this order, and three there.

@@ -4,16 +4,14 @@ import pytest
 
 from bertcore.errors import ConfigError
 from bertcore.instances.packing import PACKINGS
-from bertcore.objectives.packing import check_packing, packings_of
-from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.objectives.pretraining import OBJECTIVES, check_packing
 
 
 def test_every_objective_has_a_packing_and_every_packing_an_objective() -> None:
-    found = {packing for objective in OBJECTIVES for packing in packings_of(objective)}
-    assert found == set(PACKINGS)
-    for objective in OBJECTIVES:
-        for packing in packings_of(objective):
-            check_packing(objective, packing)
+    assert {packing for row in OBJECTIVES.values() for packing in row.packings} == set(PACKINGS)
+    for name, row in OBJECTIVES.items():
+        for packing in row.packings:
+            check_packing(name, packing)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,250 @@
+"""What every architecture has: a config, an encoder of layers, models with heads on it, and the row that names them.
+
+A new architecture is a file beside `bert.py`, with its config, layers and heads, and a row in `config.ARCHITECTURES`.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.config import suggest
+from bertcore.errors import ConfigError
+from bertcore.model.layers import EncoderLayer, LayerStack
+from bertcore.model.layout import Layout, even
+
+Initializer = Literal["truncated_normal", "normal"]
+HeadFamily = Literal["sequence_classification", "token_classification", "question_answering"]
+Kind = Literal["encoder", "pooled_encoder", "pair_pretraining", "masked_lm"] | HeadFamily
+"""What a class of Hugging Face gives: hidden states (and a pooled one), logits of both pre-training heads or of the
+masked tokens, logits of a fine-tuned head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """The shape of an encoder, as far as all architectures share it, in the field names of Hugging Face's config.json.
+
+    `ValueError` for a combination that cannot be.
+    """
+
+    model_type: ClassVar[str]
+    """Hugging Face's name of the architecture, its key in `ARCHITECTURES`."""
+    unsaved: ClassVar[frozenset[str]] = frozenset({"initializer"})
+    """Fields that are no keys of config.json."""
+
+    vocab_size: int = 30_522
+    """Entries of the vocabulary, special tokens included."""
+    hidden_size: int = 768
+    """Width of a token's representation."""
+    num_hidden_layers: int = 12
+    """Encoder layers."""
+    num_attention_heads: int = 12
+    """Heads per layer; must divide `hidden_size`."""
+    intermediate_size: int = 3072
+    """Width inside the feed-forward block."""
+    max_position_embeddings: int = 512
+    """Longest sequence, in tokens."""
+    initializer_range: float = 0.02
+    """Standard deviation of the initial weights."""
+    initializer: Initializer = "truncated_normal"
+    """`truncated_normal` (cut at two standard deviations, as the original) or `normal`. Not a key of config.json."""
+    pad_token_id: int = 0
+    """Id of [PAD]; never in the input of this implementation, kept for those who read the saved model."""
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"):
+            self.at_least_one(name)
+        self.at_least_one("max_position_embeddings")
+        self.positive("initializer_range")
+        self.one_of("initializer", ("truncated_normal", "normal"))
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"num_attention_heads: found {self.num_attention_heads}, expected a divisor of hidden_size "
+                f"({self.hidden_size}); {_divisors_near(self.hidden_size, self.num_attention_heads)} would do"
+            )
+        if not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"pad_token_id: found {self.pad_token_id}, expected an id below vocab_size ({self.vocab_size})"
+                "; use the id of [PAD] in the vocabulary"
+            )
+
+    def at_least_one(self, name: str) -> None:
+        """`ValueError` unless the field is a number from 1 on."""
+        if getattr(self, name) < 1:
+            raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1; correct the value")
+
+    def positive(self, name: str) -> None:
+        """`ValueError` unless the field is above 0."""
+        if not getattr(self, name) > 0.0:
+            raise ValueError(f"{name}: found {getattr(self, name)}, expected more than 0; correct the value")
+
+    def probability(self, name: str) -> None:
+        """`ValueError` unless the field can be a share of values dropped."""
+        if not 0.0 <= getattr(self, name) < 1.0:
+            raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= p < 1; 0 turns dropout off")
+
+    def one_of(self, name: str, choices: tuple[str, ...]) -> None:
+        """`ValueError` unless the field is one of `choices`."""
+        if getattr(self, name) not in choices:
+            raise ValueError(f"{name}: found {getattr(self, name)!r}; {suggest(str(getattr(self, name)), choices)}")
+
+    @classmethod
+    def usual_intermediate_size(cls, hidden_size: int) -> int:
+        """What a `hidden_size` of one's own brings with it."""
+        return 4 * hidden_size
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def segments(self) -> int:
+        """How many ids of segments the encoder tells apart."""
+        return 1
+
+    @property
+    def dropouts(self) -> tuple[float, float]:
+        """Shares dropped of activations, and of attention weights."""
+        return 0.0, 0.0
+
+    def with_dropout(self, hidden: float, attention: float) -> Self:
+        """The same encoder with other `dropouts`."""
+        raise NotImplementedError
+
+    @property
+    def kept_inner(self) -> int:
+        """Values that one feed-forward block keeps of a token for the backward pass, beside its own input."""
+        return 2 * self.intermediate_size
+
+
+def _divisors_near(total: int, wanted: int) -> str:
+    divisors = [number for number in range(1, total + 1) if total % number == 0]
+    below = max(number for number in divisors if number <= max(wanted, 1))
+    above = min((number for number in divisors if number >= wanted), default=total)
+    return f"{below} or {above}" if below != above else f"{below}"
+
+
+class EncoderModule(nn.Module):
+    """An encoder, alone or as one attribute beside a head: what `bertcore.model.huggingface` reads and writes."""
+
+    architecture: ClassVar[str]
+    """Hugging Face's name of the class."""
+    prefix: ClassVar[str] = ""
+    """The attribute that is the encoder; empty where the module is one itself."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def base_model(self) -> "Encoder":
+        """The encoder."""
+        base = getattr(self, self.prefix) if self.prefix else self
+        assert isinstance(base, Encoder), f"{type(self).__name__} without an encoder"
+        return base
+
+
+class Encoder(EncoderModule):
+    """Embeddings and a stack of layers, on sequences without padding."""
+
+    embeddings: nn.Module
+    """Called with (T,) token, segment and position ids: (T, H)."""
+    encoder: LayerStack
+
+    @property
+    def layers(self) -> list[EncoderLayer]:
+        """From the embeddings up."""
+        return list(self.encoder.layer.children())  # type: ignore[arg-type]
+
+    @property
+    def token_embeddings(self) -> nn.Embedding:
+        """The table of the vocabulary."""
+        raise NotImplementedError
+
+    def final(self, hidden: Tensor) -> Tensor:
+        """What is still done to the states of the last layer; nothing by default."""
+        return hidden
+
+    def hidden_states(
+        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, rows: Tensor | None = None
+    ) -> Tensor:
+        """(T,) token ids and (T,) segment ids of the B sequences in `layout` -> (T, H); with `rows`, flat positions
+        (R,), only their (R, H) states. `ConfigError` if a sequence is longer than the model's positions."""
+        positions = self.config.max_position_embeddings
+        if layout.max_length > positions:
+            raise ConfigError(
+                f"a sequence of {layout.max_length} tokens is longer than the {positions} positions of the model: "
+                f"expected at most {positions}; shorten the sequences or raise max_position_embeddings"
+            )
+        ids = [input_ids, token_type_ids, layout.position_ids]
+        if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
+            return self.final(self.encoder(self.embeddings(*ids), layout, rows))
+        filling = (0, even(layout.total) - layout.total)
+        hidden = self.encoder(self.embeddings(*(functional.pad(each, filling) for each in ids)), layout, rows)
+        return self.final(hidden[: layout.total] if rows is None else hidden)
+
+
+def scores(layer: nn.Linear, states: Tensor) -> Tensor:
+    """`layer(states)` in float32, whatever type the encoder computes in: the last layer of a fine-tuned head.
+
+    bfloat16 has 8 bits: predicted numbers between 2 and 4 would lie 1/64 apart, and close logits would be equal. The
+    layer is so narrow that this costs nothing.
+    """
+    with torch.autocast(states.device.type, enabled=False):
+        return layer(states.to(layer.weight.dtype))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """All that the rest of the package knows of one architecture."""
+
+    config: type[EncoderConfig]
+    prefix: str
+    """Hugging Face's name, and ours, of the attribute that is the encoder in models with heads."""
+    presets: Mapping[str, Mapping[str, Any]]
+    """Published sizes by name, from small to large: fields of `config`."""
+    encoder: Callable[[Any], Encoder]
+    """config -> the encoder with initial weights."""
+    pretraining: Callable[[Any], EncoderModule]
+    """config -> the encoder with the heads that it is pre-trained with.
+
+    Called with (T,) token ids, (T,) segment ids, the layout and (M,) flat masked positions, it gives (M, V) logits and,
+    where there is a `pair_head`, (B, 2) logits of the pairs.
+    """
+    heads: Mapping[HeadFamily, Callable[[Any, int], EncoderModule]]
+    """config, number of labels -> the encoder with a head to be fine-tuned.
+
+    Called with (T,) token ids, (T,) segment ids and the layout, it gives logits: (B, labels), (T, labels), or (T, 2) of
+    start and end.
+    """
+    kinds: Mapping[str, Kind]
+    """Hugging Face's names of classes that can be exported, and what each gives."""
+    pair_head: tuple[str, ...] = ()
+    """Beginnings of the names of parameters that only an objective about pairs trains."""
+    optional: tuple[str, ...] = ()
+    """Beginnings of the names, in the encoder, that a published model may lack."""
+    redundant: tuple[str, ...] = ()
+    """Ends of the names of copies and buffers that a published model may have beside its parameters."""
+    to_huggingface: Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
+    """Our state dict under Hugging Face's names; names of heads and others pass through."""
+    from_huggingface: Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
+    """And back."""
+    read: Callable[[Mapping[str, Any], Path], dict[str, Any]]
+    """Content of a config.json -> fields of `config`; `ArtifactError` naming the path for a kind that is not
+    supported."""
+    write: Callable[[Any], dict[str, Any]]
+    """config -> content of config.json."""
+    flops: Callable[[Any, Tensor, int], int]
+    """config, (B,) lengths of sequences, number of masked tokens -> floating-point operations of one forward pass
+    through encoder and pre-training heads: matrix products over real tokens, of the last layer's states those read."""
+
+
+def saved_fields(config: EncoderConfig) -> dict[str, Any]:
+    """The fields of `config` that are keys of config.json as they are."""
+    return {name: value for name, value in dataclasses.asdict(config).items() if name not in config.unsaved}

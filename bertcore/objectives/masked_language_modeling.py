@@ -1,0 +1,83 @@
+"""Masked language modelling, alone or with a term about the two segments of a sequence.
+
+The original token at each masked position (Devlin et al. 2018, section 3.1); whether sentence B follows A in its
+document (the same section); whether the two segments stand in their order (Lan et al. 2019, section 3.1).
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from torch import Tensor
+
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.config import architecture_of
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.cross_entropy import cross_entropy
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums
+
+PairTerm = Literal["nsp", "sop"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """`pretrain.objective_options` of the masked-language-modelling objectives."""
+
+    mlm_weight: float = 1.0
+    """Of the masked tokens in the loss."""
+    pair_weight: float = 1.0
+    """Of the pairs in the loss, where the objective has such a term."""
+
+    def __post_init__(self) -> None:
+        for name in ("mlm_weight", "pair_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more, such as 1.0")
+
+
+class MaskedLanguageModeling(Objective):
+    """The masked tokens and, with `pair_term`, what the label of each pair says, by the architecture's head for it."""
+
+    def __init__(self, model: EncoderModule, options: Weights, pair_term: PairTerm | None = None) -> None:
+        super().__init__()
+        self._pair_term = pair_term
+        self.weights = {"mlm": options.mlm_weight, **({pair_term: options.pair_weight} if pair_term else {})}
+
+    def prepare(self, model: EncoderModule) -> None:
+        """Without a term for pairs no gradient reaches the pooler and the pairs' head: they keep their weights."""
+        if self._pair_term is None and (unused := architecture_of(model.config).pair_head):
+            for name, parameter in model.named_parameters():
+                if name.startswith(unused):
+                    parameter.requires_grad_(False)
+
+    def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
+        counts = {"mlm": len(batch.masked_labels)}
+        return counts | {self._pair_term: batch.layout.batch_size} if self._pair_term else counts
+
+    def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
+        mlm_logits, *further = model(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)
+        terms = {"mlm": class_sums(mlm_logits, batch.masked_labels)}
+        if self._pair_term:
+            assert batch.next_sentence_labels is not None, f"a batch without labels for {self._pair_term}"
+            terms[self._pair_term] = class_sums(further[0], batch.next_sentence_labels)
+        return terms
+
+
+def class_sums(logits: Tensor, labels: Tensor) -> Sums:
+    """(N', C) logits and (N,) classes -> sums over the first N rows. The logits are used up."""
+    loss_sum, correct = cross_entropy(logits, labels)
+    return Sums(loss_sum=loss_sum, count=len(labels), correct=correct)
+
+
+MLM = ObjectiveRow(options=Weights, build=MaskedLanguageModeling, packings=("full_sentences", "doc_sentences"))
+MLM_NSP = ObjectiveRow(
+    options=Weights,
+    build=partial(MaskedLanguageModeling, pair_term="nsp"),
+    packings=("pairs",),
+    needs_pair_head=True,
+)
+MLM_SOP = ObjectiveRow(
+    options=Weights,
+    build=partial(MaskedLanguageModeling, pair_term="sop"),
+    packings=("sentence_order",),
+    needs_pair_head=True,
+)

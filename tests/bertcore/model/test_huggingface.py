@@ -9,14 +9,13 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.bert import BertConfig, BertForPreTraining, BertModel
+from bertcore.model.bert import BertConfig, BertForPreTraining, BertForTokenClassification, BertModel
 from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
-from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
 
 SIZES = {
@@ -29,21 +28,6 @@ SIZES = {
 }
 CONFIG = BertConfig(hidden_act="gelu_new", **SIZES)
 IDS = torch.tensor([2, 7, 9, 31, 3])
-
-
-class BertForTokenClassification(EncoderModule):
-    """What a fine-tuning head looks like."""
-
-    architecture = "BertForTokenClassification"
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        return self.classifier(self.bert(input_ids, token_type_ids, layout)[0])
 
 
 def randomised(network: EncoderModule) -> EncoderModule:

@@ -16,12 +16,6 @@ from bertcore.training.config import PretrainConfig
 Configs = dict[str, Any]
 """Sections of params.yaml by name, as their dataclasses."""
 
-SHAPE = (
-    *("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act"),
-    *("max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
-)
-"""Fields of `pretrain.model` that published weights decide."""
-
 _AROUND_A_QUESTION = 3
 """[CLS] and two [SEP]."""
 
@@ -34,10 +28,10 @@ def check_pretraining(configs: Configs) -> None:
     _check_published(pretrain, configs["tokenizer"].vocab_file)
     model = encoder(configs, configs["tokenizer"].vocab_size)
     _check_length("mask", mask.phases[-1].sequence_length, model, own=True)
-    if mask.packing in LABELS and model.type_vocab_size < 2:
+    if mask.packing in LABELS and model.segments == 1:
         raise ConfigError(
             f"params.yaml: mask.packing: found {mask.packing!r} with pretrain.model.type_vocab_size "
-            f"{model.type_vocab_size}, expected 2 segments to tell the parts of a pair apart; set it to 2, or "
+            f"{model.segments}, expected 2 segments to tell the parts of a pair apart; set it to 2, or "
             "mask.packing to 'full_sentences' and pretrain.objective to 'mlm'"
         )
 
@@ -62,7 +56,7 @@ def check_pairs(name: str, task: TaskConfig, examples: ExampleSet, configs: Conf
     pairs = examples.family == "question_answering" or any(
         "text_b" in table.column_names and table["text_b"].null_count < len(table) for table in examples.splits.values()
     )
-    if pairs and (found := encoder_of(task, configs).type_vocab_size) < 2:
+    if pairs and (found := encoder_of(task, configs).segments) == 1:
         key = f"finetune.tasks.{name}.init_from" if task.init_from else "pretrain.model.type_vocab_size"
         raise ConfigError(
             f"params.yaml: {key}: found an encoder with type_vocab_size {found}, expected 2 for {task.format!r}, whose "
@@ -104,12 +98,13 @@ def _check_published(pretrain: PretrainConfig, vocab_file: str | None) -> None:
     if pretrain.init_from is None:
         return
     published = load_config(Path(pretrain.init_from))
-    for name in SHAPE:
-        given, theirs = getattr(pretrain.model, name), getattr(published, name)
-        if given is not None and given != theirs:
+    shape = {name: value for name, value in pretrain.model.fields.items() if name not in published.free}
+    for name, given in {"architecture": pretrain.model.architecture, **shape}.items():
+        theirs = published.model_type if name == "architecture" else getattr(published, name, None)
+        if given != theirs:
             raise ConfigError(
                 f"params.yaml: pretrain.model.{name}: found {given!r} beside init_from, expected {theirs!r} as "
-                f"{pretrain.init_from} has it; remove it"
+                f"{pretrain.init_from} has it; {'set it to that' if name == 'architecture' else 'remove it'}"
             )
     if vocab_file is None:
         raise ConfigError(

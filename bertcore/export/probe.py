@@ -56,7 +56,7 @@ class Probe:
         order = torch.randperm(total, generator=torch.Generator().manual_seed(1))
         spread = torch.linspace(0, config.vocab_size - 1, total, dtype=torch.float64).round().long()
         halves = [torch.arange(size) >= (size + 1) // 2 for size in sizes.tolist()]
-        types = torch.cat(halves).long() * (config.segments - 1)
+        types = torch.cat(halves).long() * (max(config.segments, 1) - 1)
         return cls(input_ids=spread[order], token_type_ids=types, lengths=sizes)
 
     @property

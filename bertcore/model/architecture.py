@@ -105,13 +105,19 @@ class EncoderConfig:
 
     @property
     def segments(self) -> int:
-        """How many ids of segments the encoder tells apart."""
-        return 1
+        """How many ids of segments the encoder tells apart; 0 where it has none, and [SEP] alone parts two texts."""
+        return 0
 
     @property
     def dropouts(self) -> tuple[float, float]:
         """Shares dropped of activations, and of attention weights."""
         return 0.0, 0.0
+
+    @property
+    def free(self) -> set[str]:
+        """Fields that may differ between a checkpoint and the model that reads it: they change no tensor's meaning."""
+        names = {field.name for field in dataclasses.fields(self)}
+        return {"initializer_range", "pad_token_id", *self.unsaved, *(name for name in names if "dropout" in name)}
 
     def with_dropout(self, hidden: float, attention: float) -> Self:
         """The same encoder with other `dropouts`."""

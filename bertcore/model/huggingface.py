@@ -21,9 +21,6 @@ WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
-# Fields that may differ between a checkpoint and the model that reads it: they change no tensor's meaning.
-_FREE = {"initializer_range", "pad_token_id"}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Loaded:
@@ -110,10 +107,9 @@ def _same_encoder(expected: EncoderConfig, found: EncoderConfig, directory: Path
             f"{directory}/config.json: model_type: found {found.model_type!r}, expected {expected.model_type!r}; build "
             "the same model"
         )
-    free = _FREE | expected.unsaved | {each.name for each in dataclasses.fields(expected) if "dropout" in each.name}
     for field in dataclasses.fields(expected):
         here, there = getattr(expected, field.name), getattr(found, field.name)
-        if field.name not in free and here != there:
+        if field.name not in expected.free and here != there:
             remedy = "use the tokenizer saved with it" if field.name == "vocab_size" else "build the same model"
             raise ArtifactError(f"{directory}/config.json: {field.name}: found {there!r}, expected {here!r}; {remedy}")
 

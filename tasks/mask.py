@@ -34,7 +34,7 @@ def run(stage_run: StageRun) -> None:
 
 def _write(config: MaskConfig, manifest: Manifest, vocabulary: Vocabulary, directory: Path) -> dict[str, Any]:
     """The instances of one phase; its metrics."""
-    audit, heldout_audit = Audit(config, vocabulary), Audit(config, vocabulary)
+    audit, heldout_audit = Audit(config, vocabulary), Audit(config.held_out, vocabulary)
     train, heldout = manifest.of_split("train"), manifest.of_split("heldout")
     frequencies, labels = np.zeros(vocabulary.size, np.int64), []
     counts: dict[str, int] = {}
@@ -49,7 +49,7 @@ def _write(config: MaskConfig, manifest: Manifest, vocabulary: Vocabulary, direc
             if config.duplicates:
                 instances.write(static_path(directory, config, entry.name, epoch))
     for entry in heldout:
-        drawn = DrawnInstances.of(TokenShard.open(SHARDS / entry.name), entry.name, 0, config, vocabulary)
+        drawn = DrawnInstances.of(TokenShard.open(SHARDS / entry.name), entry.name, 0, config.held_out, vocabulary)
         instances = heldout_audit.add_drawn(drawn)
         counts[entry.name] = len(instances)
         instances.write(static_path(directory, config, entry.name, 0))

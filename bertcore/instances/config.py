@@ -1,6 +1,7 @@
 """Section `mask` of params.yaml: how sentences become sequences, and which of their tokens are predicted."""
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
@@ -62,6 +63,13 @@ class MaskingRule:
                 "choose whole words; correct one of them"
             )
 
+    def with_share(self, masked_lm_prob: float) -> "MaskingRule":
+        """The same rule for another share of tokens; the bound of predictions follows it."""
+        rule = MaskingRule(**{field.name: getattr(self, field.name) for field in fields(MaskingRule)})
+        most = self.max_predictions_per_seq
+        bound = None if most is None else math.ceil(most * masked_lm_prob / self.masked_lm_prob - 1e-9)
+        return replace(rule, masked_lm_prob=masked_lm_prob, max_predictions_per_seq=bound)
+
     @property
     def longest(self) -> int:
         """Words of one choice at most."""
@@ -89,6 +97,10 @@ class MaskingRule:
         """The ids that random ones are drawn from."""
         keep = np.ones(vocabulary.size, bool) if self.random_ids == "whole_vocabulary" else ~vocabulary.special
         return np.flatnonzero(keep)
+
+
+HELD_OUT = MaskingRule(max_predictions_per_seq=None)
+"""The rule of every held-out evaluation, whatever the training's masks are, so that trainings can be compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +133,9 @@ class MaskConfig(MaskingRule):
     never puts two into one."""
     duplicates: int = 1
     """Static masked copies of the corpus, one an epoch, then again from the first; 0 draws anew in every epoch."""
+    masked_lm_prob_start: float | None = None
+    """Share predicted in step 0 of the training; it falls linearly to `masked_lm_prob` in the last step, and
+    `max_predictions_per_seq` with it. None = `masked_lm_prob` in all steps. Of masks that are drawn while training."""
     short_seq_prob: float = 0.1
     """Share of the documents whose pairs are made shorter than `sequence_length`; of pairs and sentence order only."""
     second_phase: SecondPhase | None = None
@@ -139,8 +154,34 @@ class MaskConfig(MaskingRule):
             )
         if self.duplicates < 0:
             raise ValueError(f"duplicates: found {self.duplicates}, expected 0 (drawn while training) or more")
+        self._check_start()
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob: found {self.short_seq_prob}, expected a probability")
+
+    def _check_start(self) -> None:
+        start = self.masked_lm_prob_start
+        if start is not None and not self.masked_lm_prob < start < 1:
+            raise ValueError(
+                f"masked_lm_prob_start: found {start}, expected a share above masked_lm_prob ({self.masked_lm_prob}) "
+                "and below 1, or null for one share throughout"
+            )
+        if start is not None and self.duplicates:
+            raise ValueError(
+                f"masked_lm_prob_start: found {start} with duplicates {self.duplicates}, but static copies know no "
+                "steps; set duplicates: 0, which draws the masks while training, or masked_lm_prob_start: null"
+            )
+
+    def rule_at(self, progress: float) -> MaskingRule:
+        """The rule after this share of the training's steps: 0 in the first one, 1 in the last."""
+        if self.masked_lm_prob_start is None:
+            return self
+        return self.with_share(self.masked_lm_prob_start + (self.masked_lm_prob - self.masked_lm_prob_start) * progress)
+
+    @property
+    def held_out(self) -> "MaskConfig":
+        """The same sequences, with the masks of the held-out evaluation."""
+        rule = {field.name: getattr(HELD_OUT, field.name) for field in fields(MaskingRule)}
+        return replace(self, **rule, masked_lm_prob_start=None)
 
     @property
     def phases(self) -> list["MaskConfig"]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bertcore import draws
 from bertcore.errors import ArtifactError
 from bertcore.instances.arrays import Instances
-from bertcore.instances.config import MaskConfig
+from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.masking import mask
 from bertcore.instances.packed import Packed, lay_out
 from bertcore.instances.packing import PACKINGS
@@ -139,13 +139,26 @@ class DrawnInstances:
         return Instances.concatenate(list(self.blocks()))
 
 
-def joined(sources: Sequence[InstanceSource]) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
-    """A function of (which, rows): row `rows[i]` of `sources[which[i]]` for every i, in that order."""
+class Joined(Protocol):
+    """Several sources as one."""
+
+    def __call__(self, which: NDArray[np.int64], rows: NDArray[np.int64], rule: MaskingRule | None = None) -> Instances:
+        """Row `rows[i]` of source `which[i]` for every i, in that order; masks that are drawn follow `rule`, or by
+        default the sources' config."""
+
+
+def joined(sources: Sequence[InstanceSource]) -> Joined:
+    """All `sources` as one."""
     drawn = [source for source in sources if isinstance(source, DrawnInstances)]
     return _Drawing(drawn).take if len(drawn) == len(sources) else partial(_gather, sources)
 
 
-def _gather(sources: Sequence[InstanceSource], which: NDArray[np.int64], rows: NDArray[np.int64]) -> Instances:
+def _gather(
+    sources: Sequence[InstanceSource],
+    which: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    rule: MaskingRule | None = None,  # noqa: ARG001  (static copies have their masks)
+) -> Instances:
     grouped = np.argsort(which, kind="stable")
     touched, starts = np.unique(which[grouped], return_index=True)
     parts = zip(touched.tolist(), np.split(rows[grouped], starts[1:]), strict=True)
@@ -164,13 +177,13 @@ class _Drawing:
         self._first_rows = np.array([source.first_row for source in sources])
         self._mask_keys = np.array([source.mask_key for source in sources], np.uint64)
 
-    def take(self, which: NDArray[np.int64], rows: NDArray[np.int64]) -> Instances:
-        """Row `rows[i]` of source `which[i]` for every i, in that order."""
+    def take(self, which: NDArray[np.int64], rows: NDArray[np.int64], rule: MaskingRule | None = None) -> Instances:
+        """As `Joined` says."""
         grouped = np.argsort(which, kind="stable")
-        instances = self._take_grouped(which[grouped], rows[grouped])
+        instances = self._take_grouped(which[grouped], rows[grouped], rule)
         return instances if len(self._sources) == 1 else instances.take(np.argsort(grouped))
 
-    def _take_grouped(self, which: NDArray[np.int64], rows: NDArray[np.int64]) -> Instances:
+    def _take_grouped(self, which: NDArray[np.int64], rows: NDArray[np.int64], rule: MaskingRule | None) -> Instances:
         """`which` is ascending, so that each text is read for neighbouring rows."""
         config, vocabulary = self._sources[0].config, self._sources[0].vocabulary
         shown = (rows + self._first_rows[which]) % self._drawn[which]
@@ -178,7 +191,7 @@ class _Drawing:
         bounds = np.searchsorted(which, np.arange(len(self._sources) + 1))
         laid_out = lay_out([source.shard.tokens for source in self._sources], bounds, packed, vocabulary)
         keys = draws.bits(self._mask_keys[which], rows.astype(np.uint64))
-        masked = mask(laid_out.tokens, laid_out.offsets, keys, config, vocabulary)
+        masked = mask(laid_out.tokens, laid_out.offsets, keys, rule or config, vocabulary)
         return Instances(
             tokens=masked.tokens,
             offsets=laid_out.offsets,

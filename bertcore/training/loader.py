@@ -1,4 +1,4 @@
-"""The order of training: which instances step `s` sees is a function of (seed, s) alone.
+"""The order of training: which instances step `s` sees, and by which rule they are masked, depends on (seed, s) alone.
 
 Sequences follow each other without end: those of epoch 0, of epoch 1 and so on, `batch_size` a step. All epochs have
 the same number of them, so the place of any step is arithmetic. Within an epoch the shards are shuffled, and the
@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from bertcore import draws
 from bertcore.errors import InputError
-from bertcore.instances.sources import Instances, InstanceSource, joined
+from bertcore.instances.config import MaskingRule
+from bertcore.instances.sources import Instances, InstanceSource, Joined, joined
 from bertcore.ragged import offsets_of
 
 _KEPT = 3
@@ -82,14 +83,14 @@ class Pool:
     """Those numbers, in the order in which they are asked for."""
 
     @cached_property
-    def _joined(self) -> Callable[[NDArray[np.int64], NDArray[np.int64]], Instances]:
+    def _joined(self) -> Joined:
         return joined(self.sources)
 
-    def take(self, places: NDArray[np.int64]) -> Instances:
-        """The sequences at `places` in the order."""
+    def take(self, places: NDArray[np.int64], rule: MaskingRule | None = None) -> Instances:
+        """The sequences at `places` in the order, with masks by `rule` if they are drawn."""
         numbers = self.order[places]
         which = np.searchsorted(self.offsets, numbers, side="right") - 1
-        return self._joined(which, numbers - self.offsets[which])
+        return self._joined(which, numbers - self.offsets[which], rule)
 
 
 class BatchRamp:
@@ -117,6 +118,8 @@ class Loader:
     """Shards whose sequences are shuffled together."""
     ramp: BatchRamp | None = None
     """Smaller batches at the beginning."""
+    rule: Callable[[int], MaskingRule] | None = None
+    """Step -> the rule of the masks drawn in it; None = the one of the sources' config in all steps."""
 
     def __post_init__(self) -> None:
         self._counts = np.array([len(source) for source in self.open_epoch(0)], np.int64)
@@ -145,12 +148,13 @@ class Loader:
         """The sequences of `rank` in the global batch of `step` (counted from 0). Threads may call it at once."""
         numbers = np.arange(self._first(step) + rank, self._first(step + 1), world_size)
         epochs, places = np.divmod(numbers, self.sequences_per_epoch)
+        rule = self.rule(step) if self.rule else None
         parts: list[Instances] = []  # pools follow each other, so their parts do too
         for epoch in np.unique(epochs).tolist():
             bounds, own = self._epoch(epoch).bounds, places[epochs == epoch]
             pools = np.searchsorted(bounds, own, side="right") - 1
             for index in np.unique(pools).tolist():
-                parts.append(self._pool(epoch, index).take(own[pools == index] - bounds[index]))
+                parts.append(self._pool(epoch, index).take(own[pools == index] - bounds[index], rule))
         return parts[0] if len(parts) == 1 else Instances.concatenate(parts)
 
     def batches(

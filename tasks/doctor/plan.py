@@ -120,8 +120,9 @@ def _work(mask: MaskConfig, batch_size: int) -> Work:
 
 
 def _masked(mask: MaskConfig) -> int:
-    wanted = max(1, round(mask.masked_lm_prob * mask.sequence_length))
-    return min(wanted, mask.max_predictions_per_seq or wanted)
+    rule = mask.rule_at(0.0)  # the step with the most predictions
+    wanted = max(1, round(rule.masked_lm_prob * mask.sequence_length))
+    return min(wanted, rule.max_predictions_per_seq or wanted)
 
 
 def entries_of(file: str | Path | None) -> list[str]:

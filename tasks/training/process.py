@@ -18,7 +18,7 @@ from accelerate import Accelerator
 import bertcore
 from bertcore.export import gate
 from bertcore.files import disk_errors, replace_file, write_json
-from bertcore.instances.config import MaskConfig
+from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import MANIFEST, checksum
@@ -116,14 +116,20 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
             INSTANCES, SHARDS, phase, vocabulary, "train", epoch % copies if copies else epoch
         )
 
+    def rules(phase: MaskConfig, begin: int) -> Callable[[int], MaskingRule] | None:
+        if phase.masked_lm_prob_start is None:
+            return None
+        return lambda step: phase.rule_at((begin + step) / max(config.max_steps - 1, 1))
+
     first, *second = mask.phases
     ramp = None
     if config.batch_size_start is not None:
         ramp = BatchRamp(config.batch_size_start, config.batch_size, config.ramp_steps)
-    loaders = [(0, Loader(opener(first), config.batch_size, config.seed, ramp=ramp))]
+    loaders = [(0, Loader(opener(first), config.batch_size, config.seed, ramp=ramp, rule=rules(first, 0)))]
     if config.second_phase:
         batch_size = config.second_phase.batch_size or config.batch_size
-        loaders.append((config.first_phase_steps, Loader(opener(second[0]), batch_size, config.seed)))
+        begin, longer = config.first_phase_steps, second[0]
+        loaders.append((begin, Loader(opener(longer), batch_size, config.seed, rule=rules(longer, begin))))
     return Phases(loaders)
 
 

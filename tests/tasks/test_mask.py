@@ -111,3 +111,14 @@ def test_a_failed_audit_leaves_nothing_behind(project: Path, monkeypatch: pytest
     with pytest.raises(ArtifactError, match="the audit failed: .*differ from 80/10 %"):
         run()
     assert not INSTANCES.exists() and not Path("metrics").exists()
+
+
+def test_held_out_masks_are_the_same_for_every_rule_of_the_training(project: Path) -> None:
+    """So that the losses of recipes can be compared."""
+    files = []
+    metrics, _ = run()
+    for section in ({}, {"masking": "span", "masked_lm_prob": 0.4, "mask_share": 1.0, "random_share": 0.0}):
+        again, _ = run(**section)
+        assert again["heldout"] == metrics["heldout"]
+        files.append([path.read_bytes() for path in sorted(INSTANCES.rglob("heldout*.arrow"))])
+    assert files[0] == files[1] and again["train"]["mask_share"] == 1.0

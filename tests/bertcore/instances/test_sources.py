@@ -185,6 +185,8 @@ def test_rows_of_many_sources_are_gathered_in_the_order_asked_for(tmp_path: Path
         ({"sequence_length": 4}, "sequence_length: found 4"),
         ({"duplicates": -1}, "duplicates: found -1"),
         ({"masked_lm_prob": 1.5}, "masked_lm_prob: found 1.5"),
+        ({"masked_lm_prob_start": 0.1, "duplicates": 0}, "masked_lm_prob_start: found 0.1, expected a share above"),
+        ({"masked_lm_prob_start": 0.3}, "masked_lm_prob_start: found 0.3 with duplicates 1.*set duplicates: 0"),
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq: found 0.*or null"),
         ({"max_ngram": 0}, "max_ngram: found 0"),
         ({"mask_share": 0.9, "random_share": 0.2}, "mask_share: found 0.9 beside random_share 0.2"),
@@ -205,3 +207,11 @@ def test_the_second_phase_differs_in_its_lengths_alone() -> None:
     assert second.masking == "span"
     with pytest.raises(ValueError, match=r"second_phase.sequence_length: found 128.*first phase \(128\)"):
         MaskConfig(second_phase=SecondPhase(sequence_length=128))
+
+
+def test_the_bound_of_predictions_follows_a_falling_rate() -> None:
+    config = MaskConfig(duplicates=0, masked_lm_prob_start=0.3)
+    rules = [config.rule_at(progress) for progress in (0.0, 0.5, 1.0)]
+    assert [round(rule.masked_lm_prob, 9) for rule in rules] == [0.3, 0.225, 0.15]
+    assert [rule.max_predictions_per_seq for rule in rules] == [40, 30, 20]
+    assert MaskConfig(duplicates=0).rule_at(0.3) == MaskConfig(duplicates=0)

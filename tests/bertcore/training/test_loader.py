@@ -1,13 +1,13 @@
 """The order of training: the same global batches for any number of ranks, any start, any number of workers."""
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bertcore.errors import InputError
@@ -209,3 +209,48 @@ def test_growing_batches_show_the_same_sequences_in_the_same_order(
 def test_a_batch_larger_than_an_epoch_is_refused() -> None:
     with pytest.raises(InputError, match=r"pretrain.batch_size: found 11, but an epoch has only 10 sequences"):
         loader_of([4, 6], 11)
+
+
+FALLING = replace(CONFIG, duplicates=0, masked_lm_prob_start=0.3)
+
+
+def falling_loader(tmp_path: Path, steps: int) -> Loader:
+    """Over a small shard, with masks that fall from 30 to 15 % in `steps` steps."""
+    shard = token_shard(tmp_path)
+    return Loader(
+        lambda epoch: [DrawnInstances.of(shard, "train-00000.arrow", epoch, FALLING, vocabulary())],
+        batch_size=8,
+        seed=3,
+        rule=lambda step: FALLING.rule_at(step / (steps - 1)),
+    )
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(step=st.integers(0, 40), world_size=st.integers(1, 4))
+def test_a_falling_mask_rate_is_a_function_of_the_step(tmp_path: Path, step: int, world_size: int) -> None:
+    """A training that goes on at any step, on any number of processes, sees the same masks; each sequence has as many
+    predictions as the rate of its step says."""
+    batch = falling_loader(tmp_path, 41).batch(step)
+    parts = [falling_loader(tmp_path, 41).batch(step, rank, world_size) for rank in range(world_size)]
+    order = np.concatenate([np.arange(rank, 8, world_size) for rank in range(world_size)])
+    assert_equal(Instances.concatenate(parts), batch.take(order))
+    share = 0.3 - 0.15 * step / 40
+    wanted = np.maximum(np.rint(share * batch.lengths), 1)
+    assert (np.diff(batch.masked_offsets) <= np.minimum(wanted, np.ceil(8 * share / 0.15))).all()
+    assert np.diff(batch.masked_offsets).sum() >= 0.9 * np.minimum(wanted, np.ceil(8 * share / 0.15)).sum()
+
+
+def test_the_last_step_of_a_falling_rate_is_that_of_a_constant_one(tmp_path: Path) -> None:
+    shard = token_shard(tmp_path)
+    constant = Loader(
+        lambda epoch: [
+            DrawnInstances.of(shard, "train-00000.arrow", epoch, replace(CONFIG, duplicates=0), vocabulary())
+        ],
+        batch_size=8,
+        seed=3,
+    )
+    falling = falling_loader(tmp_path, 41)
+    assert_equal(falling.batch(40), constant.batch(40))
+    first, same = falling.batch(0), constant.batch(0)
+    assert len(first.masked_positions) > 1.8 * len(same.masked_positions)
+    np.testing.assert_array_equal(first.lengths, same.lengths)

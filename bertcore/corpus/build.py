@@ -112,7 +112,7 @@ def _drawn(documents: Iterable[Document], config: CorpusConfig, statistics: Corp
         if config.copies_of(document):
             yield document
         else:
-            statistics.dropped["not drawn (weight below 1)"] += 1
+            statistics.dropped["not_drawn"] += 1
 
 
 def _cleaned(documents: Iterable[Document], config: CorpusConfig, statistics: CorpusStatistics) -> Iterator[Document]:
@@ -132,7 +132,7 @@ def _unique(documents: Iterable[Document], statistics: CorpusStatistics) -> Iter
     for document in documents:
         digest = hashlib.blake2b(document.text.encode(), digest_size=16).digest()
         if digest in seen:
-            statistics.dropped["exact duplicate"] += 1
+            statistics.dropped["exact_duplicate"] += 1
         else:
             seen.add(digest)
             yield document
@@ -146,7 +146,7 @@ def _unlike(documents: Iterable[Document], config: CorpusConfig, statistics: Cor
     seen = NearDuplicates(config.near_duplicates)
     for document in documents:
         if seen.repeats(document.text):
-            statistics.dropped["near duplicate"] += 1
+            statistics.dropped["near_duplicate"] += 1
         else:
             yield document
 
@@ -162,6 +162,6 @@ def _unevaluated(
     ngrams = Ngrams([text for path in files for text in evaluation_texts(path)], config.contamination.ngram)
     for document in documents:
         if ngrams.meet([document.text])[0]:
-            statistics.dropped["in an evaluation text"] += 1
+            statistics.dropped["in_evaluation_text"] += 1
         else:
             yield document

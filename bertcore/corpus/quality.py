@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 Filter = Callable[[str], str | None]
-"""Why a line or a document is left out; None where it stays."""
+"""Why a line or a document is left out, a word that is the same whatever the threshold; None where it stays."""
 
 STOP_WORDS = frozenset(["the", "be", "to", "of", "and", "that", "have", "with"])
 BOILERPLATE = re.compile(
@@ -129,19 +129,19 @@ def _visible(text: str) -> int:
 
 def boilerplate(line: str) -> str | None:
     """A filter of lines that say what web pages say everywhere."""
-    return "line of boilerplate" if BOILERPLATE.search(line) else None
+    return "boilerplate_line" if BOILERPLATE.search(line) else None
 
 
 def too_long_line(limit: int) -> Filter:
-    return lambda line: f"line over {limit} characters" if len(line) > limit else None
+    return lambda line: "too_long_line" if len(line) > limit else None
 
 
 def too_short(min_words: int) -> Filter:
-    return lambda text: f"fewer than {min_words} words" if count_words(text) < min_words else None
+    return lambda text: "too_few_words" if count_words(text) < min_words else None
 
 
 def too_many_words(max_words: int) -> Filter:
-    return lambda text: f"more than {max_words} words" if count_words(text) > max_words else None
+    return lambda text: "too_many_words" if count_words(text) > max_words else None
 
 
 def _letters(text: str) -> int:
@@ -158,11 +158,10 @@ def _marks(text: str) -> int:
 
 def few_letters(share: float) -> Filter:
     """Of the characters other than blanks. Marks count, too, but few texts need them, and they take longer to count."""
-    reason = f"fewer than {share:.0%} of the characters are letters"
 
     def check(text: str) -> str | None:
         letters, wanted = _letters(text), share * _visible(text)
-        return reason if letters < wanted and letters + _marks(text) < wanted else None
+        return "too_few_letters" if letters < wanted and letters + _marks(text) < wanted else None
 
     return check
 
@@ -173,8 +172,8 @@ def word_length(least: float, most: float) -> Filter:
     def check(text: str) -> str | None:
         mean = _visible(text) / max(count_words(text), 1)
         if mean < least:
-            return f"words of fewer than {least:g} characters on average"
-        return f"words of more than {most:g} characters on average" if mean > most else None
+            return "too_short_words"
+        return "too_long_words" if mean > most else None
 
     return check
 
@@ -183,11 +182,10 @@ def repeated_lines(share: float) -> Filter:
     def check(text: str) -> str | None:
         lines = text.split("\n")
         repeats = len(lines) - len(set(lines))
-        return f"more than {share:.0%} of the lines are repeats" if repeats > share * len(lines) else None
+        return "too_many_repeated_lines" if repeats > share * len(lines) else None
 
     return check
 
 
 def few_stop_words(least: int) -> Filter:
-    reason = f"fewer than {least} common English words"
-    return lambda text: reason if len(STOP_WORDS.intersection(text.lower().split())) < least else None
+    return lambda text: "too_few_stop_words" if len(STOP_WORDS.intersection(text.lower().split())) < least else None

@@ -26,8 +26,14 @@ from bertcore.errors import ConfigError, InputError
 
 logger = logging.getLogger(__name__)
 
-NOT_UTF8, NOT_JSON, NO_TEXT = "not UTF-8", "line is not a JSON object", "no text in the field 'text'"
-BEYOND_JSON = "line has too long a number or too deep a nesting"
+NOT_UTF8, NOT_JSON, NO_TEXT, BEYOND_JSON = "not_utf8", "not_json_object", "no_text", "beyond_json"
+MEANINGS = {
+    NOT_UTF8: "not UTF-8",
+    NOT_JSON: "line is not a JSON object",
+    NO_TEXT: "no text in the field 'text'",
+    BEYOND_JSON: "line has too long a number or too deep a nesting",
+}
+"""Of the reasons why a record is left out."""
 BATCH_ROWS = 256
 UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
 """About how much text a byte of a packed file holds, in bytes."""
@@ -96,7 +102,7 @@ class _Drops:
         self._said: set[str] = set()
 
     def add(self, reason: str, number: int, *, first: bool) -> None:
-        where = f"{self._path}:{number}: {reason}"
+        where = f"{self._path}:{number}: {MEANINGS[reason]}"
         if first:
             raise InputError(
                 f"{where}, in the file's first record; convert the file to UTF-8 in one of the layouts at the head of "

@@ -89,10 +89,10 @@ def _distribution(pin: Pin, statistics: Counter[str]) -> Iterator[ModuleFile]:
     try:
         distribution = importlib.metadata.distribution(pin.name)
     except importlib.metadata.PackageNotFoundError:
-        statistics["distribution not installed"] += 1
+        statistics["distribution_not_installed"] += 1
         return
     if distribution.files is None:  # installed by a system package manager without a list of files
-        statistics["distribution without a list of files"] += 1
+        statistics["distribution_without_file_list"] += 1
         return
     yield from _modules(Path(str(distribution.locate_file(""))), distribution.files, statistics)
 
@@ -102,13 +102,13 @@ def _modules(root: Path, files: Iterable[PurePath], statistics: Counter[str]) ->
         if file.suffix != ".py":
             continue
         if NOT_DOCUMENTATION.intersection(file.parts) or TEST_FILE.fullmatch(file.name):
-            statistics["test or vendored file"] += 1
+            statistics["test_or_vendored_file"] += 1
             continue
         parts = file.with_suffix("").parts
         if all(part.isidentifier() for part in parts):  # scripts (../../bin/x.py) and templates are no modules
             yield ModuleFile(".".join(parts[:-1] if parts[-1] == "__init__" else parts), str(root / file))
         else:
-            statistics["file is no module"] += 1
+            statistics["file_is_no_module"] += 1
 
 
 def _difference(pin: Pin) -> str | None:

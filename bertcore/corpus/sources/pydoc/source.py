@@ -115,7 +115,7 @@ def parse_files(files: list[ModuleFile], statistics: Counter[str], workers: int 
         for docstring in docstrings:
             digest = hashlib.blake2b(_template(docstring).encode(), digest_size=16).digest()
             if digest in seen:
-                statistics["duplicate docstring"] += 1
+                statistics["duplicate_docstring"] += 1
                 continue
             seen.add(digest)
             yield docstring
@@ -172,17 +172,17 @@ def _parse_file(file: ModuleFile, statistics: Counter[str]) -> Iterator[Docstrin
     try:
         source = Path(file.path).read_bytes()
     except OSError:
-        statistics["file cannot be read"] += 1
+        statistics["file_cannot_be_read"] += 1
         return
     if _quoted_bytes(source) < MIN_QUOTED * len(source):
-        statistics["file with hardly any documentation"] += 1
+        statistics["hardly_documented_file"] += 1
         return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # invalid escapes in other people's strings
             tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        statistics[f"file does not parse: {type(error).__name__}"] += 1
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        statistics["file_does_not_parse"] += 1
         return
     for qualname, node in itertools.chain([("", tree)], _definitions(tree.body, "")):
         docstring = _docstring(file.module, qualname, node, statistics)
@@ -215,14 +215,14 @@ def _docstring(module: str, qualname: str, node: ast.Module | Definition, statis
         return None
     text = inspect.cleandoc(raw).strip()
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        statistics["docstring is no valid Unicode"] += 1
+        statistics["docstring_not_unicode"] += 1
         return None
     paragraphs = prose(text)
     if len(paragraphs.split()) < MIN_WORDS:
-        statistics[f"docstring under {MIN_WORDS} words"] += 1
+        statistics["too_short_docstring"] += 1
         return None
     if not is_english(paragraphs):
-        statistics["docstring not in English"] += 1
+        statistics["docstring_not_english"] += 1
         return None
     return Docstring(
         document_id=f"{URI}:{module}",

@@ -87,7 +87,7 @@ def test_documents_and_errors(hub: HubServer, tmp_path: Path) -> None:
         ["org/configured/english:train:0", "one"],
         ["org/configured/english:train:2", "three"],
     ]
-    assert english[1] == {"no text in the field 'text'": 1}
+    assert english[1] == {"no_text": 1}
     for found, reason in (
         (absent, "Not Found"),
         (no_split, "Bad split: dev"),

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 _SIGNIFICANCE = 1e-6
 _BINS = 10
 _ID_BINS = 16
+_SEGMENT_BINS = 32
 
 
 @dataclass
@@ -42,11 +43,20 @@ class Audit:
     """Predicted words by their place in the sequence: found, and expected if all places are alike."""
     random_ids: NDArray[np.float64] = field(default_factory=lambda: np.zeros((2, _ID_BINS)))
     """Random replacements by their id: found, and expected if all ids are alike."""
+    labels_by_segments: NDArray[np.int64] = field(init=False)
+    """(2, bins, bins) sequences by label and by the lengths of segments A and B, special tokens included."""
     labels_by_length: NDArray[np.int64] = field(init=False)
     """(2, sequence_length + 1) sequences by label (0 where there are none) and length."""
 
     def __post_init__(self) -> None:
         self.labels_by_length = np.zeros((2, self.config.sequence_length + 1), np.int64)
+        bins = self.config.sequence_length // self._bin_width + 1
+        self.labels_by_segments = np.zeros((2, bins, bins), np.int64)
+
+    @property
+    def _bin_width(self) -> int:
+        """Tokens of a bin of `labels_by_segments`."""
+        return max(1, self.config.sequence_length // _SEGMENT_BINS)
 
     def add_drawn(self, drawn: DrawnInstances) -> Instances:
         """Draw all instances of a source and count them, and what it lost; the instances."""
@@ -142,7 +152,10 @@ class Audit:
         if labels is None:
             self.labels_by_length[0] += np.bincount(instances.lengths, minlength=self.config.sequence_length + 1)
             return
-        np.add.at(self.labels_by_length, (labels.astype(int), instances.lengths), 1)
+        ones, first = labels.astype(int), instances.segment_a_lengths
+        np.add.at(self.labels_by_length, (ones, instances.lengths), 1)
+        bins = first // self._bin_width, (instances.lengths - first) // self._bin_width
+        np.add.at(self.labels_by_segments, (ones, *bins), 1)
         drawn = np.ones(len(labels), bool) if free is None else free
         self.counts.update(free=int(drawn.sum()), free_ones=int(labels[drawn].sum()), forced=int(labels[~drawn].sum()))
 
@@ -194,13 +207,14 @@ class Audit:
 
     def label_baselines(self, train: "Audit") -> dict[str, float]:
         """Accuracies on the labels counted here of two rules that the labels of `train` alone decide: always the more
-        frequent one, and the more frequent one among sequences of the same length; empty where there are no labels.
+        frequent one, and the more frequent one among sequences whose segments have the same lengths (in `_SEGMENT_BINS`
+        bins each); empty where there are no labels.
 
-        Where a length does not decide, the overall majority does.
+        Where the lengths do not decide, the overall majority does.
         """
         if self.config.packing not in LABELS:
             return {}
-        known, asked = train.labels_by_length, self.labels_by_length
+        known, asked = (audit.labels_by_segments.reshape(2, -1) for audit in (train, self))
         majority = int(known.sum(axis=1).argmax())
         by_length = np.where(known[0] == known[1], majority, known.argmax(axis=0))
         return {

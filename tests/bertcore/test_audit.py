@@ -200,6 +200,7 @@ def counted(labels_by_length: dict[int, tuple[int, int]], config: MaskConfig = C
     audit = Audit(config, vocabulary())
     for length, numbers in labels_by_length.items():
         audit.labels_by_length[:, length] = numbers
+        audit.labels_by_segments[:, length // 2, length - length // 2] = numbers
     return audit
 
 
@@ -221,6 +222,24 @@ def test_labels_that_lengths_do_not_tell_give_the_length_baseline_nothing() -> N
     in_sample = heldout.labels_by_length.max(axis=0).sum() / heldout.labels_by_length.sum()
     found = heldout.label_baselines(train)["by_length_alone_accuracy"]
     assert abs(found - 0.5) < 0.04 < in_sample - 0.5
+
+
+def test_the_length_baseline_sees_the_lengths_of_both_segments() -> None:
+    """All pairs are of 40 tokens; A is the longer segment in those of label 1."""
+    audit = Audit(CONFIG, vocabulary())
+    labels = np.arange(200) % 2
+    nothing = np.zeros(0, np.int64)
+    instances = Instances(
+        tokens=np.full(200 * 40, 50, np.uint16),
+        offsets=np.arange(201) * 40,
+        segment_a_lengths=np.where(labels, 30, 10).astype(np.int32),
+        next_sentence_labels=labels.astype(np.int8),
+        masked_positions=nothing,
+        masked_labels=nothing.astype(np.uint16),
+        masked_offsets=np.zeros(201, np.int64),
+    )
+    audit._count_labels(instances, None)
+    assert audit.label_baselines(audit) == {"majority_accuracy": 0.5, "by_length_alone_accuracy": 1.0}
 
 
 def shard_of(documents: list[list[int]]) -> TokenShard:

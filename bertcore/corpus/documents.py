@@ -144,6 +144,12 @@ def corpus_shards(directory: Path, split: str) -> list[Path]:
     return shards
 
 
+def copy_name(shard: Path) -> str:
+    """What the shards of the same copies of documents share: ``train`` of train-00003, ``train-x002`` of the second
+    copies in train-x002-00000."""
+    return shard.stem.rpartition("-")[0]
+
+
 @dataclass(frozen=True)
 class RowGroup:
     """A block of documents of the corpus, the smallest part that is read at once."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertcore import workers
-from bertcore.corpus.documents import SPLITS, RowGroup, corpus_shards, row_groups
+from bertcore.corpus.documents import SPLITS, RowGroup, copy_name, corpus_shards, row_groups
 from bertcore.files import replace_file, write_json
 from bertcore.progress import Progress
 from bertcore.ragged import offsets_of
@@ -87,13 +87,18 @@ def build_shards(
 
 
 def plan_shards(corpus: Path, split: str, tokenizer: Path, config: ShardsConfig, directory: Path) -> list[ShardPlan]:
-    """The shards of a split: consecutive blocks of the corpus until `config.shard_bytes` are reached."""
+    """The shards of a split: consecutive blocks of the corpus until `config.shard_bytes` are reached.
+
+    A shard holds no document twice, so that the random sentence of a pair, which is from another document of the shard,
+    is from another text, too: second copies of documents (`CorpusWriters`) begin a shard, and so do third ones.
+    """
     members: list[list[RowGroup]] = []
-    room = 0
+    room, copy = 0, ""
     for group in row_groups(path.resolve() for path in corpus_shards(corpus, split)):
-        if room <= 0:
+        name = copy_name(Path(group.path))
+        if room <= 0 or name != copy:
             members.append([])
-            room = config.shard_bytes
+            room, copy = config.shard_bytes, name
         members[-1].append(group)
         room -= group.size
     places = str(tokenizer.resolve()), str(directory.resolve())

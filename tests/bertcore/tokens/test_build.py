@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus.documents import SPLITS, CorpusWriter, Document, corpus_shards, read_sentences
+from bertcore.corpus.documents import SPLITS, CorpusWriter, CorpusWriters, Document, corpus_shards, read_sentences
 from bertcore.tokens import build as sharding
 from bertcore.tokens.build import build_shards, encode, encode_documents, plan_shards, work_key
 from bertcore.tokens.encoding import WordEncoder
@@ -150,3 +150,15 @@ def test_a_plan_can_be_done_twice_and_leaves_nothing_beside(corpus: Path, tmp_pa
     assert encode(plan) == first and contents(tmp_path) == before
     assert set(before) == {"train-00000.arrow", "train-00000.json"}
     assert json.loads(before["train-00000.json"])["tokens"] == first.tokens
+
+
+def test_no_shard_holds_two_copies_of_a_document(tmp_path: Path) -> None:
+    texts = documents(20)
+    with CorpusWriters(tmp_path) as writers:
+        for index, sentences in enumerate(texts):
+            for copy in range(3 if index % 2 else 2):
+                writers.add("train", copy, Document(f"d{index}", "", "test"), sentences)
+    plans = plan_shards(tmp_path, "train", tmp_path, ShardsConfig(), tmp_path)
+    found = [[json.dumps(document) for group in plan.groups for document in group.read().to_pylist()] for plan in plans]
+    assert [len(shard) for shard in found] == [20, 20, 10]
+    assert all(len(set(shard)) == len(shard) for shard in found)

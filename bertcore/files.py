@@ -2,6 +2,7 @@
 full disk, said in one line."""
 
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -21,9 +22,14 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def replace_directory(directory: Path) -> Iterator[Path]:
-    """An empty directory to write into; it takes the place of `directory` when the block ends without an error."""
+    """An empty directory to write into; it takes the place of `directory` when the block ends without an error.
+
+    What killed processes have left of theirs is removed first (see `unfinished`).
+    """
     directory.parent.mkdir(parents=True, exist_ok=True)
+    clear_unfinished(directory)
     beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    owned = _own(beside)
     try:
         yield beside
         for path in sorted(beside.rglob("*")):
@@ -34,21 +40,59 @@ def replace_directory(directory: Path) -> Iterator[Path]:
         _exchange(beside, directory)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        os.close(owned)
+
+
+def unfinished(directory: Path) -> list[Path]:
+    """What `replace_directory` of processes that are no more has left beside `directory`; nothing of living ones, each
+    of which holds a lock on its own until it ends."""
+    found = []
+    for path in sorted(directory.parent.glob(f".{directory.name}-*")):
+        if not path.is_dir() or path.is_symlink():
+            continue
+        place = os.open(path, os.O_RDONLY)
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.append(path)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(place)
+    return found
+
+
+def clear_unfinished(directory: Path) -> list[Path]:
+    """Remove `unfinished` of `directory`; what was removed."""
+    found = unfinished(directory)
+    for path in found:
+        shutil.rmtree(path, ignore_errors=True)
+    return found
+
+
+def _own(directory: Path) -> int:
+    """An open file that holds the lock on `directory` while this process lives."""
+    place = os.open(directory, os.O_RDONLY)
+    fcntl.flock(place, fcntl.LOCK_EX)
+    return place
 
 
 def _exchange(beside: Path, directory: Path) -> None:
     """`beside` becomes `directory`; what was there before is whole until then, wherever this fails."""
     before = beside.with_name(f"{beside.name}.before")
-    if existed := directory.exists():
-        directory.rename(before)
-    try:
+    if not directory.exists():
         beside.rename(directory)
-    except OSError:
-        if existed:
+        return
+    owned = _own(directory)
+    try:
+        directory.rename(before)
+        try:
+            beside.rename(directory)
+        except OSError:
             before.rename(directory)
-        raise
-    if existed:
+            raise
         shutil.rmtree(before)
+    finally:
+        os.close(owned)
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 """Atomic writes: the old content or the new, never a part of it, and nothing left over."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bertcore.files import replace_directory, replace_file, write_json
+from bertcore.files import clear_unfinished, replace_directory, replace_file, unfinished, write_json
 
 
 def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -56,3 +58,36 @@ def test_what_cannot_be_put_in_place_leaves_what_was_there(tmp_path: Path, monke
         (beside / "new").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     assert [path.name for path in directory.iterdir()] == ["kept"]
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from bertcore.files import replace_directory
+with replace_directory(Path(sys.argv[1])) as beside:
+    (beside / "half").write_bytes(b"x" * 1000)
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", KILLED, str(target)], stdout=subprocess.PIPE, text=True) for _ in "ab"
+    ]
+    try:
+        for writer in writers:
+            assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
+        assert unfinished(target) == [] and len(list(tmp_path.glob(".data-*"))) == 2
+        writers[0].kill()
+        writers[0].wait()
+        (left,) = unfinished(target)
+        with replace_directory(target) as beside:
+            (beside / "whole").touch()
+            assert not left.exists() and len(list(tmp_path.glob(".data-*"))) == 2
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+    assert clear_unfinished(target) != [] and [path.name for path in tmp_path.iterdir()] == ["data"]

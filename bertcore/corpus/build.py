@@ -2,10 +2,11 @@
 
 import hashlib
 import logging
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ class CorpusStatistics:
     """Documents (and, where the reason says so, other records) by reason."""
     kept: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
     """Documents, sentences, words and bytes (UTF-8) by split."""
+    least_draw: float = 1.0
+    """Of the kept documents, the least of the numbers that decide the split."""
 
     def keep(self, split: str, text: str, sentences: list[str]) -> None:
         amounts = {
@@ -58,6 +61,22 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path) -> CorpusStat
     """
     if config.language not in cleaning.LANGUAGES.split():
         logger.warning("corpus.language: sentences of %r are split by English rules: it has none here", config.language)
+    statistics = _write(config, inputs, output)
+    if not statistics.kept["heldout"]["documents"] and statistics.kept["train"]["documents"] > 1:
+        nearest = statistics.least_draw
+        logger.warning(
+            "corpus.heldout_fraction: %g holds out none of %d documents: the sources are read again, with one held out",
+            *(config.heldout_fraction, statistics.kept["train"]["documents"]),
+        )
+        for path in output.iterdir():
+            path.unlink()
+        statistics = _write(replace(config, heldout_fraction=math.nextafter(nearest, 1)), inputs, output)
+    _check_splits(config, statistics)
+    return statistics
+
+
+def _write(config: CorpusConfig, inputs: Path, output: Path) -> CorpusStatistics:
+    """Read every source once."""
     statistics = CorpusStatistics()
     documents = _cleaned(_drawn(_read(config, inputs, output, statistics), config, statistics), config, statistics)
     with CorpusWriters(output) as writers:
@@ -65,10 +84,10 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path) -> CorpusStat
         for document in _unevaluated(documents, config, inputs / "contamination", statistics):
             sentences = cleaning.split_sentences(document.text, config.language)
             split = config.split_of(document.id)
+            statistics.least_draw = min(statistics.least_draw, config.draw_of(document.id))
             for copy in range(1 if split == "heldout" else config.copies_of(document)):
                 statistics.keep(split, document.text, sentences)
                 writers.add(split, copy, document, sentences)
-    _check_splits(config, statistics)
     return statistics
 
 

@@ -37,7 +37,7 @@ class CorpusConfig:
     contamination: ContaminationConfig | None = None
     """Evaluation texts that the corpus must not hold; None drops nothing (stage `contamination` measures it anyway)."""
     heldout_fraction: float = 0.02
-    """Share of the documents that pre-training never sees."""
+    """Share of the documents that pre-training never sees; of two and more documents, one at least."""
     language: str = "en"
     """Its code (ISO 639): whose rules split the sentences. Those of `cleaning.LANGUAGES` have rules of their own."""
     seed: int = 1
@@ -67,7 +67,11 @@ class CorpusConfig:
 
     def split_of(self, document_id: str) -> str:
         """`train` or `heldout`; a function of the seed and the document's id alone."""
-        return "heldout" if draws.fraction_of(self.seed, document_id) < self.heldout_fraction else "train"
+        return "heldout" if self.draw_of(document_id) < self.heldout_fraction else "train"
+
+    def draw_of(self, document_id: str) -> float:
+        """The number in [0, 1) that decides on which side of the split a document falls."""
+        return draws.fraction_of(self.seed, document_id)
 
     def copies_of(self, document: Document) -> int:
         """How often a document is used; a function of the seed, its source's weight and its id."""

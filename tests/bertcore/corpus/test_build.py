@@ -64,6 +64,19 @@ def test_the_split_depends_on_the_seed_and_the_id_alone(tmp_path: Path) -> None:
     ]
 
 
+def test_of_few_large_documents_one_is_held_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The one that a slightly larger share would hold out first."""
+    (tmp_path / "t.txt").write_text("\n\n".join(TEXTS[:5]))
+    config = CorpusConfig(sources=[str(tmp_path / "t.txt")], heldout_fraction=1e-6)
+    (tmp_path / "out").mkdir()
+    metrics = build_corpus(config, tmp_path / "none", tmp_path / "out").as_metrics()
+    assert (metrics["train"]["documents"], metrics["heldout"]["documents"]) == (4, 1)
+    (row,) = pq.read_table(*corpus_shards(tmp_path / "out", "heldout")).to_pylist()
+    assert row["id"] == min((f"t.txt:{index}" for index in range(5)), key=config.draw_of)
+    assert metrics["documents_read"] == {str(tmp_path / "t.txt"): 5}
+    assert "holds out none of 5 documents" in caplog.text
+
+
 def test_a_document_limit_is_per_source(tmp_path: Path) -> None:
     metrics, _ = build(tmp_path, TEXTS, max_documents=20)
     assert list(metrics["documents_read"].values()) == [20]

@@ -63,9 +63,7 @@ class ExampleSet:
 
 def schema_of(family: str, labels: list[str] | None) -> pa.Schema:
     """The columns of every split's table."""
-    if family == "classification":
-        return CLASSIFICATION if labels is not None else REGRESSION
-    return {"multi_label": MULTI_LABEL, "tagging": TAGGING, "question_answering": QUESTION_ANSWERING}[family]
+    return REGRESSION if family == "classification" and labels is None else SCHEMAS[family]
 
 
 def write(example_set: ExampleSet, directory: Path) -> None:
@@ -117,3 +115,12 @@ def _description(example_set: ExampleSet) -> dict[str, Any]:
         "dropped": dict(sorted(example_set.dropped.items())),
         "split_metrics": example_set.split_metrics,
     }
+
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "classification": CLASSIFICATION,
+    "multi_label": MULTI_LABEL,
+    "tagging": TAGGING,
+    "question_answering": QUESTION_ANSWERING,
+}
+"""By the head family; classification without labels is `REGRESSION`."""

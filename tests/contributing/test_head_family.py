@@ -1,0 +1,82 @@
+"""A head family from outside the package: labels with an order. One class, and rows in `FAMILIES`, `SCHEMAS` and
+`BASELINES`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import transformers
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+
+from bertcore.evaluation import baselines
+from bertcore.examples import schema
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune import run
+from bertcore.finetune.classification import Classification, Labelled
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.features import Batch
+from bertcore.finetune.run import finetune
+from bertcore.finetune.texts import TextFeatures
+from bertcore.tokens.wordpiece import save_tokenizer
+
+GRADES = ["0", "1", "2", "3"]
+
+
+class Ordinal(Classification):
+    """The label whose rank is nearest to the expected one; of wrong labels, near ones are better than far ones."""
+
+    def loss(self, model: Any, logits: Tensor, batch: Batch) -> Tensor:
+        """Cross entropy in nats with probabilities that fall with the distance from the right rank."""
+        assert batch.targets is not None, "a batch without targets"
+        distances = (torch.arange(logits.shape[-1]) - batch.targets[:, None]).abs()
+        return functional.cross_entropy(logits.float(), torch.softmax(-4.0 * distances, -1), reduction="sum")
+
+    def predict(self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: Any) -> Labelled:
+        probabilities = torch.softmax(torch.from_numpy(features.pooled(logits)), -1)
+        ranks = (probabilities @ torch.arange(len(GRADES), dtype=torch.float32)).round().int().tolist()
+        predicted = [float(GRADES[rank]) for rank in ranks]
+        gold = [None if label is None else float(label) for label in table["label"].to_pylist()]
+        return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=gold)
+
+
+def middle(examples: ExampleSet, seed: int) -> dict[str, dict[str, float]]:
+    """The scores of what needs no model: here, of the first grade always."""
+    gold = [float(label) for label in examples.splits["dev"]["label"].to_pylist()]
+    return {"majority": {"accuracy": sum(label == 0.0 for label in gold) / len(gold)}}
+
+
+@pytest.fixture
+def examples(monkeypatch: pytest.MonkeyPatch, make_examples: Callable[..., ExampleSet]) -> ExampleSet:
+    monkeypatch.setitem(run.FAMILIES, "ordinal", Ordinal)
+    monkeypatch.setitem(schema.SCHEMAS, "ordinal", schema.CLASSIFICATION)
+    monkeypatch.setitem(baselines.BASELINES, "ordinal", middle)
+    words = ["red", "green", "blue", "cat"]
+    rows = [{"text_a": " ".join(["the", *words[: n % 4], "is"]), "label": GRADES[n % 4]} for n in range(160)]
+    return make_examples("ordinal", GRADES, ["accuracy"], train=rows[:128], dev=rows[128:])
+
+
+def test_it_is_learned_scored_saved_and_loaded(
+    examples: ExampleSet, tokenizer: Tokenizer, config: Any, make_task: Callable[..., RunConfig], tmp_path: Path
+) -> None:
+    result = finetune(make_task(epochs=20, batch_size=16), examples, tokenizer, config)
+    assert baselines.BASELINES["ordinal"](examples, 1)["majority"]["accuracy"] == 0.25
+    assert result.metrics["dev"]["accuracy"] >= 0.75
+    (tmp_path / "tokenizer").mkdir()
+    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
+    result.save_model(tmp_path / "model", tmp_path / "tokenizer")
+    result.save_predictions(tmp_path / "predictions")
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
+    encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    lines = (tmp_path / "predictions" / "dev.tsv").read_text().splitlines()[1:]
+    ranks = torch.arange(len(GRADES), dtype=torch.float32)
+    for text, line in zip(examples.splits["dev"]["text_a"].to_pylist(), lines, strict=True):
+        with torch.no_grad():
+            expected = torch.softmax(theirs(**encode(text, return_tensors="pt")).logits[0], -1) @ ranks
+        assert float(line.split("\t")[1]) == float(expected.round())

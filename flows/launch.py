@@ -1,15 +1,14 @@
 """`make pretrain`: run the pipeline through its Prefect deployment and show it, from nothing to the table of results.
 
-Starts a Prefect server and a worker where none runs, deploys, runs `prefect deployment run 'pretrain-flow/local'`,
-follows the run, and stops what it started. Exit status: 0 completed, 1 failed or not started, 130 stopped with Ctrl-C.
+Starts a Prefect server and a worker where none runs, deploys, runs the deployment as `prefect deployment run
+'pretrain-flow/local'` would, follows the run, and stops what it started. Exit status: 0 completed, 1 failed or not
+started, 130 stopped with Ctrl-C.
 """
 
 import argparse
 import contextlib
 import hashlib
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 REPORTS = ROOT / "reports"
 DEPLOYMENT = "pretrain-flow/local"
 POOL = "local"
+DEPLOYED = server.STATE / "deployed"
+"""What was deployed on the tree's own server."""
 TAG = "make-pretrain"
 CANCEL_TIMEOUT = 45.0
 """Seconds that a cancelled run may take: stages get 25 to write a checkpoint, Prefect kills after 30."""
@@ -84,8 +85,8 @@ def _launch(stages: list[str]) -> int:
         if prefect.service is not None or not workers.online():
             workers.start()
         server.until(workers.pool_exists, workers.started, f"the work pool {POOL!r}")
-        deployment = _deploy(environment, own=prefect.own)
-        run_id = _run_deployment(environment, deployment, stages)
+        deployment = _deploy(client, environment, own=prefect.own)
+        run_id = _run_deployment(client, deployment, stages)
         follower = Follower(client, run_id, console)
         print(f"flow run {follower.watched.run.name}: {prefect.page}/runs/flow-run/{run_id}", flush=True)
         try:
@@ -163,14 +164,16 @@ def _prefect(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-def _deploy(environment: dict[str, str], own: bool) -> str:
-    """Deploy this tree's flow; FLOW/DEPLOYMENT.
+def _deploy(client: "SyncPrefectClient", environment: dict[str, str], own: bool) -> str:
+    """Deploy this tree's flow, where it is not deployed as it is now; FLOW/DEPLOYMENT.
 
     On a server that is not this tree's `own`, under a name of the tree: two trees of one name would take each other's
     directory, and wait for each other.
     """
     if own:
-        _prefect(environment, "deploy", "--all")
+        if not _is_deployed(client):
+            _prefect(environment, "deploy", "--all")
+            DEPLOYED.write_text(_what_is_deployed(), encoding="utf-8")
         return DEPLOYMENT
     name = f"{DEPLOYMENT.partition('/')[2]}-{ROOT.name}-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:6]}"
     file = server.STATE / "prefect.yaml"
@@ -180,13 +183,30 @@ def _deploy(environment: dict[str, str], own: bool) -> str:
     return f"{DEPLOYMENT.partition('/')[0]}/{name}"
 
 
-def _run_deployment(environment: dict[str, str], deployment: str, stages: list[str]) -> UUID:
-    parameters = ["--param", f"stages={json.dumps(stages)}"] if stages else []
-    output = _prefect(environment, "deployment", "run", deployment, "--tag", TAG, *parameters)
-    found = re.search(r"UUID: ([0-9a-f-]{36})", output)
-    if found is None:
-        raise server.LaunchError(f"prefect deployment run {deployment}: no flow run in its output: {output.strip()}")
-    return UUID(found[1])
+def _is_deployed(client: "SyncPrefectClient") -> bool:
+    """Whether the server has the deployment of this very tree as it is now: to deploy anew takes seconds."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        client.read_deployment_by_name(DEPLOYMENT)
+    except ObjectNotFound:
+        return False
+    return DEPLOYED.is_file() and DEPLOYED.read_text(encoding="utf-8") == _what_is_deployed()
+
+
+def _what_is_deployed() -> str:
+    """A digest of all that a deployment is made from: the place of the tree, its file, and the flow's parameters."""
+    digest = hashlib.sha256(str(ROOT).encode())
+    for name in ("prefect.yaml", "flows/pretrain.py", "requirements.lock"):
+        if (ROOT / name).is_file():
+            digest.update((ROOT / name).read_bytes())
+    return digest.hexdigest()
+
+
+def _run_deployment(client: "SyncPrefectClient", deployment: str, stages: list[str]) -> UUID:
+    found = client.read_deployment_by_name(deployment)
+    parameters = {"stages": stages} if stages else {}
+    return client.create_flow_run_from_deployment(found.id, parameters=parameters, tags=[TAG]).id
 
 
 def _cancel(client: "SyncPrefectClient", run_id: UUID) -> int:

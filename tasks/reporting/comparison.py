@@ -42,6 +42,10 @@ class Comparison:
     random_initialisation: float
     pretrained: float
     dev_examples: int
+    against_random: "Interval"
+    """Of the gain."""
+    against_baseline: "Interval | None" = None
+    """Of the lead over the best simple method; None where the task has none."""
     seeds: int = 1
     """Runs that either score is the median of."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -56,32 +60,35 @@ class Comparison:
     def baseline_label(self) -> str:
         return readable(self.baseline_name) if self.baseline_name else ""
 
-    def margin(self, other: float) -> float:
-        """How far `pretrained` and `other` may differ by the choice of the dev examples alone."""
-        return margin(self.metric, self.pretrained, other, self.dev_examples)
+    @property
+    def helped(self) -> bool:
+        """Whether pre-training is better than random weights for certain, as far as dev examples and seeds tell."""
+        return self.against_random.low > 0
 
     def verdict(self) -> "Verdict":
         """Against random weights first; then against what needs no network, where that is not behind."""
-        allowed = self.margin(self.random_initialisation)
-        if self.gain > allowed:
-            effect = Verdict("pre-training helps", GOOD)
-        elif self.gain < -allowed:
-            effect = Verdict("pre-training hurts", BAD)
+        if self.helped:
+            effect = Verdict("helps", GOOD)
         else:
-            effect = Verdict("no clear difference", MIXED) if self.gain > 0 else Verdict("does not help", BAD)
+            effect = Verdict("does not help", BAD) if self.gain <= 0 else Verdict("unclear", MIXED)
         remark = self._remark()
         return effect.with_remark(remark) if remark else effect
 
     def _remark(self) -> "Verdict | None":
-        if self.baseline is not None and self.pretrained <= self.baseline:
-            clear = self.baseline - self.pretrained > self.margin(self.baseline)
-            return Verdict(f"baseline {'better' if clear else 'as good'}", MIXED)
-        if self.pretrained - self.majority <= self.margin(self.majority):
+        lead = self.against_baseline
+        if lead is not None and self.baseline is not None and self.pretrained <= self.baseline:
+            return Verdict(f"baseline {'better' if lead.high < 0 else 'as good'}", MIXED)
+        if self.pretrained - self.majority <= margin(self.metric, self.pretrained, self.majority, self.dev_examples):
             return Verdict("no better than majority", BAD)
         return None
 
 
-_SHORT = {"pre-training helps": "helps", "pre-training hurts": "hurts", "no clear difference": "unclear"}
+@dataclass(frozen=True)
+class Interval:
+    """What the difference of two systems may be: of a paired bootstrap over the examples and the spread over seeds."""
+
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -94,8 +101,7 @@ class Verdict:
     def with_remark(self, remark: "Verdict") -> "Verdict":
         """Both in one line, in the worse tone."""
         worse = max(self.tone, remark.tone, key=(GOOD, MIXED, BAD).index)
-        effect = _SHORT.get(self.text, self.text)
-        return Verdict(f"{effect}; {remark.text}", worse)
+        return Verdict(f"{self.text}; {remark.text}", worse)
 
 
 def read_comparison(measurements: Measurements, task: str) -> Comparison:
@@ -122,6 +128,8 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
         random_initialisation=headline[RANDOM],
         pretrained=headline[PRETRAINED],
         dev_examples=round(measurements.number(source, "", "dev_examples")),
+        against_random=_interval(measurements, source, "random"),
+        against_baseline=None if best is None else _interval(measurements, source, "baseline"),
         seeds=round(measurements.numbers(source, "protocol").get("seeds", 1)),
         ranges={
             system: (found["min"], found["max"])
@@ -129,6 +137,10 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
             if (found := measurements.numbers(source, f"spread/{system}/dev/{metric}"))
         },
     )
+
+
+def _interval(measurements: Measurements, source: str, other: str) -> Interval:
+    return Interval(*(measurements.number(source, f"comparison/{other}", name) for name in ("low", "high")))
 
 
 def systems(measurements: Measurements, task: str) -> Mapping[str, dict[str, float]]:

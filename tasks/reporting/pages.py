@@ -27,9 +27,9 @@ EXPLANATION = (
     "The model is evaluated on a random choice of the held-out sequences, majority, unigram and length on all of them, "
     "by what is frequent in the training text. "
     "Gain: for masked LM and the term for pairs (NSP: next sentence, SOP: sentence order) over the simple baseline; "
-    "for the tasks over the same architecture fine-tuned from random weights with the same budget (column Random). A "
-    "difference counts where it exceeds two standard errors, by the number of examples; the spread over fine-tuning "
-    "seeds comes on top of that. "
+    "for the tasks over the same architecture fine-tuned from random weights with the same budget (column Random). It "
+    "helps where the whole interval of that difference is above zero: a paired bootstrap over the dev examples, "
+    "combined with the spread over seeds, 95 %. The pre-training's own rows count two standard errors. "
     "Where a task has several seeds, its scores are medians, with the lowest and the highest in brackets."
 )
 WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples."
@@ -105,7 +105,7 @@ def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
         ),
     ]
     if comparisons:
-        helped = sum(each.gain > each.margin(each.random_initialisation) for each in comparisons)
+        helped = sum(each.helped for each in comparisons)
         cards.append(Card(f"{helped} of {len(comparisons)}", "tasks helped by pre-training", "against random weights"))
     speed = f"{count(pretrain['tokens_per_second'])} a second" if "tokens_per_second" in pretrain else ""
     cards.append(Card(f"{pretrain['tokens'] / 1e6:,.1f} M", "tokens trained on", speed))

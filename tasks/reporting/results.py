@@ -37,6 +37,11 @@ def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tupl
         ([*loss_row, signed(loss - unigram_loss, 2)], verdict),
         _accuracy_row("masked LM", None, "unigram", pretrain["unigram_accuracy"], pretrain["mlm_accuracy"], predicted),
     ]
+    if "mlm_loss_before" in pretrain:
+        before = pretrain["mlm_loss_before"]
+        verdict = Verdict("adapted", GOOD) if loss < before else Verdict("no better than before", BAD)
+        cells = ["masked LM", "loss", NOTHING, f"{before:.2f} before", NOTHING, f"{loss:.2f}", signed(loss - before, 2)]
+        rows.append((cells, verdict))
     return [*rows, *(_term_row(pretrain, term, sequences) for term in pretrain_terms(summary))]
 
 

@@ -12,7 +12,7 @@ Summary = dict[str, dict[str, Any]]
 PAIR_TERMS = ("nsp", "sop")
 """Terms that ask a question with two answers about a pair of texts."""
 
-_OWN = ("mlm_loss", "unigram_loss")
+_OWN = ("mlm_loss", "unigram_loss", "mlm_loss_before")
 
 
 def summarize(measurements: Measurements, comparisons: Sequence[Comparison]) -> Summary:
@@ -55,6 +55,9 @@ def _pretrain(measurements: Measurements) -> dict[str, float | int]:
         "unigram_accuracy": measurements.number("mask", "heldout_unigram_baseline", "accuracy"),
         **_other_terms(measurements),
     }
+    before = measurements.curve("curves/pretrain_eval", "eval/mlm_loss")
+    if 0 in before.index:
+        summary["mlm_loss_before"] = float(before.loc[0])
     for name in ("steps", "tokens", "parameters"):
         summary[name] = round(measurements.number("pretrain", "", name))
     if measurements.has("timing/pretrain"):

@@ -11,6 +11,7 @@ def pretraining(summary: Summary) -> Table:
     """What the training was, in numbers."""
     shown: dict[str, tuple[str, Callable[[float], str]]] = {
         "mlm_loss": ("held-out masked LM loss (nats per predicted token)", "{:.3f}".format),
+        "mlm_loss_before": ("the same before the first step, of the weights that it started from", "{:.3f}".format),
         "perplexity": ("the same as perplexity", "{:,.1f}".format),
         "parameters": ("parameters, heads included", count),
         "steps": ("optimizer steps", count),

@@ -206,7 +206,7 @@ def test_a_task_name_that_dvc_would_not_find_is_refused(name: Any, values: dict[
 def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, Any]) -> None:
     (project / "table").mkdir()
     for split in ("train", "dev"):
-        (project / "table" / f"{split}.csv").write_text("text,label\nsome words,1\n")
+        (project / "table" / f"{split}.csv").write_text("text,label\nsome words,1\nmore,0\n")
     entry = {"format": "table", "data": "table", "epochs": 1}
     values["finetune"]["tasks"] = {
         "one": {**entry, "options": {"text_column": "text"}},

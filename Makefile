@@ -6,11 +6,12 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain doctor ui onnx test faults lint check clean
+.PHONY: help pretrain doctor plan ui onnx test faults lint check clean
 
 help:
 	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
 	@echo "make doctor     look whether it can run here: versions, devices, memory, disk, what is there, servers, time"
+	@echo "make plan       what this machine can pre-train in a given time, size by size: make plan BUDGET=2h"
 	@echo "make ui         open the pages of Prefect (runs, logs, artifacts) and MLflow (parameters, curves, comparisons)"
 	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx]"
 	@echo "make test       run the tests, but for those marked slow"
@@ -26,6 +27,10 @@ pretrain: $(VENV)/.installed
 
 doctor: $(VENV)/.installed
 	@python -m flows.doctor
+
+BUDGET = 2h
+plan: $(VENV)/.installed
+	@python -m tasks.doctor.budget "$(BUDGET)"
 
 ui: $(VENV)/.installed
 	@python -m flows.ui

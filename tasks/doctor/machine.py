@@ -90,23 +90,28 @@ def check_memory(plan: Plan, free: int | None = None) -> Finding:
 
 def check_time(plan: Plan) -> Finding:
     """How long and how large the run will be, from the speed of a matrix product here and now."""
-    processes = distributed.process_count()
-    dtype = torch.bfloat16 if distributed.precision() == "bf16" else torch.float32
-    before = torch.get_num_threads()
-    torch.set_num_threads(distributed.threads(processes))
-    try:
-        peak = processes * peak_flops(distributed.device(), dtype)
-    finally:
-        torch.set_num_threads(before)
+    peak = measured_peak()
     minutes = plan.flops() / (PEAK_SHARE * peak) / 60
     text = (
-        f"pre-training about {_duration(minutes)}: {plan.flops():.2g} FLOPs at {PEAK_SHARE} of a peak of "
+        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {PEAK_SHARE} of a peak of "
         f"{peak / 1e9:,.0f} GFLOP/s; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
     )
     if minutes > LONG_DAYS * 24 * 60:
         remedy = "lower pretrain.max_steps or take a smaller preset; or is another machine meant?"
         return Finding(level="warn", name="time", text=text, remedy=remedy)
     return Finding(level="ok", name="time", text=text)
+
+
+def measured_peak() -> float:
+    """FLOP/s of a matrix product here and now, in all processes and the precision of a training."""
+    processes = distributed.process_count()
+    dtype = torch.bfloat16 if distributed.precision() == "bf16" else torch.float32
+    before = torch.get_num_threads()
+    torch.set_num_threads(distributed.threads(processes))
+    try:
+        return processes * peak_flops(distributed.device(), dtype)
+    finally:
+        torch.set_num_threads(before)
 
 
 def free_memory(root: Path = Path("/")) -> int:
@@ -174,7 +179,8 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "es" if what.endswith("s") else "s")
 
 
-def _duration(minutes: float) -> str:
+def duration(minutes: float) -> str:
+    """Minutes, as a person reads them."""
     if minutes < 90:
         return f"{minutes:.2g} minutes"
     return f"{minutes / 60:.3g} hours" if minutes < 60 * 48 else f"{minutes / 60 / 24:,.0f} days"

@@ -63,13 +63,13 @@ class Plan:
         config = self._pretrain
         phases = self._phases()
         steps = sum(
-            number * size * sequence_flops(self.encoder, mask.sequence_length, _masked(mask))
+            number * size * sequence_flops(self.encoder, mask.sequence_length, masked(mask))
             for mask, size, number in phases
         )
         mask = phases[0][0]
         evaluated = (config.max_steps // config.eval_steps + 1) * config.eval_sequences
         # A forward pass is a third of a training step.
-        return steps + evaluated * sequence_flops(self.encoder, mask.sequence_length, _masked(mask)) // 3
+        return steps + evaluated * sequence_flops(self.encoder, mask.sequence_length, masked(mask)) // 3
 
     @property
     def model_bytes(self) -> int:
@@ -98,6 +98,10 @@ class Plan:
                 known += weight * size
         return known, unknown
 
+    def text_tokens(self) -> float:
+        """About so many in the text that is known from here; 0 where none is."""
+        return self.text_bytes()[0] / _TEXT_BYTES_PER_TOKEN
+
     def data_bytes(self, text: float) -> float:
         """Corpus, shards and instances of so much text, at most."""
         mask, tokens = self.configs["mask"], text / _TEXT_BYTES_PER_TOKEN
@@ -112,14 +116,15 @@ def _work(mask: MaskConfig, batch_size: int) -> Work:
     return Work(
         sequences=distributed.micro_batch_size(share),
         length=mask.sequence_length,
-        masked=_masked(mask),
+        masked=masked(mask),
         device=distributed.device().type,
         precision=distributed.precision(),
         checkpointing=distributed.activation_checkpointing(),
     )
 
 
-def _masked(mask: MaskConfig) -> int:
+def masked(mask: MaskConfig) -> int:
+    """Predicted tokens of a full sequence."""
     rule = mask.rule_at(0.0)  # the step with the most predictions
     wanted = max(1, round(rule.masked_lm_prob * mask.sequence_length))
     return min(wanted, rule.max_predictions_per_seq or wanted)

@@ -168,7 +168,7 @@ def test_a_copied_tree_keeps_its_artifacts_in_itself(project: Path, monkeypatch:
     assert not project.exists()
     client, experiment = store.open_experiment()
     assert client.get_experiment(experiment).artifact_location == (copy / "mlartifacts").as_uri()
-    assert Path(client.download_artifacts(before, "input.txt")).is_relative_to(copy)
+    assert Path(client.download_artifacts(before, "input.txt")).read_text() == "text"
 
 
 def test_runs_show_what_they_read_and_what_ran(project: Path) -> None:

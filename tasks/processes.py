@@ -13,6 +13,8 @@ from pathlib import Path
 
 import psutil
 
+from bertcore.errors import InputError
+
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl.h."""
 _POLL_SECONDS = 0.5
@@ -56,6 +58,26 @@ def reproducing(arguments: list[str]) -> str | None:
     if any(first in ("exp", "experiments") and then in ("run", "exec-run") for first, then in pairwise(arguments)):
         return "dvc exp run"
     return "dvc repro" if "repro" in arguments else None
+
+
+def refuse_beside_an_experiment(own: Reproduction, root: Path = Path()) -> None:
+    """`InputError` where another dvc runs stages in this tree, and one of the two is an experiment.
+
+    `dvc exp run` writes params.yaml, which the stages of the other one read. Two `dvc repro` keep to different stages.
+    """
+    here = root.resolve()
+    related = {each.pid for each in [own.process, *own.process.parents(), *own.process.children(recursive=True)]}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid in related or Path(process.cwd()) != here:
+                continue
+            command = reproducing(process.cmdline())
+            if command and "dvc exp run" in (command, own.command):
+                raise InputError(
+                    f"{here}: found `{command}` at work (process {process.pid}), expected no other run beside "
+                    f"`{own.command}`: an experiment changes params.yaml; wait for its end, stop it (kill -INT "
+                    f"{process.pid}), or queue this one (dvc exp run --queue)"
+                )
 
 
 def alive(process: psutil.Process) -> bool:

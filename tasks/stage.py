@@ -10,7 +10,7 @@ from typing import Any
 
 from bertcore.errors import STOPPED, StoppedError
 from tasks import params
-from tasks.processes import end_with, reproduction
+from tasks.processes import end_with, refuse_beside_an_experiment, reproduction
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage
 from tasks.tracking import runs as tracking
@@ -39,6 +39,8 @@ def main(stage: str, body: Body, task: str | None = None, memory: Memory = None,
 
 
 def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: Configs) -> None:
+    if dvc := reproduction():
+        refuse_beside_an_experiment(dvc)
     checkpoints.clear_finished()
     deps, outs = lineage.stage_paths(stage, task)
     before = lineage.fingerprint(deps)

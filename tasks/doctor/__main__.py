@@ -29,6 +29,7 @@ def examine() -> list[Finding]:
         for name, check in PLANNED.items():
             findings.append(_safely(name, partial(check, plan)))
     findings.append(_safely("shards", artifacts.check_shards))
+    findings.append(artifacts.check_unfinished())
     findings.append(places.check_places(sources))
     findings.append(places.check_tracking())
     return findings

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
+from bertcore.files import unfinished
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.shards import MANIFEST, Manifest, checksum, read_batch, verify
 from bertcore.tokens.wordpiece import TOKENIZER_FILE, VOCABULARY_FILE
 from bertcore.training.initial import check_vocabulary
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan, entries_of, vocabulary_size
-from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
+from tasks.paths import CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
 
 CHECKSUM_BYTES = 1_000_000_000
 """Shards of so many bytes in all have their checksums compared, a matter of a second; larger ones their counts."""
@@ -43,6 +44,21 @@ def check_vocabularies(plan: Plan) -> Finding:
         remedy = "`dvc repro pretrain` (or this run) trains it anew; `dvc checkout` brings back what belongs together"
         return Finding(level="warn", name="vocabulary", text=text, remedy=remedy)
     return Finding(level="ok", name="vocabulary", text=f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}")
+
+
+def check_unfinished() -> Finding:
+    """Half-written outputs of stages that were killed."""
+    outputs = (INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, REPORTS)
+    left = [path for directory in outputs for path in unfinished(directory)]
+    if not left:
+        return Finding(level="ok", name="unfinished", text="no half-written output lies about")
+    taken = sum(file.stat().st_size for path in left for file in path.rglob("*") if file.is_file())
+    return Finding(
+        level="warn",
+        name="unfinished",
+        text=f"left by stages that were killed, {taken / 2**20:,.0f} MiB: {', '.join(map(str, left))}",
+        remedy="the next run of the stage removes it; until then it only takes space",
+    )
 
 
 def check_shards() -> Finding:

@@ -1,7 +1,7 @@
 """`make plan BUDGET=2h`: what this machine can pre-train in a given time, size by size, and what is proposed of it.
 
-The time is that of the pre-training alone. Sizes of models come from `bertcore.model.config.PRESETS`, the speed from
-the FLOPs of a step and a matrix product measured here and now, expected losses from measured curves only.
+The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml; the speed comes
+from the FLOPs of a step and a matrix product measured here and now, expected losses from measured curves only.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, replace
 
 from bertcore.errors import ConfigError
-from bertcore.model.config import PRESETS, ModelConfig
+from bertcore.model.config import ARCHITECTURES, ModelConfig
 from tasks import params
 from tasks.doctor.estimate import parameters, sequence_flops
 from tasks.doctor.machine import PEAK_SHARE, duration, measured_peak
@@ -64,9 +64,9 @@ def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, l
     fixed = plan.configs["tokenizer"].vocab_file
     vocabulary = plan.encoder.vocab_size if fixed or not text else vocabulary_for(text)
     mask, curves = plan.configs["mask"].phases[0], read_curves()
-    found = []
-    for preset in PRESETS:
-        config = ModelConfig(preset=preset).build(vocabulary)
+    found, architecture = [], plan.configs["pretrain"].model.architecture
+    for preset in ARCHITECTURES[architecture].presets:
+        config = ModelConfig(architecture=architecture, preset=preset).build(vocabulary)
         sequences = seconds * flops_per_second / sequence_flops(config, mask.sequence_length, masked(mask))
         batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
         steps = int(sequences / batch)
@@ -80,7 +80,7 @@ def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, l
             epochs=tokens / text if text else None,
             loss=None,
         )
-        if curve := nearest_curve(curves, preset, vocabulary):
+        if curve := nearest_curve(curves, architecture, preset, vocabulary):
             measured = f"{curve.vocabulary:,} entries, {curve.source}"
             option = replace(option, loss=curve.loss(tokens), source=measured)
         found.append(option)

@@ -60,7 +60,7 @@ def read_curves(path: Path = CURVES) -> list[Curve]:
         ) from None
 
 
-def nearest_curve(curves: Sequence[Curve], preset: str, vocabulary: int, architecture: str = "bert") -> Curve | None:
+def nearest_curve(curves: Sequence[Curve], architecture: str, preset: str, vocabulary: int) -> Curve | None:
     """The curve of `preset` whose vocabulary is the nearest in size."""
     found = [each for each in curves if each.architecture == architecture and each.preset == preset]
     return min(found, key=lambda each: abs(math.log(each.vocabulary / vocabulary)), default=None)

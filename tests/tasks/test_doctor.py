@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bertcore.errors import ConfigError
+from bertcore.files import replace_directory
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
@@ -266,6 +267,17 @@ def test_a_damaged_shard_is_named(tree: Path, harm: Any) -> None:
     assert finding.level == "warn" and str(SHARD) in finding.text and "dvc" in finding.remedy
 
 
+def test_what_a_killed_stage_has_left_is_named_and_what_a_living_one_writes_is_not(tree: Path) -> None:
+    assert artifacts.check_unfinished().level == "ok"
+    left = Path("data/.corpus-abc")
+    left.mkdir(parents=True)
+    (left / "half").write_bytes(b"0" * 3 * 2**20)
+    with replace_directory(SHARDS) as beside:
+        finding = artifacts.check_unfinished()
+        assert beside.is_dir()
+    assert finding.level == "warn" and "3 MiB: data/.corpus-abc" in finding.text and ".shards" not in finding.text
+
+
 def test_large_shards_are_still_counted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_shards()
     monkeypatch.setattr(artifacts, "CHECKSUM_BYTES", 0)
@@ -368,7 +380,7 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices params memory disk time vocabulary entries shards places tracking"
+        "versions devices params memory disk time vocabulary entries shards unfinished places tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")
     assert sorted(tree.rglob("*")) == before

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bertcore.errors import InputError
 from tasks import processes
 from tests.import_closure import ROOT
 
@@ -46,6 +47,46 @@ def test_a_stage_whose_dvc_is_killed_stops(tmp_path: Path) -> None:
     dvc.wait()
     until(lambda: (tmp_path / "ended").exists(), tmp_path / "log")
     until(lambda: not any(processes.alive(process) for process in below), tmp_path / "log")
+
+
+def pretend(directory: Path, *arguments: str) -> "subprocess.Popen[bytes]":
+    """A process in `directory` whose command is that of a dvc."""
+    (directory / "dvc").write_text("import time; print(flush=True); time.sleep(60)")
+    command = [sys.executable, "dvc", *arguments]
+    process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "refused"),
+    [
+        (["repro"], ["exp", "run", "-S", "a=1"], True),
+        (["exp", "run"], ["repro"], True),
+        (["repro"], ["repro"], False),
+    ],
+)
+def test_an_experiment_and_another_run_in_one_tree(
+    tmp_path: Path, first: list[str], second: list[str], refused: bool
+) -> None:
+    (tmp_path / "other").mkdir()
+    working, own = pretend(tmp_path, *first), pretend(tmp_path, *second)
+    elsewhere = pretend(tmp_path / "other", "exp", "run")
+    try:
+        process = psutil.Process(own.pid)
+        command = processes.reproducing(process.cmdline())
+        assert command is not None
+        called = processes.Reproduction(process, command)
+        if refused:
+            with pytest.raises(InputError, match=f"at work .process {working.pid}.*wait for its end"):
+                processes.refuse_beside_an_experiment(called, tmp_path)
+        else:
+            processes.refuse_beside_an_experiment(called, tmp_path)
+    finally:
+        for each in (working, own, elsewhere):
+            each.kill()
+            each.communicate()
 
 
 def until(ready: object, log: Path) -> None:

@@ -34,9 +34,9 @@ def test_a_loss_lies_on_the_measured_curve_and_nowhere_else() -> None:
 
 def test_the_curve_of_the_nearest_vocabulary_is_taken() -> None:
     curves = [curve(vocabulary=8192), curve(vocabulary=30522), curve(preset="mini", vocabulary=10000)]
-    found = nearest_curve(curves, "tiny", 20000)
+    found = nearest_curve(curves, "bert", "tiny", 20000)
     assert found is not None and found.vocabulary == 30522
-    assert nearest_curve(curves, "base", 20000) is None
+    assert nearest_curve(curves, "bert", "base", 20000) is None
 
 
 def test_the_measured_curves_of_the_repository_are_those_of_their_pages() -> None:

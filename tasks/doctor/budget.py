@@ -1,7 +1,7 @@
 """`make plan BUDGET=2h`: what this machine can pre-train in a given time, size by size, and what is proposed of it.
 
-The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml; the speed comes
-from the FLOPs of a step and a matrix product measured here and now, expected losses from measured curves only.
+The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml; the speed
+comes from the FLOPs of a step and a matrix product measured here and now, expected losses from measured curves only.
 """
 
 import argparse

@@ -7,7 +7,6 @@ import json
 import signal
 import sqlite3
 import subprocess
-import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -113,11 +112,10 @@ def test_progress_and_results_are_artifacts(first: First) -> None:
     assert found["results"] == "markdown"
 
 
-def test_a_second_run_finds_every_stage_cached_within_a_minute(first: First, ui: list[str]) -> None:
-    started, deployed = time.monotonic(), (first.tree.root / ".prefect" / "deployed").stat().st_mtime_ns
+def test_a_second_run_finds_every_stage_cached(first: First, ui: list[str]) -> None:
+    deployed = (first.tree.root / ".prefect" / "deployed").stat().st_mtime_ns
     done = first.tree.launch()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - started < 60.0
     assert last_run(first.tree) == ("Completed", dict.fromkeys(STAGES, "Cached"))
     assert first.tree.runs() == []
     assert "was running" in done.stdout, "the server of `make ui` is used"

@@ -128,8 +128,8 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
         random_initialisation=headline[RANDOM],
         pretrained=headline[PRETRAINED],
         dev_examples=round(measurements.number(source, "", "dev_examples")),
-        against_random=_interval(measurements, source, "random"),
-        against_baseline=None if best is None else _interval(measurements, source, "baseline"),
+        against_random=_interval(measurements, source, "random", headline, RANDOM),
+        against_baseline=None if best is None else _interval(measurements, source, "baseline", headline, best),
         seeds=round(measurements.numbers(source, "protocol").get("seeds", 1)),
         ranges={
             system: (found["min"], found["max"])
@@ -139,8 +139,17 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
     )
 
 
-def _interval(measurements: Measurements, source: str, other: str) -> Interval:
-    return Interval(*(measurements.number(source, f"comparison/{other}", name) for name in ("low", "high")))
+def _interval(
+    measurements: Measurements, source: str, pair: str, headline: Mapping[str, float], other: str
+) -> Interval:
+    """As the stage measured it; of metrics from before it did, two standard errors of two independent scores."""
+    if measurements.has(source, f"comparison/{pair}"):
+        return Interval(*(measurements.number(source, f"comparison/{pair}", name) for name in ("low", "high")))
+    metric = measurements.word(source, "metrics", "0")
+    examples = round(measurements.number(source, "", "dev_examples"))
+    width = margin(metric, headline[PRETRAINED], headline[other], examples)
+    lead = headline[PRETRAINED] - headline[other]
+    return Interval(lead - width, lead + width)
 
 
 def systems(measurements: Measurements, task: str) -> Mapping[str, dict[str, float]]:

@@ -39,6 +39,9 @@ class PretrainConfig(OptimizationConfig):
     """Key of `objectives.pretraining.OBJECTIVES`."""
     objective_options: dict[str, Any] = field(default_factory=dict)
     """What the objective can be told, such as weights of its terms: fields of its row's `options`."""
+    head_warmup_steps: int = 200
+    """Steps at the start in which new heads are trained alone and the encoder stays as it was published; of use where
+    the directory of `init_from` lacks a head that the objective needs, such as that of masked tokens."""
     batch_size: int = 256
     """Sequences of one optimizer step, over all processes and micro-batches."""
     batch_size_start: int | None = None
@@ -163,6 +166,8 @@ class PretrainConfig(OptimizationConfig):
             )
 
     def _check_rates(self) -> None:
+        if self.head_warmup_steps < 0:
+            raise ValueError(f"head_warmup_steps: found {self.head_warmup_steps}, expected 0 or more, such as 200")
         for name in ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate"):
             if (rate := getattr(self, name)) is not None and not rate > 0:
                 raise ValueError(f"{name}: found {rate}, expected more than 0, or null for learning_rate")

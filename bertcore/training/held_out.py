@@ -28,12 +28,18 @@ class HeldOut:
     """
 
     def __init__(
-        self, sources: Sequence[InstanceSource], sequences: int, accelerator: Accelerator, control: Control
+        self,
+        sources: Sequence[InstanceSource],
+        sequences: int,
+        accelerator: Accelerator,
+        control: Control,
+        name: str = "eval",
     ) -> None:
+        """`name` begins those of the metrics."""
         offsets = offsets_of(np.array([len(source) for source in sources], np.int64))
         chosen = draws.permutation(draws.key("held-out rows"), int(offsets[-1]))[:sequences]
         self._chosen = Pool(sources, offsets, np.sort(chosen))  # as in the files, so that neighbours are read together
-        self._accelerator, self._control = accelerator, control
+        self._accelerator, self._control, self._name = accelerator, control, name
 
     def evaluate(
         self, module: nn.Module, weights: Mapping[str, float], step: int, between: Callable[[], None]
@@ -41,7 +47,7 @@ class HeldOut:
         """Of a `WithObjective` as the accelerator has prepared it, with the weights of its terms; `between` is called
         before every batch.
 
-        Beside what the objective gives, `eval/heldout_sequences` says how many were evaluated. `TrainingError` naming
+        Beside what the objective gives, `NAME/heldout_sequences` says how many were evaluated. `TrainingError` naming
         `step` where the loss is not finite, or a batch does not fit into the memory.
         """
         module.eval()
@@ -53,13 +59,14 @@ class HeldOut:
             if counts:
                 tally.add(terms)
         module.train()
-        metrics = tally.metrics(self._control, "eval", weights)
-        if not math.isfinite(metrics.get("eval/loss", 0.0)):
+        metrics = tally.metrics(self._control, self._name, weights)
+        loss = metrics.get(f"{self._name}/loss", 0.0)
+        if not math.isfinite(loss):
             raise TrainingError(
-                f"step {step}: found held-out loss {metrics['eval/loss']}, expected a finite number; lower "
+                f"step {step}: found held-out loss {loss}, expected a finite number; lower "
                 "pretrain.learning_rate or lengthen pretrain.warmup_steps"
             )
-        return {**metrics, "eval/heldout_sequences": len(self._chosen.order)} if metrics else metrics
+        return {**metrics, f"{self._name}/heldout_sequences": len(self._chosen.order)} if metrics else metrics
 
     def _batches(self) -> Iterator[tuple[PreTrainingBatch, bool]]:
         """As many for every process; False where it has none of its own left.

@@ -15,18 +15,20 @@ from bertcore.tokens.wordpiece import SETTINGS_FILE, TOKENIZER_FILE, VOCABULARY_
 from bertcore.training.config import PretrainConfig
 
 
-def initial_model(config: PretrainConfig, vocabulary: Vocabulary, tokenizer: Path, published: Path) -> EncoderModule:
+def initial_model(
+    config: PretrainConfig, vocabulary: Vocabulary, tokenizer: Path, published: Path
+) -> tuple[EncoderModule, list[str]]:
     """A model for `vocabulary`; the weights come from the directory `published` where `config.init_from` is given.
 
+    Beside it, the names of the weights (of heads) that the directory has not: they are random.
     `tokenizer` is the directory of the pipeline's tokenizer. `ArtifactError` where the published model has another
     vocabulary, read texts with other letters, or has other sizes than `config.model` asks for.
     """
     if config.init_from is None:
-        return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad))
+        return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad)), []
     check_vocabulary(published, tokenizer, config.init_from)
     model = build_pretraining(config.model.adapt(load_config(published)))
-    load_pretrained(model, published)
-    return model
+    return model, load_pretrained(model, published).missing
 
 
 def check_vocabulary(published: Path, tokenizer: Path, name: str) -> None:

@@ -1,7 +1,7 @@
 """The pre-training loop: from the last checkpoint to the last step, with its reports, evaluations and checkpoints."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -19,6 +19,7 @@ from bertcore.training.config import PretrainConfig, check_division
 from bertcore.training.distributed import Control, activation_checkpointing, compiled
 from bertcore.training.divergence import DivergenceGuard, LossWatch, Rows
 from bertcore.training.flops import peak_flops
+from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.held_out import HeldOut
 from bertcore.training.loader import Loader, Phases
 from bertcore.training.metrics import History, Timed, silent
@@ -27,6 +28,9 @@ from bertcore.training.optimizers.groups import set_learning_rate
 from bertcore.training.state import TrainingState, divided, random_state, set_random_state, whole_model
 from bertcore.training.step import Computed, Feed, Gradients, WithObjective, explain_out_of_memory
 from bertcore.training.supervision import Interrupted, Keeper, Supervision
+
+SECOND_PHASE = "eval_second_phase"
+"""Begins the metrics of held-out text at the second phase's length."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,8 @@ class TrainingData:
     """Global batches by step."""
     heldout: Sequence[InstanceSource] = ()
     """Sequences that are only evaluated."""
+    heldout_longer: Sequence[InstanceSource] = ()
+    """The same text in sequences of the second phase's length, evaluated from its first step on."""
     rows: Rows = lambda step: []
     """Where the sequences of a step come from, for the record of one that diverged."""
 
@@ -53,13 +59,15 @@ class Pretraining:
         checkpoints: Checkpoints,
         supervision: Supervision | None = None,
         stable: Checkpoints | None = None,
+        new_heads: Collection[str] = (),
     ) -> None:
-        """`stable` holds the ends of stable phases; see `PretrainConfig.decay_share`."""
+        """`stable` holds the ends of stable phases (see `PretrainConfig.decay_share`); `new_heads` are names of weights
+        of `model` that no training has seen (see `head_warmup_steps`)."""
         self._config, self._accelerator, self._checkpoints = config, accelerator, checkpoints
         self._control, self._interval = Control(accelerator.num_processes), Timed()
         self.model = model
         """The trained model, without its wrappers."""
-        self._prepare()
+        self._prepare(new_heads)
         supervision, watch = supervision or Supervision(), LossWatch(config.loss_spike)
         history = History(supervision.report if accelerator.is_main_process else silent)
         average = None if config.ema_decay is None else WeightAverage(model, config.ema_decay)
@@ -71,12 +79,15 @@ class Pretraining:
             watch, model, self._control, checkpoints, data.rows, skip=config.skip_on_divergence
         )
         self._heldout = HeldOut(data.heldout, config.eval_sequences, accelerator, self._control)
+        self._heldout_longer = HeldOut(
+            data.heldout_longer, config.eval_sequences, accelerator, self._control, SECOND_PHASE
+        )
         self._feed = Feed(data.batches, accelerator.process_index, accelerator.num_processes)
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
         """FLOP/s that a large matrix product reaches, on all devices together."""
 
-    def _prepare(self) -> None:
+    def _prepare(self, new_heads: Collection[str]) -> None:
         """The model as the processes train it, its optimizer, and what computes its gradients."""
         config, model, accelerator = self._config, self.model, self._accelerator
         objective = build_objective(config.objective, model, config.objective_options)
@@ -88,7 +99,8 @@ class Pretraining:
         optimizer = build_optimizer(self._trained, config, config.refinements)
         self._module, self._optimizer = accelerator.prepare(self._trained, optimizer)
         check_division(config, accelerator.num_processes, divided(model))
-        self._gradients = Gradients(self._module, objective, accelerator, self._control)
+        warmup = HeadWarmup(model, new_heads, config, log=accelerator.is_main_process)
+        self._gradients = Gradients(self._module, objective, accelerator, self._control, warmup)
 
     def whole_model(self) -> EncoderModule:
         """What the training has made, with all its weights on rank 0; every process must ask.
@@ -207,12 +219,19 @@ class Pretraining:
 
     def evaluate(self) -> dict[str, float]:
         """Loss and accuracy on held-out text, the same sequences every time; of the average, where there is one."""
-        average, stop = self.state.average, self._keeper.interrupt_if_asked
+        average = self.state.average
         try:
             with nullcontext() if average is None else average.in_place():
-                return self._heldout.evaluate(self._module, self._objective.weights, self.state.step, stop)
+                return self._evaluate()
         except Interrupted:
             self._keeper.end()
+
+    def _evaluate(self) -> dict[str, float]:
+        step, weights, between = self.state.step, self._objective.weights, self._keeper.interrupt_if_asked
+        metrics = self._heldout.evaluate(self._module, weights, step, between)
+        if self._config.second_phase is not None and step >= self._config.first_phase_steps:
+            metrics |= self._heldout_longer.evaluate(self._module, weights, step, between)
+        return metrics
 
     def _evaluation_due(self) -> bool:
         """Also at the start from published weights: what they were before they were trained on."""

@@ -19,6 +19,7 @@ from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Objective, Sums
 from bertcore.training.distributed import Control, activation_checkpointing, micro_batch_size
 from bertcore.training.flops import training_flops
+from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.loader import Loader, Phases
 
 
@@ -107,8 +108,16 @@ class Computed:
 class Gradients:
     """Computes the gradients of global batches, whatever parts of them are computed at once and by which rank."""
 
-    def __init__(self, module: nn.Module, objective: Objective, accelerator: Accelerator, control: Control) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        objective: Objective,
+        accelerator: Accelerator,
+        control: Control,
+        warmup: HeadWarmup | None = None,
+    ) -> None:
         """`module` is a `WithObjective` as the accelerator has prepared it."""
+        self._warmup = warmup
         self._module, self._objective = module, objective
         self._accelerator, self._control = accelerator, control
         self._config = accelerator.unwrap_model(module).model.config
@@ -131,6 +140,8 @@ class Gradients:
                 loss = sum(weights[term] * sums.loss_sum / counts[term] for term, sums in terms.items()) * world
                 accelerator.backward(loss)
             tally.add(terms)
+        if self._warmup is not None:
+            self._warmup.drop_gradients(step)
         gradients = [parameter.grad for parameter in self._module.parameters() if parameter.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         whole = norm.full_tensor() if isinstance(norm, DTensor) else norm  # of gradients divided among processes

@@ -30,7 +30,7 @@ from bertcore.training.distributed import lost_a_process
 from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import initial_model
 from bertcore.training.loader import BatchRamp, Loader, Phases
-from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.loop import SECOND_PHASE, Pretraining, TrainingData
 from bertcore.training.metrics import Report, silent
 from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
@@ -95,17 +95,20 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     torch.manual_seed(config.seed)
-    model = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
-    heldout = open_sources(INSTANCES, SHARDS, mask.phases[0], vocabulary, "heldout", 0)
+    model, new_heads = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
+    heldout = [open_sources(INSTANCES, SHARDS, phase, vocabulary, "heldout", 0) for phase in mask.phases]
     own = checkpoints_of(config, mask)
     torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
 
     def rows(step: int) -> list[dict[str, Any]]:
         return rows_of(_loaders(replace(mask, duplicates=0), config, vocabulary, mask.duplicates), step)
 
-    data = TrainingData(batches=_loaders(mask, config, vocabulary), heldout=heldout, rows=rows)
+    first, *second = heldout
+    data = TrainingData(
+        batches=_loaders(mask, config, vocabulary), heldout=first, heldout_longer=second[0] if second else (), rows=rows
+    )
     stable = stable_phases_of(config, mask)
-    return Pretraining(config, model, data, accelerator, own, supervision, stable), own.directory
+    return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads), own.directory
 
 
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:
@@ -141,10 +144,12 @@ def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
 def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
     """The ends of the stable phases of trainings like this one, of whatever length: the last four.
 
-    They stay until somebody removes them, for longer trainings to come.
+    Of the same length only, where the share of masked tokens depends on it. They stay until somebody removes them, for
+    longer trainings to come.
     """
     values = dataclasses.asdict(config) | {"ramp_steps": config.ramp_steps}
-    common = {name: value for name, value in values.items() if name not in _OF_THE_LENGTH}
+    free = _OF_THE_LENGTH if mask.masked_lm_prob_start is None else ()
+    common = {name: value for name, value in values.items() if name not in free}
     return Checkpoints(CHECKPOINTS / "pretrain" / f"stable-{_key(common, mask)}", keep=4)
 
 
@@ -162,7 +167,8 @@ def _write_metrics(training: Pretraining, final: dict[str, float], machine: dict
         rows = [row for row in training.state.history.curves if f"{name}/loss" in row]
         _write_csv(METRICS / "curves" / f"pretrain_{name}.csv", rows)
     metrics = {
-        **{name.removeprefix("eval/"): value for name, value in final.items()},
+        **_part(final, "eval/"),
+        **({"second_phase": longer} if (longer := _part(final, f"{SECOND_PHASE}/")) else {}),
         "steps": training.state.step,
         "tokens": training.state.tokens,
         "skipped_steps": training.state.watch.skipped,
@@ -174,10 +180,15 @@ def _write_metrics(training: Pretraining, final: dict[str, float], machine: dict
     report(training.state.step, {**timing, "tokens": training.state.tokens})
 
 
+def _part(metrics: dict[str, float], prefix: str) -> dict[str, float]:
+    return {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
+
+
 def _write_csv(path: Path, rows: Iterable[dict[str, float]]) -> None:
+    """The columns are those of all rows, in the order in which they come."""
     table = list(rows)
     with replace_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(table[0]))
+        writer = csv.DictWriter(file, fieldnames=list(dict.fromkeys(name for row in table for name in row)))
         writer.writeheader()
         writer.writerows(table)
 

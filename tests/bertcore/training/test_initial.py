@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.bert import BertConfig, BertForPreTraining
@@ -37,16 +38,32 @@ def published(directory: Path, tokenizer_directory: Path, vocab_size: int | None
 def test_weights_and_sizes_are_those_of_the_published_model(tmp_path: Path, tokenizer_directory: Path) -> None:
     original = published(tmp_path / "bert", tokenizer_directory)
     config = PretrainConfig(init_from="bert", model=ModelConfig(fields={"hidden_dropout_prob": 0.25}))
-    model = initial_model(config, vocabulary(), tokenizer_directory, tmp_path / "bert")
-    assert model.config.hidden_size == 16 and model.config.hidden_dropout_prob == 0.25
+    model, missing = initial_model(config, vocabulary(), tokenizer_directory, tmp_path / "bert")
+    assert model.config.hidden_size == 16 and model.config.hidden_dropout_prob == 0.25 and missing == []
     for name, tensor in original.state_dict().items():
         assert torch.equal(model.state_dict()[name], tensor), name
 
 
 def test_without_one_the_weights_are_random_and_the_shape_is_the_presets(tokenizer_directory: Path) -> None:
     config = PretrainConfig(model=ModelConfig(preset="tiny"))
-    model = initial_model(config, vocabulary(), tokenizer_directory, Path("absent"))
+    model, missing = initial_model(config, vocabulary(), tokenizer_directory, Path("absent"))
     assert (model.config.hidden_size, model.config.vocab_size) == (128, vocabulary().size)
+    assert missing == [], "nothing is missed where nothing was to be found"
+
+
+def test_the_heads_that_a_published_encoder_lacks_are_named(tmp_path: Path, tokenizer_directory: Path) -> None:
+    published(tmp_path / "bert", tokenizer_directory)
+    file = tmp_path / "bert" / "model.safetensors"
+    tensors = {name: tensor for name, tensor in load_file(file).items() if not name.startswith("cls.predictions.")}
+    save_file(tensors, file, metadata={"format": "pt"})
+    _, missing = initial_model(PretrainConfig(init_from="bert"), vocabulary(), tokenizer_directory, tmp_path / "bert")
+    assert missing == [
+        "cls.predictions.bias",
+        "cls.predictions.transform.LayerNorm.bias",
+        "cls.predictions.transform.LayerNorm.weight",
+        "cls.predictions.transform.dense.bias",
+        "cls.predictions.transform.dense.weight",
+    ]
 
 
 def test_another_vocabulary_is_named_with_the_first_entry_that_differs(

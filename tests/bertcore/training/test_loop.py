@@ -16,9 +16,10 @@ from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
-from bertcore.training.config import PretrainConfig
+from bertcore.training.config import PretrainConfig, SecondPhase
+from bertcore.training.held_out import HeldOut
 from bertcore.training.loader import BatchRamp, Loader, Phases
-from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.loop import SECOND_PHASE, Pretraining, TrainingData
 from bertcore.training.step import as_batch, explain_out_of_memory
 from bertcore.training.supervision import Supervision
 from tests.samples import token_shard, vocabulary
@@ -328,3 +329,17 @@ def test_every_group_follows_the_schedule_at_its_own_peak(tmp_path: Path) -> Non
     }.items():
         assert found[name] == pytest.approx(expected), name
     assert run._train_metrics()["train/learning_rate"] == pytest.approx(5e-3)
+
+
+def test_the_second_phase_is_evaluated_at_its_own_length_too(tmp_path: Path) -> None:
+    settings = config(second_phase=SecondPhase(share=0.5), eval_steps=4)
+    run = training(tmp_path, settings)
+    longer = [DrawnInstances.of(token_shard(tmp_path, 80), "shard", 0, MaskConfig(sequence_length=40), vocabulary())]
+    run._heldout_longer = HeldOut(longer, 10, run._accelerator, run._control, SECOND_PHASE)
+    final = run.run()
+    rows = {int(row["step"]): row for row in run.state.history.curves if "eval/loss" in row}
+    assert "eval_second_phase/loss" not in rows[4] and "eval_second_phase/loss" in rows[8]
+    assert final["eval_second_phase/heldout_sequences"] == 10 < final["eval/heldout_sequences"]
+    alone = run._heldout_longer.evaluate(run._module, run._objective.weights, 12, lambda: None)
+    assert alone == {name: value for name, value in final.items() if name.startswith("eval_second_phase/")}
+    assert alone["eval_second_phase/mlm_loss"] != final["eval/mlm_loss"]

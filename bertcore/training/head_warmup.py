@@ -1,0 +1,41 @@
+"""New heads on a published encoder: trained alone at first, so that their noise does not spoil what it knows."""
+
+import logging
+from collections.abc import Collection
+
+from torch import nn
+
+from bertcore.errors import ConfigError
+from bertcore.training.config import PretrainConfig
+
+logger = logging.getLogger(__name__)
+
+
+class HeadWarmup:
+    """Leaves all weights but the new ones as they are for the first `pretrain.head_warmup_steps`."""
+
+    def __init__(self, model: nn.Module, new: Collection[str], config: PretrainConfig, *, log: bool = True) -> None:
+        """`new` are names of parameters of `model`; those that the objective does not train do not count."""
+        trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
+        heads = [name for name in trained if name in new]
+        self._steps = config.head_warmup_steps if heads else 0
+        self._frozen = [each for name, each in trained.items() if name not in new]
+        if self._steps >= config.max_steps:
+            raise ConfigError(
+                f"params.yaml: pretrain.head_warmup_steps: found {self._steps} of {config.max_steps} steps, but "
+                f"{config.init_from} has no {heads[0]} and more; expected fewer than max_steps, so that the encoder is "
+                "trained too; lower it"
+            )
+        if heads and log:
+            logger.info(
+                "%s has no %s: new weights, %s",
+                config.init_from,
+                ", ".join(heads),
+                f"trained alone for the first {self._steps} steps" if self._steps else "trained with all others",
+            )
+
+    def drop_gradients(self, step: int) -> None:
+        """Leave only the new heads' gradients of `step`, if it is one of the first."""
+        if step < self._steps:
+            for parameter in self._frozen:
+                parameter.grad = None

@@ -1,0 +1,74 @@
+"""New heads are trained alone first: nothing else moves in those steps, and all does after them."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertcore.errors import ConfigError
+from bertcore.training.config import PretrainConfig
+from bertcore.training.head_warmup import HeadWarmup
+from bertcore.training.loop import Pretraining
+from tests.bertcore.training.test_loop import config, training, weights
+
+HEAD = "cls.predictions.transform."
+
+
+def adapting(directory: Path, settings: PretrainConfig) -> Pretraining:
+    """A training whose masked-token head is new."""
+    run = training(directory, settings)
+    new = [name for name in run.model.state_dict() if name.startswith("cls.predictions.")]
+    run._gradients._warmup = HeadWarmup(run.model, new, settings)
+    return run
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_the_encoder_stays_until_the_head_has_been_trained(optimizer: str, tmp_path: Path) -> None:
+    run = adapting(tmp_path, config(init_from="org/encoder", head_warmup_steps=3, warmup_steps=0, optimizer=optimizer))
+    start = weights(run)
+    for _ in range(3):
+        run.train_step()
+    changed = {name for name, tensor in weights(run).items() if not torch.equal(tensor, start[name])}
+    assert f"{HEAD}dense.weight" in changed and "cls.predictions.bias" in changed
+    assert all(name.startswith("cls.predictions.") for name in changed)
+    run.train_step()
+    changed = {name for name, tensor in weights(run).items() if not torch.equal(tensor, start[name])}
+    assert "bert.encoder.layer.0.attention.qkv.weight" in changed
+    assert "bert.embeddings.word_embeddings.weight" in changed
+
+
+def test_it_is_resumed_with_the_same_bits(tmp_path: Path) -> None:
+    settings = config(init_from="org/encoder", head_warmup_steps=5)
+    for name in ("whole", "broken"):
+        (tmp_path / name).mkdir()
+    whole, broken = adapting(tmp_path / "whole", settings), adapting(tmp_path / "broken", settings)
+    whole.run()
+    broken = adapting(tmp_path / "broken", settings)
+    for _ in range(3):
+        broken.train_step()
+    broken._keeper.save()
+    resumed = adapting(tmp_path / "broken", settings)
+    resumed.run()
+    assert resumed.state.resumed_from == {"step": 3, "run_id": ""}
+    for name, tensor in weights(whole).items():
+        assert torch.equal(weights(resumed)[name], tensor), name
+
+
+def test_the_log_says_what_is_new_and_what_is_done(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = training(tmp_path)
+    with caplog.at_level(logging.INFO):
+        HeadWarmup(run.model, ["cls.predictions.bias"], config(init_from="org/encoder", head_warmup_steps=4))
+        HeadWarmup(run.model, ["cls.predictions.bias"], config(init_from="org/encoder", head_warmup_steps=0))
+        HeadWarmup(run.model, [], config(init_from="org/encoder"))
+    first, second = (record.getMessage() for record in caplog.records)
+    assert first == "org/encoder has no cls.predictions.bias: new weights, trained alone for the first 4 steps"
+    assert second.endswith("new weights, trained with all others")
+
+
+def test_a_training_of_nothing_else_is_refused(tmp_path: Path) -> None:
+    run = training(tmp_path)
+    settings = config(init_from="org/encoder", head_warmup_steps=12)
+    HeadWarmup(run.model, [], settings)
+    with pytest.raises(ConfigError, match=r"head_warmup_steps: found 12 of 12 steps, but org/encoder has no cls\.pre"):
+        HeadWarmup(run.model, ["cls.predictions.bias"], settings)

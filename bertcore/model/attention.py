@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from bertcore.model.dropout import keep_scale
 from bertcore.model.layout import Group, Layout
+from bertcore.model.positions import PLAIN, Positions, turned, turned_tokens
 
 varlen: Any = None
 if torch.cuda.is_available():  # its import takes two seconds, and it computes on a GPU only
@@ -21,23 +22,26 @@ if torch.cuda.is_available():  # its import takes two seconds, and it computes o
 class SelfAttention(nn.Module):
     """(T, H) -> (T, H), output projection included. Query, key and value come from one matrix, in one product."""
 
-    def __init__(self, hidden_size: int, num_heads: int, dropout_prob: float) -> None:
+    def __init__(
+        self, hidden_size: int, num_heads: int, dropout_prob: float, *, bias: bool = True, positions: Positions = PLAIN
+    ) -> None:
         super().__init__()
-        self.num_heads = num_heads
+        self.num_heads, self.positions = num_heads, positions
         self.dropout_prob = dropout_prob
-        self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
-        self.output = nn.Linear(hidden_size, hidden_size)
+        self.qkv = nn.Linear(hidden_size, 3 * hidden_size, bias=bias)
+        self.output = nn.Linear(hidden_size, hidden_size, bias=bias)
 
     def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
         """With `rows`, the result is of these tokens only: (T, H), (R,) -> (R, H)."""
         qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))  # (T, 3, A, D)
         dropout = self.dropout_prob if self.training else 0.0
         attend = choose(qkv, layout, dropout)
-        return self.output(selected(attend(qkv, layout, dropout).flatten(1), rows))
+        return self.output(selected(attend(qkv, layout, dropout, self.positions).flatten(1), rows))
 
     def query_and_key(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """(T, H) -> what is compared: (T, A, D) each."""
-        query, key, _ = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1)).unbind(1)
+        qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))
+        query, key, _ = turned_tokens(qkv, layout.position_ids, layout.max_length, self.positions).unbind(1)
         return query, key
 
 
@@ -57,21 +61,22 @@ def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":
     return attend_padded
 
 
-def attend_variable(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
+def attend_variable(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) by torch's variable-length Flash Attention."""
-    query, key, value = qkv.unbind(1)
     ends, longest = layout.cumulative, layout.max_length
-    context: Tensor = varlen.varlen_attn(query, key, value, ends, ends, longest, longest)
+    query, key, value = turned_tokens(qkv, layout.position_ids, longest, positions).unbind(1)
+    window = {"window_size": (positions.reach, positions.reach)} if positions.hides(longest) else {}
+    context: Tensor = varlen.varlen_attn(query, key, value, ends, ends, longest, longest, **window)
     return context
 
 
 @torch.compiler.disable
-def attend_groups(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
+def attend_groups(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) on the CPU, by plain matrix products over groups of sequences of similar length.
 
     Rows beyond the layout's are no tokens: zero.
     """
-    context: Tensor = _GroupedAttention.apply(qkv, layout, dropout)
+    context: Tensor = _GroupedAttention.apply(qkv, layout, dropout, positions)
     return context
 
 
@@ -79,15 +84,19 @@ class _GroupedAttention(torch.autograd.Function):
     """Softmax(Q K' / sqrt(D)) V with its gradient; of each group, Q, K, V, the weights and the dropout are kept."""
 
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
+    def forward(ctx: Any, qkv: Tensor, layout: Layout, dropout: float, positions: Positions) -> Tensor:
         context = torch.empty_like(qkv[:, 0])
         context[layout.total :].zero_()
-        ctx.layout, kept = layout, list[Tensor | None]()
+        ctx.layout, ctx.positions, kept = layout, positions, list[Tensor | None]()
         for group in layout.groups:
-            query, key, value = _gather(qkv, group)  # (N * A, G, D)
+            gathered = _gather(qkv, group)  # (3, N * A, G, D)
+            (query, key), value = turned(gathered[:2], group.longest, positions), gathered[2]
             scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
             if (mask := group.key_mask) is not None:
                 scores.view(len(group.lengths), -1, *scores.shape[1:]).masked_fill_(~mask, -torch.inf)
+            if positions.hides(group.longest):
+                hidden = positions.hidden(group.longest, group.lengths)
+                scores.view(len(group.lengths), -1, *scores.shape[1:]).masked_fill_(hidden, -torch.inf)
             weights = torch.softmax(scores, -1)
             scale = keep_scale(weights.shape, dropout, weights.dtype) if dropout else None
             _scatter(context, torch.bmm(weights if scale is None else weights * scale, value)[None], group)
@@ -98,7 +107,7 @@ class _GroupedAttention(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         result = gradient.new_empty(gradient.shape[0], 3, *gradient.shape[1:])
         result[ctx.layout.total :].zero_()
         kept = zip(*[iter(ctx.saved_tensors)] * 5, strict=True)
@@ -112,13 +121,10 @@ class _GroupedAttention(torch.autograd.Function):
                 inner if scale is None else inner.mul_(scale), weights, -1, inner.dtype
             )
             inner.mul_(query.shape[-1] ** -0.5)
-            parts = (
-                torch.bmm(inner, key),
-                torch.bmm(inner.transpose(1, 2), query),
-                torch.bmm(dropped.transpose(1, 2), outer),
-            )
-            _scatter(result, torch.stack(parts), group)
-        return result, None, None
+            parts = [torch.bmm(inner, key), torch.bmm(inner.transpose(1, 2), query)]
+            parts = [turned(part, group.longest, ctx.positions, back=True) for part in parts]
+            _scatter(result, torch.stack([*parts, torch.bmm(dropped.transpose(1, 2), outer)]), group)
+        return result, None, None, None
 
 
 def _gather(values: Tensor, group: Group) -> Tensor:
@@ -136,18 +142,22 @@ def _scatter(target: Tensor, values: Tensor, group: Group) -> None:
     target.index_copy_(0, index, rows.view(-1, *target.shape[1:]))
 
 
-def attend_padded(qkv: Tensor, layout: Layout, dropout: float) -> Tensor:
+def attend_padded(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) on any device, also compiled: only here the sequences are padded to the longest."""
     batch, longest = layout.batch_size, layout.max_length
+    qkv = turned_tokens(qkv, layout.position_ids, longest, positions)
     if layout.is_full:
         padded, key_mask = qkv, None
     else:
         empty = qkv.new_zeros(batch * longest, *qkv.shape[1:])
         padded, key_mask = empty.index_copy(0, layout.padded_index, qkv), layout.key_mask()[:, None, None, :]
     query, key, value = padded.unflatten(0, (batch, longest)).permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
+    if positions.hides(longest):
+        seen = ~positions.hidden(longest, layout.lengths)
+        key_mask = seen if key_mask is None else seen & key_mask
     context = functional.scaled_dot_product_attention(query, key, value, attn_mask=key_mask, dropout_p=dropout)
     context = context.transpose(1, 2).flatten(0, 1)  # (B * L, A, D)
     return context if layout.is_full else context.index_select(0, layout.padded_index)
 
 
-Attend = Callable[[Tensor, Layout, float], Tensor]
+Attend = Callable[[Tensor, Layout, float, Positions], Tensor]

@@ -10,9 +10,10 @@ from bertcore.config import convert, suggest
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule, HeadFamily
 from bertcore.model.bert import BERT
+from bertcore.model.modernbert import MODERNBERT
 
 # `model_type` of config.json, `pretrain.model.architecture` of params.yaml -> all about it.
-ARCHITECTURES: dict[str, Architecture] = {"bert": BERT}
+ARCHITECTURES: dict[str, Architecture] = {"bert": BERT, "modernbert": MODERNBERT}
 
 FROM_ELSEWHERE = ("vocab_size", "pad_token_id")
 """Fields of a config that the tokenizer decides."""

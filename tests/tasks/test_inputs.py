@@ -270,7 +270,7 @@ def test_a_stage_ends_with_status_2_and_its_error_in_one_line(project: Path, val
 def published(directory: Path, **changes: Any) -> str:
     """A directory with the config of a small published model."""
     directory.mkdir()
-    config = asdict(ModelConfig(preset="tiny", **changes).build(100))
+    config = asdict(ModelConfig(preset="tiny", fields=changes).build(100))
     (directory / "config.json").write_text(json.dumps(config))
     return str(directory)
 

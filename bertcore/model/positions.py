@@ -1,0 +1,82 @@
+"""How attention sees where tokens stand: queries and keys turned by their positions, and windows around a token.
+
+Rotary positions (Su et al. 2021): each pair of numbers of a query or key, one of its first half and one of its second,
+is turned by an angle in proportion to the token's place, so that a product depends on the distance of two tokens.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+_SHORTEST_TABLE = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Positions:
+    """By default attention knows nothing of positions."""
+
+    theta: float | None = None
+    """Base of the angles; None = nothing is turned."""
+    reach: int | None = None
+    """Tokens that a token sees on either side of itself; None = the whole sequence."""
+
+    def hides(self, longest: int) -> bool:
+        """Whether some token of a sequence of `longest` does not see some other one."""
+        return self.reach is not None and longest - 1 > self.reach
+
+    def hidden(self, longest: int, lengths: Tensor) -> Tensor:
+        """(N, 1, L, L) bool for sequences of (N,) lengths: True where a query does not see a key.
+
+        Padding sees what the last token sees: a query that sees nothing would give NaN, in the gradient too.
+        """
+        assert self.reach is not None
+        place = torch.arange(longest, device=lengths.device)
+        queries = torch.minimum(place, lengths[:, None] - 1)
+        return ((queries[:, :, None] - place).abs() > self.reach)[:, None]
+
+
+PLAIN = Positions()
+
+
+def turned(values: Tensor, longest: int, positions: Positions, *, back: bool = False) -> Tensor:
+    """(..., L, D) -> the same, each row turned by its place among the L (or `back`); itself where nothing turns."""
+    if positions.theta is None:
+        return values
+    cos, sin = (part[:longest] for part in _table(longest, values, positions.theta))
+    return _turn(values, cos, -sin if back else sin)
+
+
+def turned_tokens(qkv: Tensor, position_ids: Tensor, longest: int, positions: Positions) -> Tensor:
+    """(T, 3, A, D) with queries and keys turned by (T,) positions below `longest`; itself where nothing turns.
+
+    Tokens beyond those of `position_ids` fill up the array, and stay as they are.
+    """
+    if positions.theta is None:
+        return qkv
+    cos, sin = (part[position_ids][:, None, None] for part in _table(longest, qkv, positions.theta))
+    tokens = len(position_ids)
+    both = _turn(qkv[:tokens, :2], cos, sin)
+    return torch.cat([torch.cat([both, qkv[:tokens, 2:]], 1), qkv[tokens:]])
+
+
+def _turn(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    half = values.shape[-1] // 2
+    swapped = torch.cat([values[..., half:], values[..., :half]], -1)
+    return torch.addcmul(values * cos, swapped, sin)
+
+
+def _table(longest: int, like: Tensor, theta: float) -> tuple[Tensor, Tensor]:
+    length = max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length())
+    return _tables(length, like.shape[-1], theta, like.dtype, like.device)
+
+
+@lru_cache(maxsize=64)
+def _tables(length: int, size: int, theta: float, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(L, D) cosines, and sines whose first half is negative, of angles computed in float32."""
+    frequencies = 1.0 / (theta ** (torch.arange(0, size, 2, dtype=torch.float32) / size))
+    angles = torch.arange(length, dtype=torch.float32)[:, None] * frequencies
+    cos, sin = angles.cos(), angles.sin()
+    tables = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+    return tuple(table.to(dtype).to(device) for table in tables)  # type: ignore[return-value]

@@ -6,7 +6,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain doctor plan ui onnx test faults lint check clean
+.PHONY: help pretrain doctor plan ui onnx test faults docs lint check clean
 
 help:
 	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
@@ -16,6 +16,7 @@ help:
 	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx]"
 	@echo "make test       run the tests, but for those marked slow"
 	@echo "make faults     kill and damage real trainings many times over and write down what came of it (docs/faults.md)"
+	@echo "make docs       write docs/params.md and docs/architecture.md from the code"
 	@echo "make check      lint, types and all tests, with the coverage of branches: what CI runs"
 	@echo "make clean      remove what runs have made (data, models, reports, caches, databases), but not $(VENV)"
 	@echo
@@ -45,6 +46,10 @@ test: $(VENV)/.installed-dev
 
 faults: $(VENV)/.installed-dev
 	python -m tests.faults.campaign
+
+docs: $(VENV)/.installed
+	python -m tasks.params_reference
+	python -m tasks.module_reference
 
 lint: $(VENV)/.installed-dev
 	ruff check .

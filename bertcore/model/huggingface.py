@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.files import replace_directory
+from bertcore.files import replace_directory, write_json
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import ARCHITECTURES, architecture_of
 
@@ -89,12 +90,12 @@ def save_pretrained(
     """Write `model` as `directory`, replacing it in one move, so that `transformers` loads it; same model, same bytes.
 
     `model` has the attributes `config` and `architecture`, Hugging Face's class name. `extra_config` are more keys of
-    config.json, such as a head's `id2label`. The files of `tokenizer_directory` are copied; `ArtifactError` if it has
-    none, or if its vocabulary is larger than the model's.
+    config.json, such as a head's `id2label`. The files of `tokenizer_directory` are copied, with the model's positions
+    as the longest sequence; `ArtifactError` if it has none, or if its vocabulary is larger than the model's.
     """
     with replace_directory(directory) as beside:
         if tokenizer_directory is not None:
-            _copy_tokenizer(tokenizer_directory, beside, model.config.vocab_size)
+            _copy_tokenizer(tokenizer_directory, beside, model.config)
         _write_config(model, beside / "config.json", extra_config or {})
         tensors = sorted(architecture_of(model.config).to_huggingface(model.state_dict()).items())
         ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
@@ -150,16 +151,21 @@ def _write_config(model: EncoderModule, path: Path, extra: Mapping[str, Any]) ->
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _copy_tokenizer(source: Path, target: Path, vocab_size: int) -> None:
+def _copy_tokenizer(source: Path, target: Path, config: EncoderConfig) -> None:
     names = [name for name in TOKENIZER_FILES if (source / name).exists()]
     if not names:
         raise ArtifactError(f"{source}: found no tokenizer, expected {' or '.join(TOKENIZER_FILES)}; correct the path")
     if "vocab.txt" in names:
         entries = len((source / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
-        if entries > vocab_size:
+        if entries > config.vocab_size:
             raise ArtifactError(
-                f"{source}/vocab.txt: found {entries} entries, expected at most the model's vocab_size {vocab_size}; "
-                "use the tokenizer that the model was trained with"
+                f"{source}/vocab.txt: found {entries} entries, expected at most the model's vocab_size "
+                f"{config.vocab_size}; use the tokenizer that the model was trained with"
             )
     for name in names:
         shutil.copyfile(source / name, target / name)
+    settings = target / "tokenizer_config.json"
+    if settings.exists():  # without a length, `truncation=True` cuts nothing, and the model fails at longer texts
+        values = json.loads(settings.read_text(encoding="utf-8"))
+        longest = min(values.get("model_max_length") or sys.maxsize, config.max_position_embeddings)
+        write_json(settings, values | {"model_max_length": longest})

@@ -278,3 +278,11 @@ def test_the_command_tells_its_verdict(
     change_tensors(copied, lambda tensors: tensors.pop(WEIGHT))
     assert verify.main([str(copied)]) == gate.REJECTED
     assert capsys.readouterr().out.startswith(f"{copied}/{WEIGHTS}: found 1 missing")
+
+
+def test_a_saved_tokenizer_cuts_texts_to_what_the_model_reads(examples: dict[str, Example]) -> None:
+    for example in examples.values():
+        loaded = transformers.AutoTokenizer.from_pretrained(example.directory)
+        assert loaded.model_max_length == example.model.config.max_position_embeddings
+        ids = loaded("the parser reads the file. " * 200, truncation=True)["input_ids"]
+        assert len(ids) == example.model.config.max_position_embeddings

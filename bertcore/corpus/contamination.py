@@ -1,11 +1,10 @@
 """Evaluation texts that occur in the corpus: long n-grams of words, compared by hash.
 
-Words are lower-cased runs of letters and digits, so case, punctuation and layout make no difference. Two texts that
-share 13 such words in a row have them from one another or from a common source (Brown et al. 2020, appendix C).
+Case, punctuation, layout and the encoding of accents make no difference (see `ngrams`). Two texts that share 13 words
+in a row have them from one another or from a common source (Brown et al. 2020, appendix C).
 """
 
 import csv
-import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,16 +14,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertcore.compressed import plain_name, read_json, read_lines
+from bertcore.corpus.ngrams import ngram_hashes
 from bertcore.errors import InputError
 
 NGRAM = 13
-_BETWEEN_WORDS = r"[^\p{L}\p{N}]+"
-_BASE = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +32,7 @@ class ContaminationConfig:
     """Files of evaluation texts (`.tsv`, `.csv`, `.txt`, `.json`, `.jsonl`, `.parquet`; `.gz`, `.zst`); documents that
     share an n-gram with any text in them are dropped."""
     ngram: int = NGRAM
-    """Words of an n-gram."""
+    """Words of an n-gram; in scripts without blanks between words, two characters count as a word."""
 
     def __post_init__(self) -> None:
         if self.ngram < 5:
@@ -74,22 +71,6 @@ class Ngrams:
     def met(self) -> NDArray[np.bool_]:
         """Which evaluation texts have an n-gram that was met."""
         return np.bincount(self._owner[self._met[self._which]], minlength=self._texts).astype(bool)
-
-
-def ngram_hashes(texts: Sequence[str], ngram: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hashes of all n-grams within each text, and the index of the text that each belongs to."""
-    spaced = pc.replace_substring_regex(pc.utf8_lower(pa.array(texts, pa.large_string())), _BETWEEN_WORDS, " ")
-    words = pc.split_pattern(pc.utf8_trim(spaced, " "), " ")
-    owner = np.repeat(np.arange(len(texts)), pc.list_value_length(words).to_numpy())
-    numbered = pc.dictionary_encode(words.flatten())
-    of_word = np.fromiter(map(_hash, numbered.dictionary.to_pylist()), np.uint64, len(numbered.dictionary))
-    word = of_word[numbered.indices.to_numpy()]
-    count = max(len(word) - ngram + 1, 0)
-    hashes = np.zeros(count, np.uint64)
-    for offset in range(ngram):
-        hashes = hashes * _BASE + word[offset : offset + count]
-    inside = owner[:count] == owner[ngram - 1 : ngram - 1 + count]
-    return hashes[inside], owner[:count][inside]
 
 
 def evaluation_texts(path: Path) -> Iterator[str]:
@@ -137,10 +118,6 @@ def _columns(path: Path) -> Iterator[str]:
                 yield from _strings(batch.to_pylist())
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise InputError(f"{path}: damaged ({str(error).splitlines()[0]}); fetch the file again") from None
-
-
-def _hash(word: str) -> int:
-    return int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "little")
 
 
 READERS = {

@@ -1,11 +1,11 @@
 """Documents that nearly repeat an earlier one, found by MinHash signatures in bands (locality-sensitive hashing)."""
 
-import re
 from dataclasses import dataclass
 
 from rensa import RMinHash, RMinHashDeduplicator
 
-WORDS = re.compile(r"\w+")
+from bertcore.corpus.ngrams import ngram_texts
+
 HASHES = 128
 """Of a signature, 4 bytes each. The similarity they say is off by 0.035 where two texts are alike by 0.8."""
 SEED = 1
@@ -18,7 +18,7 @@ class NearDuplicatesConfig:
     threshold: float = 0.8
     """Share of two documents' n-grams that both have (Jaccard's index), from which the later one is dropped."""
     ngram: int = 5
-    """Words of an n-gram, without case and punctuation."""
+    """Words of an n-gram, in the form of `ngrams`; in scripts without blanks, two characters are a word."""
 
     def __post_init__(self) -> None:
         if not 0.3 <= self.threshold <= 1:
@@ -38,9 +38,8 @@ class NearDuplicates:
 
     def repeats(self, text: str) -> bool:
         """Whether a document that was kept before is as similar as the threshold says; if none is, `text` is kept."""
-        words = WORDS.findall(text.lower())
         signature = RMinHash(num_perm=HASHES, seed=SEED)
-        signature.update([" ".join(words[at : at + self._ngram]) for at in range(max(1, len(words) - self._ngram + 1))])
+        signature.update(ngram_texts(text, self._ngram))
         self._kept += 1
         return not self._index.add(str(self._kept), signature)
 

@@ -24,14 +24,14 @@ BOILERPLATE = re.compile(
 )
 _ASCII, _ASCII_LETTERS = bytes(range(128)), string.ascii_letters.encode()
 # Thai and Lao, Burmese, Khmer, Chinese and Japanese are written without blanks between words.
-_UNSPACED = (
+UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
     "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 # Their signs one by one, and what else stands between blanks and them, without their punctuation.
 _PUNCTUATION = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
-_WORDS = re.compile(f"[{_UNSPACED}]|[^\\s{_UNSPACED}{_PUNCTUATION}]+")
+_WORDS = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}{_PUNCTUATION}]+")
 # The bytes that UTF-8 begins a character with from U+0800 on, general punctuation aside: looking for them is ten times
 # as fast as for the characters.
 _LEADS = bytes([0xE0, 0xE1, *range(0xE3, 0xF5)])
@@ -109,7 +109,7 @@ def first_reason(text: str, filters: list[Filter]) -> str | None:
 def count_words(text: str) -> int:
     """Of a normalised text, where one blank or newline parts two words; splitting would take ten times its size.
 
-    In scripts without blanks between words (`_UNSPACED`) every character is one.
+    In scripts without blanks between words (`UNSPACED`) every character is one.
     """
     if _has_unspaced(text):
         return sum(1 for _ in _WORDS.finditer(text))

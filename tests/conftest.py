@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import bertcore  # noqa: F401  (before any test imports torch: it says how torch's threads wait)
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

@@ -27,7 +27,6 @@ from bertcore.examples.files import (
     decode,
     draw_dev,
     find_splits,
-    is_empty,
 )
 from bertcore.examples.schema import TAGGING, ExampleSet
 
@@ -42,24 +41,26 @@ class ConllOptions(SplitOptions):
     """Where words and tags stand, and what the tags mean."""
 
     token_column: int = 0
-    """Of the words, counted from 0; negative from the last."""
+    """Column of the words, counted from 0; negative: from the last one."""
     tag_column: int = -1
-    """Of the tags, counted likewise."""
+    """Column of the tags, counted from 0; negative: from the last one."""
     token_name: str = "tokens"
-    """Name of the column with the lists of words, of a data set on the hub."""
+    """Of a data set on the hub: name of the column with the lists of words."""
     tag_name: str = "ner_tags"
-    """Of that with the lists of tags, likewise."""
+    """Of a data set on the hub: name of the column with the lists of tags."""
     separator: Literal["auto", "tab", "whitespace"] = "auto"
-    """Between columns. `auto`: tabs in a file whose first word line has one, else any white space."""
+    """What stands between columns. `auto`: tabs in a file whose first word line has one, else any white space."""
     comment: str | None = None
-    """Lines that begin with it say nothing of words, such as `#` in CoNLL-U; null: none, as a word may be `#`."""
+    """How lines begin that hold no word, such as `#` in CoNLL-U and GermEval; null: there are none, as a word may be
+    `#`."""
     scheme: Literal["auto", "iob1", "iob2", "bioes", "none"] = "auto"
-    """Of the tags; `auto`: the one that train's tags break least; `none`: no entities, scored by accuracy."""
+    """How tags mark entities. `auto`: the scheme that train's tags break least; `none`: they mark no entities (parts of
+    speech, say) and are scored by accuracy."""
     labels: list[str] | None = None
     """Types of entities (of scheme `none`: tags); null: those of train."""
     on_error: OnError = "strict"
-    """A bad row: `strict` names it and ends; `skip` mends a tag that breaks the scheme, leaves out the sentence of any
-    other, and counts them."""
+    """What becomes of a bad row. `strict`: it is named and ends the stage; `skip`: a tag that breaks the scheme is
+    mended, the sentence of any other bad row left out, and both are counted."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class _Layout:
         if self.token and _NO_WORD.fullmatch(cells[0]):
             return None
         word, tag = cells[self.token], "" if self.tag is None else cells[self.tag]
-        if is_empty(word):
+        if not word.strip(" \t"):  # one of control characters alone is a word, and scored as such
             raise BadRowError(EMPTY_TEXT, f"found the empty word {word!r}, expected a word")
         if self.tag is not None and not tag.strip():
             raise BadRowError(BROKEN_TAG, f"found no tag for {word!r}, expected one")

@@ -1,6 +1,7 @@
 """A task's files, whatever their format: which one is train, dev and test, how a line is decoded, and what becomes of a
 row that cannot be used. Where no file holds dev, it is drawn from train."""
 
+import logging
 import re
 import unicodedata
 from collections import Counter
@@ -17,11 +18,16 @@ from bertcore import draws
 from bertcore.compressed import plain_name
 from bertcore.errors import InputError
 
-WORDS = {"train": "train(ing)?", "dev": "dev|valid(ation)?|val|testa", "test": "test|testb"}
+WORDS = {"train": "train(ing)?", "dev": "dev(el(opment)?)?|valid(ation)?|val|testa", "test": "test|testb"}
 """What marks a file as a split's, standing between other things than letters: `eng.testa`, `wnut17train.conll`."""
 
 OnError: TypeAlias = Literal["strict", "skip"]
 """`strict`: the first bad row raises `InputError`; `skip`: bad rows are left out (or mended) and counted by reason."""
+
+_NAMED = 8
+"""Files that a line of the log names at most."""
+
+logger = logging.getLogger(__name__)
 
 WRONG_COLUMNS, NO_LABEL, UNKNOWN_LABEL = "wrong number of columns", "no label", "unknown label"
 UNSEEN_LABEL = "label never seen in training"
@@ -36,13 +42,14 @@ class SplitOptions:
     """Name of the train file, `*` and `?` standing for any; null: the file with `train` in its name, or the only
     one. Of a data set on the hub: name of the split; null: `train`, and for the others `validation` and `test`."""
     dev_file: str | None = None
-    """The same for dev (`dev`, `valid`, `validation`, `val`, `testa`). Where there is none, dev is drawn from train."""
+    """The same for dev (`dev`, `devel`, `development`, `valid`, `validation`, `val`, `testa`). Where there is none, dev
+    is drawn from train."""
     test_file: str | None = None
     """The same for test (`test`, `testb`), which need not be there nor have labels."""
     dev_fraction: float = 0.1
-    """Share of train that becomes dev where no file holds dev; equal texts go to the same side."""
+    """Share of the train file that becomes dev where no file holds dev; equal texts go to the same side."""
     split_seed: int = 1
-    """Of that draw."""
+    """Seed of the draw of dev from train."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.dev_fraction < 1.0:
@@ -52,8 +59,9 @@ class SplitOptions:
 def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] | None = None) -> dict[str, Path]:
     """Split -> file, in the order train, dev, test; `InputError` where train is missing or a split has two files.
 
-    Of the files that no option names, those with other `endings` (of their plain names) are not looked at. A file that
-    an option names for one split is not taken for another, whatever its name.
+    Files of which no split is made are named in the log. Those with other `endings` (of their plain names) are not
+    looked at, unless an option names them. A file that an option names for one split is not taken for another, whatever
+    its name.
     """
     files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
     named = {"train": options.train_file, "dev": options.dev_file, "test": options.test_file}
@@ -81,7 +89,16 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
                 f"{directory}: found {names}, expected one file for {split}{f' ({pattern})' if pattern else ''}; "
                 f"name it with the option {split}_file"
             )
+    log_unused(directory, files, found.values())
     return {split: found[split] for split in named if split in found}
+
+
+def log_unused(directory: Path, files: Iterable[Path], used: Iterable[Path]) -> None:
+    """Name the `files` that no split is read from, in one line of the log."""
+    read = set(used)
+    if unused := sorted(path.relative_to(directory).as_posix() for path in files if path not in read):
+        more = f" and {len(unused) - _NAMED} more" if len(unused) > _NAMED else ""
+        logger.warning("%s: not read, as no split is made of them: %s%s", directory, ", ".join(unused[:_NAMED]), more)
 
 
 def _is_of(split: str, path: Path) -> bool:

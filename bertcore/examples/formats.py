@@ -18,7 +18,7 @@ from bertcore.examples.table import TableOptions
 
 @dataclass(frozen=True, kw_only=True)
 class NoOptions:
-    """Of a layout that leaves nothing to choose."""
+    """The options of a layout that leaves nothing to choose."""
 
 
 @dataclass(frozen=True)

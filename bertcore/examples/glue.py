@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertcore.compressed import COMPRESSIONS, read_lines
+from bertcore.compressed import COMPRESSIONS, plain_name, read_lines
 from bertcore.errors import InputError
 from bertcore.examples.files import (
     EMPTY_TEXT,
@@ -24,9 +24,12 @@ from bertcore.examples.files import (
     OnError,
     decode,
     is_empty,
+    log_unused,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
 
+_LABELLED = ("train", "dev")
+"""Splits that must be there and have labels."""
 SPLIT_FILES = {"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ("test.tsv",)}
 
 
@@ -59,7 +62,7 @@ class GlueOptions:
     """How to read the files."""
 
     on_error: OnError = "strict"
-    """A bad row: `strict` names it and ends, `skip` leaves it out and counts it."""
+    """What becomes of a bad row. `strict`: it is named and ends the stage; `skip`: it is left out and counted."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +79,11 @@ def read(name: str, directory: Path, options: GlueOptions) -> ExampleSet:
     Train and dev must be there and have labels. Bad rows are those with a wrong number of columns, an unknown label, no
     text or bytes that are not UTF-8.
     """
-    task, bad, splits = TASKS[name], BadRows(on_error=options.on_error), {}
-    for split, names in (task.files or SPLIT_FILES).items():
-        path = _find(directory, names)
-        if path is not None:
-            splits[split] = read_file(name, path, labelled=split in ("train", "dev"), bad=bad)
-        elif split in ("train", "dev"):
-            raise InputError(
-                f"{directory}: no {names[0]} (nor .gz, .zst), expected GLUE's layout of {name}; "
-                f"found {', '.join(sorted(item.name for item in directory.iterdir())) or 'nothing'}"
-            )
+    task, bad = TASKS[name], BadRows(on_error=options.on_error)
+    splits = {
+        split: read_file(name, path, labelled=split in _LABELLED, bad=bad)
+        for split, path in _split_files(name, directory).items()
+    }
     return ExampleSet(
         family="classification",
         labels=task.labels,
@@ -96,11 +94,28 @@ def read(name: str, directory: Path, options: GlueOptions) -> ExampleSet:
     )
 
 
+def _split_files(name: str, directory: Path) -> dict[str, Path]:
+    """Split -> file; the other TSV files of `directory` are named in the log."""
+    found: dict[str, Path] = {}
+    for split, names in (TASKS[name].files or SPLIT_FILES).items():
+        path = _find(directory, names)
+        if path is not None:
+            found[split] = path
+        elif split in _LABELLED:
+            raise InputError(
+                f"{directory}: no {names[0]} (nor .gz, .zst), expected GLUE's layout of {name}; "
+                f"found {', '.join(sorted(item.name for item in directory.iterdir())) or 'nothing'}"
+            )
+    files = [path for path in directory.iterdir() if plain_name(path).endswith(".tsv")]
+    log_unused(directory, files, found.values())
+    return found
+
+
 def read_file(name: str, path: Path, *, labelled: bool = True, bad: BadRows | None = None) -> pa.Table:
-    """One TSV file. `id` is the row's number from 0, as in GLUE's submissions; labels are null where `labelled` is off
-    and the file has none. Without `bad`, a bad row raises `InputError`."""
+    """One TSV file. `id` is the row's number from 0, as in GLUE's submissions; labels are
+    null where `labelled` is off and the file has none. Without `bad`, a bad row raises `InputError`."""
     task, bad = TASKS[name], BadRows() if bad is None else bad
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     columns: _Columns | None = None
     total = 0
     for number, line in enumerate(read_lines(path), start=1):
@@ -113,11 +128,11 @@ def read_file(name: str, path: Path, *, labelled: bool = True, bad: BadRows | No
         total += 1
         try:
             cells = decode(line, first=number == 1).split("\t")
-            rows.append({"id": str(total - 1), **_row(task, columns, cells)})
+            found.append({"id": str(total - 1), **_row(task, columns, cells)})
         except BadRowError as error:
             expected = error.reason == WRONG_COLUMNS and task.skips_short_rows
             bad.add(f"{path}:{number}", error, always_skipped=expected)
-    return pa.Table.from_pylist(rows, schema_of("classification", task.labels))
+    return pa.Table.from_pylist(found, schema_of("classification", task.labels))
 
 
 def _row(task: GlueTask, columns: _Columns, cells: Sequence[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 from bertcore.errors import InputError
 from bertcore.examples import conll, table
 from bertcore.examples.conll import BROKEN_TAG, ConllOptions, Sentence
-from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions, is_empty
+from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions
 from bertcore.examples.schema import ExampleSet
 from bertcore.examples.table import TableOptions
 from bertcore.examples.table_rows import NumberedRow, Rows
@@ -88,7 +88,7 @@ def _sentences(rows: Any, where: str, options: ConllOptions, split: str, bad: Ba
 def _check(words: Any, tags: Any) -> None:
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise BadRowError(NOT_TEXT, f"found {str(words)[:60]!r}, expected a list of words")
-    if empty := [word for word in words if is_empty(word)]:
+    if empty := [word for word in words if not word.strip(" \t")]:
         raise BadRowError(EMPTY_TEXT, f"found the empty word {empty[0]!r}, expected a word")
     if tags is None:
         return

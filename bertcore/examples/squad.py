@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bertcore.compressed import plain_name, read_json
 from bertcore.errors import InputError
-from bertcore.examples.files import EMPTY_TEXT, BadRowError, BadRows, OnError, is_empty
+from bertcore.examples.files import EMPTY_TEXT, BadRowError, BadRows, OnError, is_empty, log_unused
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 
 _FILE = re.compile(r"(?P<split>train|dev|test)(?P<version>-v[0-9.]+)?\.json")
@@ -28,8 +28,8 @@ class SquadOptions:
     """How to read the files."""
 
     on_error: OnError = "skip"
-    """An answer that does not stand at its place, or an empty text: `strict` names it and ends, `skip` mends or leaves
-    it out and counts it."""
+    """What becomes of an answer that does not stand at its place, and of an empty text. `strict`: it is named and ends
+    the stage; `skip`: it is mended or left out, and counted."""
 
 
 def read(directory: Path, options: SquadOptions) -> ExampleSet:
@@ -163,4 +163,6 @@ def _find(directory: Path) -> dict[str, Path]:
         )
     if ("dev", versions[0]) not in found:
         raise InputError(f"{directory}: no dev{versions[0]}.json beside train{versions[0]}.json; add it")
-    return {split: found[split, versions[0]] for split in ("train", "dev", "test") if (split, versions[0]) in found}
+    taken = {split: found[split, versions[0]] for split in ("train", "dev", "test") if (split, versions[0]) in found}
+    log_unused(directory, (path for path in directory.iterdir() if plain_name(path).endswith(".json")), taken.values())
+    return taken

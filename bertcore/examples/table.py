@@ -53,19 +53,19 @@ class TableOptions(TextLayout, SplitOptions):
     text_column: str = "text"
     """Name of the column with the text; without a header, its number from 0."""
     text_pair_column: str | None = None
-    """Of the second text of a pair; null: there is none."""
+    """Name (or number) of the column with the second text of a pair; null: there are no pairs."""
     label_column: str = "label"
-    """Of the label, the labels or the number; a test file may go without."""
+    """Name (or number) of the column with the label, the labels or the number; a test file may go without."""
     label_separator: str = ","
-    """Between the labels of a `multi_label` cell; JSONL, Parquet and the hub may have lists instead, whose
+    """What stands between the labels of a `multi_label` cell; JSONL, Parquet and the hub may have lists instead, whose
     labels may hold it."""
     labels: list[str] | None = None
     """The labels, in the order that their numbers in the model have; null: those of train, sorted."""
     metrics: list[str] | None = None
-    """The first is the task's headline; null: accuracy and macro_f1; micro_f1, macro_f1 and exact_match; or pearson and
-    spearmanr."""
+    """Names of metrics, the first of which is the task's headline; null: accuracy and macro_f1 (classification),
+    micro_f1, macro_f1 and exact_match (multi_label), or pearson and spearmanr (regression)."""
     on_error: OnError = "strict"
-    """A bad row: `strict` names it and ends, `skip` leaves it out and counts it."""
+    """What becomes of a bad row. `strict`: it is named and ends the stage; `skip`: it is left out and counted."""
 
     def __post_init__(self) -> None:
         TextLayout.__post_init__(self)

@@ -37,7 +37,7 @@ class TextLayout:
     """How the cells of a CSV or TSV file are told apart."""
 
     delimiter: str | None = None
-    """Between columns; null: a comma in `.csv`, a tab in `.tsv` and `.txt`."""
+    """What stands between columns, one character; null: a comma in `.csv`, a tab in `.tsv` and `.txt`."""
     quotes: bool | None = None
     """Whether double quotes enclose cells, as in CSV's standard; null: where the delimiter is not a tab."""
     header: bool = True

@@ -20,6 +20,9 @@ CHARACTERS = [chr(point) for point in chain(range(0x3100), range(0xE000, 0x10000
         (["eng.train", "eng.testa", "eng.testb"], ["eng.train", "eng.testa", "eng.testb"]),
         (["en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu"], ["en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", None]),
         (["wnut17train.conll", "emerging.dev.conll"], ["wnut17train.conll", "emerging.dev.conll", None]),
+        (["train.tsv", "devel.tsv", "test.tsv"], ["train.tsv", "devel.tsv", "test.tsv"]),
+        (["train.txt", "x.development.txt"], ["train.txt", "x.development.txt", None]),
+        (["wnut17train.conll", "emerging.test.annotated"], ["wnut17train.conll", None, "emerging.test.annotated"]),
         (["train.csv", "test.csv", "README.md", ".x"], ["train.csv", None, "test.csv"]),
         (["latest-developments.csv"], ["latest-developments.csv", None, None]),
         (["test.csv"], ["test.csv", None, None]),
@@ -33,6 +36,19 @@ def test_files_are_told_by_their_names(names: list[str], found: list[str | None]
         (tmp_path / name).touch()
     expected = {split: tmp_path / name for split, name in zip(("train", "dev", "test"), found, strict=True) if name}
     assert find_splits(tmp_path, SplitOptions()) == expected
+
+
+def test_files_that_are_not_read_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("train.csv", "dev.csv"):
+        (tmp_path / name).touch()
+    find_splits(tmp_path, SplitOptions())
+    assert not caplog.records
+    (tmp_path / "more").mkdir()
+    for name in ("README.md", "more/evaluation.csv", *(f"more/{letter}.csv" for letter in "abcdefgh")):
+        (tmp_path / name).touch()
+    find_splits(tmp_path, SplitOptions())
+    said = "not read, as no split is made of them: README.md, more/a.csv, more/b.csv, more/c.csv, more/d.csv"
+    assert caplog.messages == [f"{tmp_path}: {said}, more/e.csv, more/evaluation.csv, more/f.csv and 2 more"]
 
 
 def test_files_are_named_by_options(tmp_path: Path) -> None:

@@ -1,3 +1,7 @@
+import ast
+import dataclasses
+import inspect
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -67,3 +71,16 @@ def test_options_are_strict(name: str, options: object, message: str) -> None:
 def test_the_metrics_of_a_table_are_those_that_evaluation_has() -> None:
     assert set(table.METRICS["classification"]) | set(table.METRICS["regression"]) == set(classification.METRICS)
     assert table.METRICS["multi_label"] == multi_label.METRICS
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_option_has_a_docstring_of_its_own(name: str) -> None:
+    """The reference of options is made from them."""
+    cls = FORMATS[name].options
+    documented: set[str] = set()
+    for each in cls.__mro__[:-1]:
+        body = ast.parse(textwrap.dedent(inspect.getsource(each))).body[0].body  # type: ignore[attr-defined]
+        for field, after in zip(body, body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(field.target, ast.Name):
+                documented.add(field.target.id)
+    assert {field.name for field in dataclasses.fields(cls)} <= documented

@@ -21,6 +21,8 @@ from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
 
 Scores = dict[str, dict[str, float]]
+Predicted = dict[str, Any]
+"""Baseline -> what it says about the rows of dev: a list, or a mapping of question ids to answers."""
 
 _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -28,10 +30,21 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 def baselines(example_set: ExampleSet, seed: int) -> Scores:
     """Baseline -> metric -> value, for the metrics of `example_set`, learned on train and scored on dev."""
+    found = predictions(example_set, seed)
+    return {name: score(example_set, predicted) for name, predicted in found.items()}
+
+
+def score(example_set: ExampleSet, predicted: Any) -> dict[str, float]:
+    """The metrics of `example_set` for what one baseline says about dev."""
+    return SCORES[example_set.family](example_set, predicted)
+
+
+def predictions(example_set: ExampleSet, seed: int) -> Predicted:
+    """What every baseline, learned on train, says about dev."""
     return BASELINES[example_set.family](example_set, seed)
 
 
-def _classification(examples: ExampleSet, seed: int) -> Scores:
+def _classification(examples: ExampleSet, seed: int) -> Predicted:
     """`majority`: the most frequent label of train, or the mean score. `bag_of_words`: the features of `_Texts` under a
     logistic or ridge regression."""
     train, dev = examples.splits["train"], examples.splits["dev"]
@@ -43,13 +56,10 @@ def _classification(examples: ExampleSet, seed: int) -> Scores:
         predicted = model.fit(texts.features(train), labels).predict(texts.features(dev)).tolist()
     else:
         predicted = [constant] * len(gold)
-    return {
-        "majority": classification.compute(examples.metrics, gold, [constant] * len(gold)),
-        "bag_of_words": classification.compute(examples.metrics, gold, predicted),
-    }
+    return {"majority": [constant] * len(gold), "bag_of_words": predicted}
 
 
-def _multi_label(examples: ExampleSet, seed: int) -> Scores:
+def _multi_label(examples: ExampleSet, seed: int) -> Predicted:
     """`majority`: the labels that more than half of train have. `bag_of_words`: the features of `_Texts` under a
     logistic regression for each label."""
     train, dev = examples.splits["train"], examples.splits["dev"]
@@ -65,12 +75,7 @@ def _multi_label(examples: ExampleSet, seed: int) -> Scores:
         for found, has_label in zip(predicted, chosen, strict=True):
             found += [label] if has_label else []
     constant = [label for label, share in zip(labels, table.mean(axis=0), strict=True) if share > 0.5]
-
-    def scores(sets: list[list[str]]) -> dict[str, float]:
-        result = multi_label.evaluate(gold, sets, labels)
-        return {name: result[name] for name in examples.metrics}
-
-    return {"majority": scores([constant] * len(gold)), "bag_of_words": scores(predicted)}
+    return {"majority": [constant] * len(gold), "bag_of_words": predicted}
 
 
 class _Texts:
@@ -103,7 +108,7 @@ def _overlap(texts_a: list[str], texts_b: list[str]) -> npt.NDArray[np.float64]:
     return np.asarray(rows, dtype=np.float64)
 
 
-def _tagging(examples: ExampleSet, seed: int) -> Scores:
+def _tagging(examples: ExampleSet, seed: int) -> Predicted:
     """`majority`: every word has the most frequent tag, commonly O. `word_lookup`: each word has its own most frequent
     tag of train, and the majority's if it was never seen."""
     train, dev = examples.splits["train"], examples.splits["dev"]
@@ -113,28 +118,23 @@ def _tagging(examples: ExampleSet, seed: int) -> Scores:
             counts[word][tag] += 1
     constant = _most_frequent(tag for each in counts.values() for tag in each.elements())
     lookup = {word: _most_frequent(each.elements()) for word, each in counts.items()}
-    sentences, gold = dev["words"].to_pylist(), dev["tags"].to_pylist()
-
-    def scores(tag_of: Callable[[str], str]) -> dict[str, float]:
-        result = tagging.evaluate(gold, [[tag_of(word) for word in words] for words in sentences])
-        return {name: result[name] for name in examples.metrics}
-
-    return {"majority": scores(lambda word: constant), "word_lookup": scores(lambda word: lookup.get(word, constant))}
+    sentences = dev["words"].to_pylist()
+    return {
+        "majority": [[constant] * len(words) for words in sentences],
+        "word_lookup": [[lookup.get(word, constant) for word in words] for words in sentences],
+    }
 
 
-def _question_answering(examples: ExampleSet, seed: int) -> Scores:
+def _question_answering(examples: ExampleSet, seed: int) -> Predicted:
     """`majority`: the most frequent answer of train (which may be "no answer") to every question. `overlap_sentence`:
     the sentence of the context that shares most words with the question, the first of several."""
     answers = (answers[0]["text"] if answers else "" for answers in examples.splits["train"]["answers"].to_pylist())
     constant = _most_frequent(answers)
     rows = examples.splits["dev"].select(["id", "context", "question"]).to_pylist()
-    articles = to_articles(examples.splits["dev"])
-    predictions = {
+    return {
         "majority": {row["id"]: constant for row in rows},
         "overlap_sentence": {row["id"]: _nearest_sentence(row["context"], row["question"]) for row in rows},
     }
-    scores = {name: squad.evaluate(articles, predicted) for name, predicted in predictions.items()}
-    return {name: {metric: each[metric] for metric in examples.metrics} for name, each in scores.items()}
 
 
 def _nearest_sentence(context: str, question: str) -> str:
@@ -155,9 +155,34 @@ def _most_frequent(values: Iterable[str]) -> str:
     return min(Counter(values).items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-BASELINES: dict[str, Callable[[ExampleSet, int], Scores]] = {
+def _score_classification(examples: ExampleSet, predicted: Any) -> dict[str, float]:
+    return classification.compute(examples.metrics, examples.splits["dev"]["label"].to_pylist(), predicted)
+
+
+def _score_multi_label(examples: ExampleSet, predicted: Any) -> dict[str, float]:
+    scores = multi_label.evaluate(examples.splits["dev"]["labels"].to_pylist(), predicted, examples.labels)
+    return {name: scores[name] for name in examples.metrics}
+
+
+def _score_tagging(examples: ExampleSet, predicted: Any) -> dict[str, float]:
+    scores = tagging.evaluate(examples.splits["dev"]["tags"].to_pylist(), predicted)
+    return {name: scores[name] for name in examples.metrics}
+
+
+def _score_question_answering(examples: ExampleSet, predicted: Any) -> dict[str, float]:
+    scores = squad.evaluate(to_articles(examples.splits["dev"]), predicted)
+    return {name: scores[name] for name in examples.metrics}
+
+
+BASELINES: dict[str, Callable[[ExampleSet, int], Predicted]] = {
     "classification": _classification,
     "multi_label": _multi_label,
     "tagging": _tagging,
     "question_answering": _question_answering,
+}
+SCORES: dict[str, Callable[[ExampleSet, Any], dict[str, float]]] = {
+    "classification": _score_classification,
+    "multi_label": _score_multi_label,
+    "tagging": _score_tagging,
+    "question_answering": _score_question_answering,
 }

@@ -57,23 +57,17 @@ def f1_or_nothing(gold: str, predicted: str) -> float:
 
 def evaluate_v1(dataset: Articles, predictions: Mapping[str, str]) -> dict[str, float]:
     """`exact_match` and `f1` in percent. A question without a prediction scores 0 and is named on stderr."""
-    exact_match: float = 0
-    f1_total: float = 0
-    total = 0
     for question in questions(dataset):
-        total += 1
         if question["id"] not in predictions:
             print(f"Unanswered question {question['id']} will receive score 0.", file=sys.stderr)
-            continue
-        answers, predicted = [answer["text"] for answer in question["answers"]], predictions[question["id"]]
-        if not answers:
+        elif not question["answers"]:
             raise InputError(
                 f"question {question['id']}: no answers, expected at least one in SQuAD 1.1; score it as 2.0"
             )
-        exact_match += max(exact(answer, predicted) for answer in answers)
-        f1_total += max(f1(answer, predicted) for answer in answers)
+    scores = _raw_scores_v1(dataset, predictions)
+    total = sum(1 for _ in questions(dataset))
     _require(total)
-    return {"exact_match": 100.0 * exact_match / total, "f1": 100.0 * f1_total / total}
+    return {name: 100.0 * sum(of_question.values()) / total for name, of_question in scores.items()}
 
 
 def evaluate_v2(
@@ -143,11 +137,29 @@ def to_articles(table: pa.Table) -> list[dict[str, Any]]:
     return articles
 
 
+def by_question(dataset: Articles, predictions: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """`exact_match` and `f1` of every question by its id, as shares; their means are what `evaluate` gives."""
+    if all(question["answers"] for question in questions(dataset)):
+        return _raw_scores_v1(dataset, predictions)
+    scores = {name: _raw_scores(dataset, predictions, score) for name, score in _SCORES_V2.items()}
+    return {"exact_match": scores["exact"], "f1": scores["f1"]}
+
+
 def questions(dataset: Articles) -> Iterator[Mapping[str, Any]]:
     """Every question of the articles, in order."""
     for article in dataset:
         for paragraph in article["paragraphs"]:
             yield from paragraph["qas"]
+
+
+def _raw_scores_v1(dataset: Articles, predictions: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {"exact_match": {}, "f1": {}}
+    for question in questions(dataset):
+        key = question["id"]
+        for name, score in (("exact_match", exact), ("f1", f1)):
+            answers = (answer["text"] for answer in question["answers"])
+            found[name][key] = max(score(answer, predictions[key]) for answer in answers) if key in predictions else 0
+    return found
 
 
 def _raw_scores(

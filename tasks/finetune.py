@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import bertcore
-from bertcore.evaluation.baselines import baselines
+from bertcore.evaluation import baselines
+from bertcore.evaluation.bootstrap import compare
+from bertcore.evaluation.per_example import Records
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.export import gate
 from bertcore.files import write_json
 from bertcore.finetune.config import GRID, RunConfig, TaskConfig
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.finetune.family import CHOICE
 from bertcore.finetune.grid import Grid, Outcome
 from bertcore.finetune.run import Finetuning
 from bertcore.model.huggingface import load_config
@@ -43,7 +46,7 @@ def run(stage_run: StageRun, name: str) -> None:
 
 def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokenizer: Path) -> None:
     examples, settings = schema.read(EXAMPLES / name), task.settings()
-    finetuning = Finetuning(settings[0][0], examples, load_tokenizer(tokenizer))
+    finetuning = Finetuning(settings[0][0], examples, load_tokenizer(tokenizer), several_settings=len(settings) > 1)
     directory = CHECKPOINTS / "finetune" / name
     grid = Grid(finetuning, settings, directory, _key(finetuning, name, encoder))
     pretrained = grid.run(encoder, f"{name}.pretrained", stage_run.report)
@@ -51,23 +54,26 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
 
     pretrained.result.save_model(FINETUNED / name, tokenizer)
     gate.check(pretrained.result.model, FINETUNED / name, tokenizer)
-    pretrained.result.save_predictions(PREDICTIONS / name)
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
+    simple = baselines.predictions(finetuning.examples, settings[0][0].seed)
+    scores = {baseline: baselines.score(finetuning.examples, predicted) for baseline, predicted in simple.items()}
+    records = _records(finetuning, outcomes, simple)
+    pretrained.result.save_predictions(PREDICTIONS / name, records)
     metrics = {
         "format": task.format,
         "family": examples.family,
         "metrics": examples.metrics,
         **{system: _shares(outcome.metrics["dev"], examples) for system, outcome in outcomes.items()},
-        **{
-            baseline: _shares(scores, examples)
-            for baseline, scores in baselines(finetuning.examples, settings[0][0].seed).items()
-        },
+        **{baseline: _shares(of_baseline, examples) for baseline, of_baseline in scores.items()},
+        "comparison": _shares(_comparison(records, scores, finetuning.headline), examples),
         "other_splits": {
-            split: _shares(scores, examples) for split, scores in pretrained.metrics.items() if split != "dev"
+            split: _shares(of_split, examples)
+            for split, of_split in pretrained.metrics.items()
+            if split not in ("dev", CHOICE)
         },
         "spread": {system: _shares(outcome.spread, examples) for system, outcome in outcomes.items()},
         "runs": {system: _rows(outcome, examples) for system, outcome in outcomes.items()},
-        "protocol": _protocol(task, pretrained, random),
+        "protocol": _protocol(task, pretrained, random, finetuning.counts.get(CHOICE, {}).get("examples", 0)),
         "counts": finetuning.counts,
         "truncated": sum(each.get(reason, 0) for each in finetuning.counts.values() for reason in TRUNCATED),
         "train_examples": finetuning.counts["train"]["examples"],
@@ -81,6 +87,29 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     checkpoints.mark_finished(directory, "finetune", name)
 
 
+def _records(finetuning: Finetuning, outcomes: dict[str, Outcome], simple: dict[str, Any]) -> Records:
+    """What every dev example adds to the headline metric, by system and seed."""
+    baseline_units = {name: finetuning.units(predicted) for name, predicted in simple.items()}
+    return Records(
+        metric=baseline_units["majority"][0],
+        ids=finetuning.examples.splits["dev"]["id"].to_pylist(),
+        runs={system: outcome.dev_units for system, outcome in outcomes.items()}
+        | {name: [units] for name, (_, units) in baseline_units.items()},
+    )
+
+
+def _comparison(records: Records, scores: dict[str, dict[str, float]], headline: str) -> dict[str, Any]:
+    """How much better the pre-trained encoder is than random weights, and than the best simple baseline on dev."""
+    learned = [name for name in scores if name != "majority"] or ["majority"]
+    best = max(learned, key=lambda name: scores[name][headline])
+    against = {"random": "random_initialisation", "baseline": best}
+    found = {
+        name: asdict(compare(records.metric, records.runs["pretrained"], records.runs[system]))
+        for name, system in against.items()
+    }
+    return {"random": found["random"], "baseline": {"name": best, **found["baseline"]}}
+
+
 def _key(finetuning: Finetuning, name: str, encoder: Path) -> str:
     """What the bits of a run depend on beside its own config."""
     inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, encoder)]
@@ -88,16 +117,18 @@ def _key(finetuning: Finetuning, name: str, encoder: Path) -> str:
     return training_key(*inputs, *machine, code_hash(Path(bertcore.__file__).parent))
 
 
-def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome) -> dict[str, Any]:
+def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome, held_back: int) -> dict[str, Any]:
     """How the scores came about: the chosen setting, and from what it was chosen.
 
-    `saved_seed` is that of the median run, whose weights and predictions are the stage's outputs.
+    `chosen_on` says what setting, epoch or threshold were chosen on, null where nothing was left open. `saved_seed` is
+    that of the median run, whose weights and predictions are the stage's outputs.
     """
     chosen = asdict(pretrained.chosen[0].task)
     settings = {key: value for key, value in chosen.items() if key not in _NOT_PROTOCOL}
     saved = pretrained.result
     return {
         "scored_on": "dev",
+        "chosen_on": f"{held_back} examples kept back from train" if held_back else None,
         "started_from": str(PRETRAINED) if task.init_from is None else task.init_from,
         "seeds": len(pretrained.chosen),
         "settings": len(pretrained.runs) // len(pretrained.chosen),
@@ -127,7 +158,7 @@ def _shares(scores: Any, examples: ExampleSet) -> Any:
     """Numbers, and mappings of them to any depth."""
     if isinstance(scores, dict):
         return {key: _shares(value, examples) for key, value in scores.items()}
-    return 0.01 * scores if examples.family == PERCENT else scores
+    return 0.01 * scores if examples.family == PERCENT and isinstance(scores, float) else scores
 
 
 if __name__ == "__main__":

@@ -16,14 +16,13 @@ import pyarrow as pa
 
 from bertcore.apply.extract import read_texts
 from bertcore.compressed import read_json
-from bertcore.config import parse
 from bertcore.errors import ArtifactError
 from bertcore.evaluation.command import print_result
 from bertcore.examples.schema import TAGGING, ExampleSet
-from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF, LinearChain
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.inference import logits_of
+from bertcore.finetune.result import saved_task
 from bertcore.finetune.tagging import Tagged, Tagging, chain_of
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of
@@ -32,12 +31,11 @@ from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
 
 
-def tag(directory: Path, sentences: Sequence[Sequence[str]], *, sequence_length: int, doc_stride: int) -> Tagged:
-    """The tags of all words; the same numbers as in the training cut long sentences into the same windows."""
+def tag(directory: Path, sentences: Sequence[Sequence[str]]) -> Tagged:
+    """The tags of all words, by a model of stage `finetune`, which says itself how long its windows are."""
     config, values = load_config(directory), read_json(directory / "config.json")
-    fields = {"sequence_length": sequence_length, "doc_stride": doc_stride, "crf": CRF in values}
-    task = parse(RunConfig, {"format": "conll", "data": str(directory), **fields}, "options")
     labels = _labels(directory, values, config)
+    task = saved_task(directory, Tagging.reading, crf=CRF in values)
     with tokenizer_directory(directory) as place:
         family = Tagging(
             task, ExampleSet(family="tagging", labels=labels, metrics=[], splits={}), load_tokenizer(place)
@@ -75,17 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("model", type=Path, help="such as models/finetuned/TASK")
     parser.add_argument("input", type=Path, help=".txt with a sentence a line; also .gz, .zst")
     parser.add_argument("output", type=Path)
-    for name in ("sequence_length", "doc_stride"):
-        default = getattr(RunConfig, name)
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=default, help="(default %(default)s)")
     options = parser.parse_args(arguments)
     return print_result(lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> dict[str, int]:
     sentences = [text.split() for text in read_texts(options.input, "text")]
-    lengths = {"sequence_length": options.sequence_length, "doc_stride": options.doc_stride}
-    tagged = tag(options.model, sentences, **lengths)
+    tagged = tag(options.model, sentences)
     tagged.write_file(options.output)
     return {"sentences": len(sentences), "words": sum(map(len, sentences))}
 

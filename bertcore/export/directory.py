@@ -18,6 +18,7 @@ from bertcore.errors import ArtifactError
 from bertcore.export.padded import PADDED
 from bertcore.export.probe import kind_of
 from bertcore.finetune.crf import CRF
+from bertcore.finetune.family import READING
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import WEIGHTS, load_config
@@ -31,8 +32,8 @@ OTHER_KEYS = {
     *("torch_dtype", "transformers_version", "use_cache"),
 }
 """What else transformers knows, in version 4 or 5."""
-OWN_KEYS = {CRF}
-"""What it passes over: the scores of a chain of tags."""
+OWN_KEYS = {CRF, READING}
+"""What it passes over: the scores of a chain of tags, and how a fine-tuned model reads its texts."""
 LABELLED = ("sequence_classification", "token_classification")
 """Kinds of classes whose config.json names the labels."""
 SAMPLE = ("Text goes in at the top.", "What comes out?")

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
 from bertcore.model.architecture import EncoderConfig
-from bertcore.tokens.wordpiece import CONTINUATION
+from bertcore.tokens.tokenizer import kind_of
 
 HIGHEST_RATE, WIDE = 1e-4, 768
 """Above that rate, an encoder of that `hidden_size` (base) or more commonly forgets what it has learned."""
@@ -67,8 +67,8 @@ def _windows(task: RunConfig) -> Iterator[str]:
 
 def _case(tokenizer: Tokenizer) -> Iterator[str]:
     normalizer = json.loads(tokenizer.to_str()).get("normalizer") or {}
-    entries = [entry.removeprefix(CONTINUATION) for entry in tokenizer.get_vocab(with_added_tokens=True)]
-    words = [entry for entry in entries if entry.isalpha()]
+    continues = kind_of(tokenizer).continues
+    words = [entry for entry in tokenizer.get_vocab(with_added_tokens=True) if entry.isalpha() and not continues(entry)]
     if not words or "lowercase" not in normalizer:
         return
     share = sum(entry != entry.lower() for entry in words) / len(words)

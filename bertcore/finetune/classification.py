@@ -50,6 +50,7 @@ class Classification:
     """A class of `labels` for each example, or a number where the task has none (regression)."""
 
     gold = "label"
+    reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._labels = examples.labels
@@ -83,7 +84,7 @@ class Classification:
             predicted = [self._labels[index] for index in logits.argmax(axis=1)]
         return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
 
-    def tune_on_dev(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+    def tune(self, predictions: dict[str, Predictions]) -> dict[str, float]:
         return {}
 
     def _targets(self, table: pa.Table) -> NDArray[Any] | None:

@@ -31,7 +31,10 @@ class RunConfig(OptimizationConfig):
     epochs: int = 3
     """Passes over the training examples."""
     early_choice: bool = False
-    """Score dev after every epoch and keep the weights of the best one, the first of equals."""
+    """Keep the weights of the epoch that scores best on what is kept back from train, the first of equals."""
+    choice_fraction: float = 0.1
+    """Share of the training examples that is kept back where something is to be chosen: one of several settings, an
+    epoch (`early_choice`) or a threshold (`null_threshold: tuned`). Dev scores the choice and has no part in it."""
     learning_rate: float = 3e-4
     """Peak of the schedule. 3e-4 suits tiny and mini; take 1e-4 for small and medium, 2e-5 to 5e-5 for base, large."""
     layer_decay: float = 1.0
@@ -62,7 +65,7 @@ class RunConfig(OptimizationConfig):
     """Answers kept for each question."""
     null_threshold: float | Literal["tuned"] = 0.0
     """How much better than the best answer "no answer" must score to be chosen (SQuAD 2.0); `tuned`: the value that is
-    best on dev by F1, which flatters the score on dev."""
+    best by F1 on what is kept back from train."""
     seed: int = 1
     """Of the head's (or the whole model's) initial weights, the dropout and the order of the examples."""
 
@@ -78,6 +81,8 @@ class RunConfig(OptimizationConfig):
         for name in ("dropout", "attention_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= p < 1")
+        if not 0.0 < self.choice_fraction < 1.0:
+            raise ValueError(f"choice_fraction: found {self.choice_fraction}, expected a share like 0.1")
         if not 0.0 <= self.warmup_ratio <= 1.0:
             raise ValueError(f"warmup_ratio: found {self.warmup_ratio}, expected a share between 0 and 1, such as 0.1")
         if not 0.0 < self.layer_decay <= 1.0:
@@ -91,7 +96,7 @@ class TaskConfig(RunConfig):
     """An entry of `finetune.tasks`: a run, or several where a field of `GRID` or the seed is a list.
 
     Every combination of a learning rate and a number of epochs is trained with every seed, and the combination is kept
-    whose median over the seeds is best on dev.
+    whose median over the seeds is best on what is kept back from train.
     """
 
     learning_rate: float | list[float] = 3e-4  # type: ignore[assignment] # wider than a run's: what is asked, not done
@@ -113,7 +118,7 @@ class TaskConfig(RunConfig):
 
 
 GRID = ("learning_rate", "epochs")
-"""The fields whose values are chosen on dev where several are given."""
+"""The fields whose values are chosen where several are given."""
 
 _SHORTEST = 8
 """[CLS], a question and a context of at least one token each, two [SEP], and a little to spare."""

@@ -14,9 +14,17 @@ from bertcore.errors import InputError
 from bertcore.finetune.features import Batch, Features
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 
+CHOICE = "choice"
+"""The split of what is kept back from train where something is to be chosen: a setting, an epoch, a threshold. What is
+chosen on it is scored on dev, which no choice has seen."""
+
 
 class Predictions(Protocol):
     """What a model says about the examples of one split."""
+
+    @property
+    def predicted(self) -> Any:
+        """A label, a number, a list of labels or of tags for each row; of questions a mapping of ids to answers."""
 
     def score(self, metrics: Sequence[str]) -> dict[str, float]:
         """Each of `metrics`; the examples must have labels."""
@@ -35,11 +43,18 @@ class Exported:
     """The head's own keys of config.json."""
 
 
+READING = "finetuning"
+"""Key of a saved model's config.json: how its texts are read and its answers made, so that what applies the model does
+exactly what was scored. `transformers` passes over it."""
+
+
 class Family(Protocol):
     """One task seen by its head family; made from a `RunConfig`, an `ExampleSet` and a tokenizer."""
 
     gold: str
     """The column with what is to be predicted; a split has no labels where it holds a null."""
+    reading: tuple[str, ...]
+    """The fields of a `RunConfig` that are saved under `READING`."""
 
     def build(self, config: EncoderConfig) -> EncoderModule:
         """The encoder with the family's head, with initial weights.
@@ -59,9 +74,9 @@ class Family(Protocol):
     def predict(self, table: pa.Table, features: Any, logits: NDArray[np.float32], model: Any) -> Predictions:
         """From the logits that `model` gave for all sequences of `features`, which are `featurize(table)`."""
 
-    def tune_on_dev(self, predictions: dict[str, Any]) -> dict[str, float]:
-        """Set what only the predictions of dev can tell, where the task asks for it, in those of all splits, in place;
-        name of the parameter -> value found."""
+    def tune(self, predictions: dict[str, Any]) -> dict[str, float]:
+        """Set what examples outside of the training tell best, where the task asks for it, in the predictions of all
+        splits, in place: found on the split `CHOICE`. Name of the parameter -> value found."""
 
 
 def label_names(labels: Sequence[str]) -> dict[str, Any]:

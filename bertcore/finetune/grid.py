@@ -1,8 +1,8 @@
 """All runs that a task asks for from one encoder, and what is concluded from them.
 
-No number here is the best of several seeds: a setting is chosen by its median over all of them on dev, and what is
-reported of the chosen one is again the median, beside the smallest, the largest and the quartiles. Runs that have
-finished survive an interruption.
+No number here is the best of several runs: a setting is chosen by its median over the seeds on examples kept back from
+train, and what is reported of the chosen one is the median over the seeds on dev, beside the smallest, the largest and
+the quartiles. Runs that have finished survive an interruption.
 """
 
 import dataclasses
@@ -10,14 +10,16 @@ import json
 import logging
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from bertcore.evaluation.per_example import Units
 from bertcore.finetune.config import GRID, RunConfig
+from bertcore.finetune.family import CHOICE
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.run import Encoder, Finetuning
 from bertcore.training.checkpoint import Checkpoints, training_key
@@ -34,9 +36,11 @@ class Run:
     metrics: dict[str, dict[str, float]]
     """Split -> metric -> value."""
     best_epoch: int | None
-    """Counted from 1, where it was chosen on dev."""
+    """Counted from 1, where it was chosen."""
     tuned: dict[str, float]
-    """What was tuned on dev after the training."""
+    """What was tuned after the training."""
+    dev_units: Units | None = field(default=None, compare=False, repr=False)
+    """What each dev example adds to the headline metric."""
 
     def row(self) -> dict[str, Any]:
         """As it is written down."""
@@ -59,6 +63,11 @@ class Outcome:
     """Of that run."""
     seconds: float
     """Training and evaluation of all runs."""
+
+    @property
+    def dev_units(self) -> list[Units]:
+        """Of each seed, what the dev examples add to the headline metric."""
+        return [run.dev_units for run in self.chosen if run.dev_units is not None]
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -131,7 +140,8 @@ class Grid:
         return {
             "model": {key: tensor.cpu() for key, tensor in trained.model.state_dict().items()},
             "logits": {split: torch.from_numpy(logits) for split, logits in trained.logits.items()},
-            **{field: getattr(trained, field) for field in _RECORDED},
+            **({} if trained.dev_units is None else {"dev_units": torch.from_numpy(trained.dev_units)}),
+            **{name: getattr(trained, name) for name in _RECORDED},
         }
 
     def _restored(self, encoder: Encoder, task: RunConfig, name: str) -> Trained:
@@ -142,7 +152,7 @@ class Grid:
         model = self._finetuning.build(encoder, task).to(self._finetuning.accelerator.device)
         model.load_state_dict(record["model"])
         logits = {split: tensor.numpy() for split, tensor in record["logits"].items()}
-        return Trained(model=model.eval(), logits=logits, **{field: record[field] for field in _RECORDED})
+        return Trained(model=model.eval(), logits=logits, **{name: record[name] for name in _RECORDED})
 
     def _forget_weights(self, done: Sequence[Sequence[Run]], name: str) -> None:
         """Of all runs so far but the leading one, which may be chosen in the end."""
@@ -180,7 +190,9 @@ _RECORDED = ("curves", "best_epoch", "steps", "tokens", "seconds", "metrics", "t
 
 
 def _run(task: RunConfig, record: dict[str, Any]) -> Run:
-    return Run(task=task, metrics=record["metrics"], best_epoch=record["best_epoch"], tuned=record["tuned"])
+    units = record["dev_units"].numpy() if "dev_units" in record else None
+    kept = {name: record[name] for name in ("metrics", "best_epoch", "tuned")}
+    return Run(task=task, dev_units=units, **kept)
 
 
 def median_run(runs: Sequence[Run], metric: str) -> int:
@@ -190,8 +202,11 @@ def median_run(runs: Sequence[Run], metric: str) -> int:
 
 
 def best_setting(settings: Sequence[Sequence[Run]], metric: str) -> int:
-    """The place of the setting whose runs have the highest median of `metric` on dev, the first of equals."""
-    medians = [statistics.median(run.metrics["dev"][metric] for run in runs) for runs in settings]
+    """The place of the setting whose runs have the highest median of `metric` on what is kept back from train, the
+    first of equals; the only one needs no such examples."""
+    if len(settings) == 1:
+        return 0
+    medians = [statistics.median(run.metrics[CHOICE][metric] for run in runs) for runs in settings]
     return medians.index(max(medians))
 
 

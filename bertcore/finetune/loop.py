@@ -120,7 +120,8 @@ def _metrics(step: int, losses: list[Tensor], norm: Any, rate: float) -> dict[st
 
 
 class EarlyChoice:
-    """Keeps the weights that scored best by the metric `headline`, the first of equals."""
+    """Keeps the weights of the epoch that scored best by the metric `headline`, the first of equals; `score` gives the
+    metrics of a model on examples that it is not trained on, which are those of no test either."""
 
     def __init__(
         self,
@@ -134,12 +135,12 @@ class EarlyChoice:
         self.best_epoch = 0
         """Counted from 1."""
         self.curve: list[dict[str, float]] = []
-        """`step` and the metrics on dev, for every epoch."""
+        """`step` and the metrics, for every epoch."""
 
     def after_epoch(self, epoch: int, step: int) -> None:
         """Score the model as it is now."""
         scores = self._score(self._model)
-        metrics = {f"eval/{metric}": value for metric, value in scores.items()}
+        metrics = {f"choice/{metric}": value for metric, value in scores.items()}
         self.curve.append({"step": step, **metrics})
         self._report(step, metrics)
         if self._best is None or scores[self._headline] > self._best[0]:

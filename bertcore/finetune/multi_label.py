@@ -45,6 +45,7 @@ class MultiLabel:
     """Those of `labels` that are more likely than not."""
 
     gold = "labels"
+    reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a multi-label task without labels"
@@ -73,7 +74,7 @@ class MultiLabel:
         ids, gold = table["id"].to_pylist(), table["labels"].to_pylist()
         return LabelSets(ids=ids, predicted=predicted, gold=gold, labels=self._labels)
 
-    def tune_on_dev(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+    def tune(self, predictions: dict[str, Predictions]) -> dict[str, float]:
         return {}
 
     def _targets(self, table: pa.Table) -> NDArray[np.float32] | None:

@@ -23,7 +23,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
 from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported
+from bertcore.finetune.family import CHOICE, READING, Exported
 from bertcore.finetune.features import (
     IGNORED,
     Batch,
@@ -36,7 +36,10 @@ from bertcore.finetune.features import (
 )
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
-from bertcore.tokens.wordpiece import CLS, SEP
+from bertcore.tokens.tokenizer import Vocabulary
+
+UNANSWERABLE = "unanswerable"
+"""Under `READING`: whether the model may say that there is no answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,19 +70,19 @@ class Answers:
     """Where the null odds are above it, there is no answer."""
 
     @property
-    def best(self) -> dict[str, str]:
+    def predicted(self) -> dict[str, str]:
         """Question id -> answer."""
         if self.null_odds is None:
             return self.spans
         return {key: "" if self.null_odds[key] > self.null_threshold else text for key, text in self.spans.items()}
 
     def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        scores = squad.evaluate(to_articles(self.table), self.best)
+        scores = squad.evaluate(to_articles(self.table), self.predicted)
         return {name: scores[name] for name in metrics}
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.json` as the official script takes it, `SPLIT_nbest.json`, and `SPLIT_null_odds.json` (2.0)."""
-        write_json(directory / f"{split}.json", self.best)
+        write_json(directory / f"{split}.json", self.predicted)
         write_json(directory / f"{split}_nbest.json", self.n_best)
         if self.null_odds is not None:
             write_json(directory / f"{split}_null_odds.json", self.null_odds)
@@ -97,29 +100,37 @@ class QuestionAnswering:
     """A span of the context; with unanswered questions in the training examples, as in SQuAD 2.0, also none."""
 
     gold = "answers"
+    reading: tuple[str, ...] = (
+        "sequence_length",
+        "doc_stride",
+        "max_query_length",
+        "max_answer_length",
+        "n_best",
+        "null_threshold",
+    )
 
-    def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
-        room = task.sequence_length - task.max_query_length - 3
-        if room < 1:
+    def __init__(
+        self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer, *, may_be_null: bool | None = None
+    ) -> None:
+        """`may_be_null`: whether a question may have no answer; None: where train has such questions."""
+        self._vocabulary = Vocabulary.of(tokenizer)
+        least = task.max_query_length + self._vocabulary.special_per_pair + 1
+        if task.sequence_length < least:
             raise ConfigError(
-                f"sequence_length: found {task.sequence_length}, expected at least {task.max_query_length + 4} with "
-                f"max_query_length {task.max_query_length}, so that some context fits; lower max_query_length"
-            )
-        dev = examples.splits.get("dev")
-        if task.null_threshold == "tuned" and (dev is None or dev["answers"].null_count or not dev.num_rows):
-            raise ConfigError(
-                "null_threshold: found 'tuned', but there is no dev split with answers; expected a number, such as 0.0"
+                f"sequence_length: found {task.sequence_length}, expected at least {least} with max_query_length "
+                f"{task.max_query_length}, so that some context fits; lower max_query_length"
             )
         self._task = task
         self._tokenizer = own_tokenizer(tokenizer)
-        self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
-        self._may_be_null = not all(examples.splits["train"]["answers"].to_pylist())
+        if may_be_null is None:
+            may_be_null = not all(examples.splits["train"]["answers"].to_pylist())
+        self._may_be_null = may_be_null
 
     def build(self, config: EncoderConfig) -> EncoderModule:
         return build_head(config, "question_answering")
 
     def exported(self, model: EncoderModule) -> Exported:
-        return Exported(model, {})
+        return Exported(model, {READING: {UNANSWERABLE: self._may_be_null}})
 
     def featurize(self, table: pa.Table) -> WindowFeatures:
         questions = [ids for ids, _ in self._encode(table["question"].to_pylist())]
@@ -182,11 +193,11 @@ class QuestionAnswering:
             null_threshold=0.0 if self._task.null_threshold == "tuned" else self._task.null_threshold,
         )
 
-    def tune_on_dev(self, predictions: dict[str, Answers]) -> dict[str, float]:
-        """The null threshold of all splits that is best on dev by F1, where it is to be tuned."""
+    def tune(self, predictions: dict[str, Answers]) -> dict[str, float]:
+        """Set the null threshold that is best by F1 on what was kept back from train, where it is to be tuned."""
         if not (self._may_be_null and self._task.null_threshold == "tuned"):
             return {}
-        threshold = best_threshold(predictions["dev"])
+        threshold = best_threshold(predictions[CHOICE])
         predictions |= {split: replace(answers, null_threshold=threshold) for split, answers in predictions.items()}
         return {"null_threshold": float(threshold)}
 
@@ -202,26 +213,23 @@ class QuestionAnswering:
         self, row: int, question: NDArray[np.int64], context: NDArray[np.int64], characters: NDArray[np.int64]
     ) -> "_Question":
         question = question[: self._task.max_query_length]
-        before = np.concatenate([[self._cls], question, [self._sep]])
-        capacity = self._task.sequence_length - len(before) - 1
+        before = self._vocabulary.start_of_second(len(question))
+        capacity = self._task.sequence_length - len(question) - self._vocabulary.special_per_pair
         # A context without any token, of white space say, still makes one sequence.
         spans = windows(np.ones(len(context), dtype=np.int64), capacity, self._task.doc_stride)
         spans = spans if len(spans) else np.zeros((1, 2), dtype=np.int64)
         owner = best_windows(spans, np.arange(len(context)))
+        sequences = [self._vocabulary.sequence(question, context[first:end]) for first, end in spans]
+        owned = [owner[first:end] == index for index, (first, end) in enumerate(spans)]
         return _Question(
-            before=len(before),
+            before=before,
             spans=spans,
             characters_of_context=characters,
-            lengths=spans[:, 1] - spans[:, 0] + len(before) + 1,
-            tokens=_around(spans, context, before, np.asarray([self._sep])),
-            token_types=_around(spans, np.ones_like(context), np.zeros_like(before), np.ones(1)),
-            characters=_around(spans, characters, np.zeros((len(before), 2)), np.zeros((1, 2))),
-            owned=np.concatenate(
-                [
-                    np.concatenate([np.zeros(len(before)), owner[first:end] == index, np.zeros(1)])
-                    for index, (first, end) in enumerate(spans)
-                ]
-            ),
+            lengths=np.asarray([len(ids) for ids, _ in sequences], dtype=np.int64),
+            tokens=np.concatenate([ids for ids, _ in sequences]),
+            token_types=np.concatenate([types for _, types in sequences]),
+            characters=np.concatenate([np.pad(characters[a:b], ((before, 1), (0, 0))) for a, b in spans]),
+            owned=np.concatenate([np.pad(each, (before, 1)) for each in owned]),
         )
 
 
@@ -239,11 +247,7 @@ class _Question:
     tokens: NDArray[np.int64]
     token_types: NDArray[np.int64]
     characters: NDArray[np.int64]
-    owned: NDArray[np.float64]
-
-
-def _around(spans: NDArray[np.int64], values: NDArray[Any], before: NDArray[Any], behind: NDArray[Any]) -> NDArray[Any]:
-    return np.concatenate([part for first, end in spans for part in (before, values[first:end], behind)])
+    owned: NDArray[np.bool_]
 
 
 def _spans(part: _Question, answers: list[dict[str, Any]]) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,12 @@ from tokenizers import Tokenizer
 
 from bertcore import draws
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
+from bertcore.evaluation.per_example import UNITS, Units
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Family
+from bertcore.finetune.family import CHOICE, READING, Family
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
 from bertcore.finetune.multi_label import MultiLabel
@@ -40,8 +42,16 @@ class Finetuning:
     """One task with its texts as tokens, made once for all encoders, seeds and settings."""
 
     def __init__(
-        self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer, accelerator: Accelerator | None = None
+        self,
+        task: RunConfig,
+        examples: ExampleSet,
+        tokenizer: Tokenizer,
+        accelerator: Accelerator | None = None,
+        *,
+        several_settings: bool = False,
     ) -> None:
+        """With `several_settings`, or where the task leaves something else open, part of train is kept back to choose
+        on, the split `CHOICE`."""
         self._task, self._examples, self._tokenizer = task, examples, tokenizer
         self.accelerator = accelerator or make_accelerator()
         if self.accelerator.num_processes > 1:
@@ -50,7 +60,9 @@ class Finetuning:
                 "set BERTCORE_PROCESSES=1"
             )
         self._family = FAMILIES[examples.family](task, examples, tokenizer)
-        self._tables = {"train": _choose(examples.splits["train"], task.max_train_examples)}
+        self._tables = {"train": _limit(examples.splits["train"], task.max_train_examples)}
+        if several_settings or task.early_choice or task.null_threshold == "tuned":
+            self._tables |= _keep_back(self._tables["train"], task)
         self._tables |= {split: table for split, table in sorted(examples.splits.items()) if split != "train"}
         self._features = {split: self._family.featurize(table) for split, table in self._tables.items()}
         if not len(self._features["train"]) or self._features["train"].targets is None:
@@ -58,16 +70,15 @@ class Finetuning:
 
     @property
     def examples(self) -> ExampleSet:
-        """What is trained and evaluated on: the examples given, no more of train than `max_train_examples`."""
+        """What is trained and evaluated on: the examples given, no more of train than `max_train_examples`, and of that
+        the part that is kept back as a split of its own."""
         return replace(self._examples, splits=self._tables)
 
     @property
     def headline(self) -> str:
-        """The metric by which runs are compared on dev; `InputError` where dev has no rows or no labels."""
+        """The metric by which runs are compared; `InputError` where dev has no rows or no labels."""
         if not self._is_labelled("dev"):
-            raise InputError(
-                f"task {self._task.data}: found no labelled dev example, expected some to choose on; add them"
-            )
+            raise InputError(f"task {self._task.data}: found no labelled dev example, expected some to score; add them")
         return self._examples.metrics_of("dev")[0]
 
     def advise(self, encoder: Path, task: RunConfig) -> None:
@@ -95,7 +106,7 @@ class Finetuning:
         model = self.build(encoder, task).to(self.accelerator.device)
         began = time.perf_counter()
         loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report)
-        choice = EarlyChoice(model, self._dev_scores, self.headline, report) if task.early_choice else None
+        choice = EarlyChoice(model, self._choice_scores, self.headline, report) if task.early_choice else None
         loop.run(name, None if choice is None else choice.after_epoch)
         if choice is not None:
             choice.restore()
@@ -112,11 +123,10 @@ class Finetuning:
             seconds={"train": done - began, "evaluate": time.perf_counter() - done},
         )
         found = self.result(trained)
-        if choice is None:  # which has scored dev after every epoch, the last one among them
-            final = {f"eval/{metric}": value for metric, value in found.metrics.get("dev", {}).items()}
-            report(loop.steps, final)
-            trained.curves.append({"step": loop.steps, **final})
-        return replace(trained, metrics=found.metrics, tuned=found.tuned)
+        final = {f"eval/{metric}": value for metric, value in found.metrics.get("dev", {}).items()}
+        report(loop.steps, final)
+        trained.curves.append({"step": loop.steps, **final})
+        return replace(trained, metrics=found.metrics, tuned=found.tuned, dev_units=self._dev_units(found))
 
     def result(self, trained: Trained) -> Result:
         """What a trained model says about the examples, and how it scores."""
@@ -124,14 +134,19 @@ class Finetuning:
             split: self._family.predict(self._tables[split], self._features[split], logits, trained.model)
             for split, logits in trained.logits.items()
         }
-        tuned = self._family.tune_on_dev(predictions)
+        tuned = self._family.tune(predictions)
         metrics = {
             split: predicted.score(self._examples.metrics_of(split))
             for split, predicted in predictions.items()
             if self._is_labelled(split)
         }
         metrics = {split: {name: float(value) for name, value in scores.items()} for split, scores in metrics.items()}
-        return Result.of(trained, self._family.exported(trained.model), metrics, predictions, tuned, self.counts)
+        predictions.pop(CHOICE, None)
+        exported = self._family.exported(trained.model)
+        reading = {name: getattr(self._task, name) for name in self._family.reading} | tuned
+        config = exported.config | {READING: {**exported.config.get(READING, {}), **reading}}
+        exported = replace(exported, config=config)
+        return Result.of(trained, exported, metrics, predictions, tuned, self.counts)
 
     def build(self, encoder: Encoder, task: RunConfig) -> EncoderModule:
         """The model that a run starts with; `ArtifactError` or `ConfigError` where encoder and task do not fit."""
@@ -160,11 +175,18 @@ class Finetuning:
             for split, features in self._features.items()
         }
 
-    def _dev_scores(self, model: EncoderModule) -> dict[str, float]:
-        logits = self._logits("dev", model)
-        predictions = {"dev": self._family.predict(self._tables["dev"], self._features["dev"], logits, model)}
-        self._family.tune_on_dev(predictions)
-        return predictions["dev"].score(self._examples.metrics_of("dev"))
+    def units(self, predicted: Any) -> tuple[str, Units]:
+        """What each dev example adds to the headline metric, and the name of that sum in `bootstrap.METRICS`."""
+        return UNITS[self._examples.family](self._examples, self._tables["dev"], predicted, self.headline)
+
+    def _dev_units(self, found: Result) -> Units | None:
+        return self.units(found.predictions["dev"].predicted)[1] if self._is_labelled("dev") else None
+
+    def _choice_scores(self, model: EncoderModule) -> dict[str, float]:
+        logits = self._logits(CHOICE, model)
+        predictions = {CHOICE: self._family.predict(self._tables[CHOICE], self._features[CHOICE], logits, model)}
+        self._family.tune(predictions)
+        return predictions[CHOICE].score(self._examples.metrics_of(CHOICE))
 
     def _logits(self, split: str, model: EncoderModule) -> np.ndarray:
         return logits_of(model, self._features[split], self.accelerator)
@@ -193,11 +215,32 @@ def _load_encoder(model: EncoderModule, directory: Path) -> None:
         logger.warning("%s has no %s: drawn anew", directory, ", ".join(missing))
 
 
-def _choose(table: pa.Table, limit: int | None) -> pa.Table:
-    if limit is None or limit >= table.num_rows:
+def _limit(table: pa.Table, most: int | None) -> pa.Table:
+    if most is None or most >= table.num_rows:
         return table
-    return table.take(np.sort(draws.permutation(draws.key("finetune examples"), table.num_rows)[:limit]))
+    return table.take(np.sort(draws.permutation(draws.key("finetune examples"), table.num_rows)[:most]))
 
+
+def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
+    """`table` as what is trained on and what is chosen on: the same for every seed, and rows that share their (first)
+    text on one side."""
+    column = next(name for name in _TEXTS if name in table.column_names)
+    texts = [" ".join(text) if isinstance(text, list) else text for text in table[column].to_pylist()]
+    place = {text: draws.fraction_of(0, f"choice {text}") for text in texts}
+    order = sorted(range(table.num_rows), key=lambda row: (place[texts[row]], row))
+    last = texts[order[max(int(task.choice_fraction * len(order)), 1) - 1]] if order else ""
+    kept_back = np.asarray([place[text] <= place.get(last, 0.0) for text in texts], dtype=bool)
+    if kept_back.all():
+        raise InputError(
+            f"task {task.data}: found {len(place)} different training texts, expected more, as part of them "
+            f"(choice_fraction {task.choice_fraction:g}) is kept back to choose on; give one setting without "
+            "early_choice, and a number as null_threshold"
+        )
+    return {"train": table.filter(pa.array(~kept_back)), CHOICE: table.filter(pa.array(kept_back))}
+
+
+_TEXTS = ("text_a", "words", "context")
+"""The columns of which an example has one."""
 
 FAMILIES: dict[str, Callable[[RunConfig, ExampleSet, Tokenizer], Family]] = {
     "classification": Classification,

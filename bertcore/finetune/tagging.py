@@ -37,7 +37,7 @@ from bertcore.finetune.features import (
 )
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
-from bertcore.tokens.wordpiece import CLS, SEP, UNK
+from bertcore.tokens.tokenizer import Vocabulary, kind_of
 
 logger = logging.getLogger(__name__)
 
@@ -101,14 +101,16 @@ class Tagging:
     """A tag of `labels` for each word."""
 
     gold = "tags"
+    reading: tuple[str, ...] = ("sequence_length", "doc_stride")
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a tagging task without tags"
         self._labels = examples.labels
         self._tokenizer = own_tokenizer(tokenizer)
-        self._capacity, self._stride = task.sequence_length - 2, task.doc_stride
+        self._vocabulary, self._unknown = Vocabulary.of(tokenizer), kind_of(tokenizer).special.unk
+        self._capacity = task.sequence_length - self._vocabulary.special_per_text
+        self._stride = task.doc_stride
         self._crf, self._all_pieces = task.crf, task.labels_on == "all"
-        self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
         model = build_head(config, "token_classification", len(self._labels))
@@ -176,7 +178,7 @@ class Tagging:
         predicted = [tags[end - len(sentence) : end] for sentence, end in zip(words, ends, strict=True)]
         return Tagged(words=words, predicted=predicted, gold=table["tags"].to_pylist())
 
-    def tune_on_dev(self, predictions: dict[str, Predictions]) -> dict[str, float]:
+    def tune(self, predictions: dict[str, Predictions]) -> dict[str, float]:
         return {}
 
     def _pieces(
@@ -191,9 +193,9 @@ class Tagging:
             if len(sizes) and not sizes.min():  # an accent alone, say: it is unknown, but it is there
                 if not counts["words_without_pieces"]:
                     message = "example %s: found the word %r, which has no pieces: read as %s, as all such are"
-                    logger.warning(message, key, words[int(sizes.argmin())], UNK)
+                    logger.warning(message, key, words[int(sizes.argmin())], self._unknown)
                 counts["words_without_pieces"] += int((sizes == 0).sum())
-                named = [word if size else UNK for word, size in zip(words, sizes, strict=True)]
+                named = [word if size else self._unknown for word, size in zip(words, sizes, strict=True)]
                 (encoding,) = self._encode([named])
                 word_of = np.asarray(encoding.word_ids, dtype=np.int64)
                 sizes = np.bincount(word_of, minlength=len(words))
@@ -216,7 +218,7 @@ class Tagging:
         starts = ends - sizes
         units = windows(sizes, self._capacity, self._stride)
         spans = np.stack([starts[units[:, 0]], ends[units[:, 1] - 1]], axis=1)
-        sequences = [np.concatenate([[self._cls], pieces[first:end], [self._sep]]) for first, end in spans]
+        sequences = [self._vocabulary.sequence(pieces[first:end])[0] for first, end in spans]
         if not sequences:
             return [], np.zeros(0, dtype=np.int64)
         window = best_windows(spans, starts)

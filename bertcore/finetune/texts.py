@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer, windows
-from bertcore.tokens.wordpiece import CLS, SEP
+from bertcore.tokens.tokenizer import Vocabulary
 
 Text = str | tuple[str, str]
 
@@ -33,13 +33,13 @@ class TextFeatures(Features):
 
 
 class TextReader:
-    """Makes [CLS] a [SEP], or [CLS] a [SEP] b [SEP], of at most `task.sequence_length` tokens."""
+    """Makes sequences of at most `task.sequence_length` tokens, special ones included, of texts and pairs of texts."""
 
     def __init__(self, task: RunConfig, tokenizer: Tokenizer) -> None:
         self._tokenizer = own_tokenizer(tokenizer)
         self._length, self._stride = task.sequence_length, task.doc_stride
         self._in_windows = task.long_texts == "windows"
-        self._cls, self._sep = tokenizer.token_to_id(CLS), tokenizer.token_to_id(SEP)
+        self._vocabulary = Vocabulary.of(tokenizer)
         # Tokens are taken off the end of the longer text of a pair, as Hugging Face does with `truncation=True`.
         self._cut = own_tokenizer(tokenizer)
         self._cut.enable_truncation(task.sequence_length, strategy="longest_first")
@@ -80,14 +80,15 @@ class TextReader:
             second = self._ids(["" if isinstance(text, str) else text[1] for text in part])
             for text, a, b in zip(part, first, second, strict=True):
                 if isinstance(text, str):
-                    found = [(a[start:end], None) for start, end in self._spans(a, self._length - 2)]
+                    room = self._length - self._vocabulary.special_per_text
+                    found = [(a[start:end], None) for start, end in self._spans(a, room)]
                 else:
                     found = list(self._pair(a, b, counts))
                 counts["in_windows"] += len(found) > 1
-                yield [self._sequence(*pair) for pair in found]
+                yield [self._vocabulary.sequence(*pair) for pair in found]
 
     def _pair(self, a: Any, b: Any, counts: dict[str, int]) -> Iterator[tuple[Any, Any]]:
-        room, swapped = self._length - 3, len(a) >= len(b)
+        room, swapped = self._length - self._vocabulary.special_per_pair, len(a) >= len(b)
         short, long = (b, a) if swapped else (a, b)
         if len(short) + len(long) > room and len(short) > room // 2:
             short = short[: room // 2]
@@ -98,12 +99,6 @@ class TextReader:
     def _spans(self, ids: Any, capacity: int) -> NDArray[np.int64]:
         spans = windows(np.ones(len(ids), dtype=np.int64), capacity, self._stride)
         return spans if len(spans) else np.zeros((1, 2), dtype=np.int64)  # an empty text is a sequence too
-
-    def _sequence(self, a: Any, b: Any) -> tuple[Any, Any]:
-        ids = [self._cls, *a, self._sep] if b is None else [self._cls, *a, self._sep, *b, self._sep]
-        kinds = np.zeros(len(ids), dtype=np.int64)
-        kinds[len(a) + 2 :] = 1
-        return np.asarray(ids, dtype=np.int64), kinds
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
         return [each.ids for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]

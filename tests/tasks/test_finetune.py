@@ -6,12 +6,15 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 
 from bertcore.apply import tag
 from bertcore.config import parse
+from bertcore.evaluation.bootstrap import compare, scores
+from bertcore.evaluation.per_example import Records
 from bertcore.examples import schema
 from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune.advice import advice
@@ -72,10 +75,27 @@ def examples() -> ExampleSet:
 def _tags_of_the_saved_model_are_those_scored() -> None:
     sentences = [each for each in examples().splits["dev"]["words"].to_pylist()]
     Path("words.txt").write_text("".join(" ".join(words) + "\n" for words in sentences))
-    assert tag.main(["models/finetuned/toy", "words.txt", "tagged.txt", "--sequence-length", "24"]) == 0
+    assert tag.main(["models/finetuned/toy", "words.txt", "tagged.txt"]) == 0
     scored = [line.split() for line in Path("predictions/toy/dev.txt").read_text().splitlines()]
     found = [line.split() for line in Path("tagged.txt").read_text().splitlines()]
     assert found == [[cells[0], cells[2]] if cells else [] for cells in scored]
+
+
+def _comparison_is_that_of_the_recorded_examples(metrics: dict[str, Any]) -> None:
+    records = Records.read(Path("predictions/toy/examples.parquet"))
+    assert {system: len(runs) for system, runs in records.runs.items()} == {
+        "pretrained": 3, "random_initialisation": 3, "majority": 1, "word_lookup": 1
+    }  # fmt: skip
+    assert metrics["comparison"]["baseline"].pop("name") == "word_lookup"
+    for name, other in (("random", "random_initialisation"), ("baseline", "word_lookup")):
+        found = compare(records.metric, records.runs["pretrained"], records.runs[other])
+        assert metrics["comparison"][name] == vars(found)
+        means = [
+            statistics.mean(float(scores(records.metric, each, np.ones((1, 20)))[0]) for each in records.runs[system])
+            for system in ("pretrained", other)
+        ]
+        assert found.difference == pytest.approx(means[0] - means[1])
+    assert metrics["word_lookup"]["f1"] == pytest.approx(means[1])
 
 
 def test_stage_runs_the_protocol_and_leaves_the_median_run(
@@ -107,13 +127,15 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
     protocol = metrics["protocol"]
     assert (protocol["started_from"], protocol["seeds"], protocol["settings"]) == ("some/encoder", 3, 2)
     assert protocol["saved_epoch"] == 1 and protocol["scored_on"] == "dev"
+    assert protocol["chosen_on"] == "4 examples kept back from train" and metrics["train_examples"] == 36
     for system in ("pretrained", "random_initialisation"):
         rows = metrics["runs"][system]
         assert [(row["learning_rate"], row["seed"]) for row in rows] == [
             (r, s) for r in (1e-3, 1e-5) for s in (1, 2, 3)
         ]
-        by_rate = [[row["scores"]["dev"]["f1"] for row in part] for part in (rows[:3], rows[3:])]
-        best = max(by_rate, key=statistics.median)
+        parts = (rows[:3], rows[3:])
+        chosen = max(parts, key=lambda part: statistics.median(row["scores"]["choice"]["f1"] for row in part))
+        best = [row["scores"]["dev"]["f1"] for row in chosen]
         assert metrics[system]["f1"] == pytest.approx(statistics.median(best))
         found = metrics["spread"][system]["dev"]["f1"]
         assert (found["min"], found["max"]) == (min(best), max(best))
@@ -123,7 +145,8 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
         if (row["learning_rate"], row["seed"]) == (protocol["learning_rate"], protocol["saved_seed"])
     )
     assert saved["scores"]["dev"]["f1"] == metrics["pretrained"]["f1"]
-    assert {path.name for path in Path("predictions/toy").iterdir()} == {"dev.txt", "test.txt"}
+    assert {path.name for path in Path("predictions/toy").iterdir()} == {"dev.txt", "test.txt", "examples.parquet"}
+    _comparison_is_that_of_the_recorded_examples(metrics)
     written = json.loads(Path("models/finetuned/toy/config.json").read_text())
     assert written["architectures"] == ["BertForTokenClassification"]
     assert load_tokenizer(Path("models/finetuned/toy")).to_str() == tokenizer().to_str()

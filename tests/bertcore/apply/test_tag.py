@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from bertcore.apply.tag import main
 from bertcore.finetune.crf import CRF, LinearChain
-from bertcore.finetune.family import label_names
+from bertcore.finetune.family import READING, label_names
 from bertcore.finetune.tagging import without_chain
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.config import build_head
@@ -30,7 +30,8 @@ def saved(tokenizer: Tokenizer, config: BertConfig, tmp_path: Path) -> Path:
     model.crf = LinearChain(3)
     with torch.no_grad():
         model.crf.start[0] = model.crf.transitions[0, 1] = model.crf.transitions[1, 1] = 1000.0
-    extra = {CRF: model.crf.to_config(), **label_names(TAGS)}
+    reading = {"sequence_length": 12, "doc_stride": 64}
+    extra = {CRF: model.crf.to_config(), READING: reading, **label_names(TAGS)}
     save_pretrained(without_chain(model, 3), tmp_path / "model", tmp_path / "tokenizer", extra)
     return tmp_path / "model"
 
@@ -39,7 +40,7 @@ def test_chain_decides_with_and_without_windows(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.txt").write_text("the red Cat .\n\n" + "dog " * 30 + "\n")
-    arguments = [str(saved), str(tmp_path / "in.txt"), str(tmp_path / "out.txt"), "--sequence-length", "12"]
+    arguments = [str(saved), str(tmp_path / "in.txt"), str(tmp_path / "out.txt")]
     assert main(arguments) == 0
     assert json.loads(capsys.readouterr().out) == {"sentences": 3, "words": 34}
     rows = [line.split() for line in (tmp_path / "out.txt").read_text().splitlines()]
@@ -47,12 +48,12 @@ def test_chain_decides_with_and_without_windows(
     assert rows[6:] == [["dog", "B-X"], *[["dog", "I-X"]] * 29, []]
 
 
-@pytest.mark.parametrize("kind", ["encoder", "headless", "short"])
+@pytest.mark.parametrize("kind", ["encoder", "headless", "short", "silent"])
 def test_what_is_no_tagger_is_one_line(
     kind: str, saved: Path, config: BertConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.txt").write_text("the cat\n")
-    model, options, said = saved, [], "found architectures ['BertForPreTraining'] and id2label None"
+    model, said = saved, "found architectures ['BertForPreTraining'] and id2label None"
     if kind == "encoder":
         model = tmp_path / "encoder"
         save_pretrained(BertForPreTraining(config), model, tmp_path / "tokenizer")
@@ -61,7 +62,12 @@ def test_what_is_no_tagger_is_one_line(
         (tmp_path / "encoder/model.safetensors").replace(saved / "model.safetensors")
         said = "found no classifier.bias, classifier.weight, expected the whole tagger"
     else:
-        options, said = ["--sequence-length", "2"], "sequence_length: found 2, expected at least 8 tokens"
-    assert main([str(model), str(tmp_path / "in.txt"), str(tmp_path / "out.txt"), *options]) == 1
+        said = "finetuning.sequence_length: found 2, expected at least 8 tokens"
+        if kind == "silent":
+            said = "finetuning: found None, expected sequence_length, doc_stride"
+        values = json.loads((saved / "config.json").read_text())
+        values[READING] = None if kind == "silent" else {"sequence_length": 2, "doc_stride": 1}
+        (saved / "config.json").write_text(json.dumps(values))
+    assert main([str(model), str(tmp_path / "in.txt"), str(tmp_path / "out.txt")]) == 1
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not (tmp_path / "out.txt").exists()

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from bertcore.errors import ConfigError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import CHOICE
 from bertcore.finetune.question_answering import QuestionAnswering, WindowFeatures
 from bertcore.model.bert import BertConfig
 from bertcore.model.huggingface import save_pretrained
@@ -89,7 +90,7 @@ def test_answers_are_parts_of_the_context(
     assert all(entry["text"] in context for entry in found)
     assert "" in [entry["text"] for entry in found]  # there are questions without an answer
     assert answers.null_odds is not None
-    assert (answers.best["0"] == "") == (answers.null_odds["0"] > 0)
+    assert (answers.predicted["0"] == "") == (answers.null_odds["0"] > 0)
 
 
 def test_sequences_are_those_of_transformers_where_all_fits(
@@ -188,29 +189,30 @@ def test_question_must_leave_room_for_the_context(
         QuestionAnswering(make_task(max_query_length=30), examples, tokenizer)
 
 
-def test_null_threshold_is_tuned_on_dev_for_all_splits(
+def test_null_threshold_is_tuned_on_what_is_kept_back_for_all_splits(
     tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     rows = [question("a red cat", ("red", 2)), question("a dog"), question("blue bird", ("bird", 5)), question("city")]
     examples = make_examples("question_answering", None, ["f1"], train=rows, dev=rows, test=rows[:2])
     family = QuestionAnswering(make_task(null_threshold="tuned"), examples, tokenizer)
     predictions = {}
-    for split in ("dev", "test"):
-        features = family.featurize(examples.splits[split])
+    for split in ("dev", "test", CHOICE):
+        features = family.featurize(examples.splits["dev" if split == CHOICE else split])
         logits = np.zeros((len(features.tokens), 2), dtype=np.float32)
         offsets = features.offsets
         for row, null in enumerate((1.0, 9.0, 3.0, 8.0)[: len(features)]):
             span = features.targets[row] if features.targets is not None and features.targets[row].any() else (8, 8)
             logits[offsets[row] + span[0], 0] = logits[offsets[row] + span[1], 1] = 2.0
             logits[offsets[row]] = null  # odds 2 * null - 4: -2, 14, 2, 12
-        predictions[split] = family.predict(examples.splits[split], features, logits, UNUSED)
+        table = examples.splits["dev" if split == CHOICE else split]
+        predictions[split] = family.predict(table, features, logits, UNUSED)
     untouched = predictions["dev"].score(["f1"])["f1"]
-    assert family.tune_on_dev(predictions) == {"null_threshold": 2.0}
+    assert family.tune(predictions) == {"null_threshold": 2.0}
     assert untouched == 75.0 and predictions["dev"].score(["f1"])["f1"] == 100.0
-    assert predictions["dev"].best == {"0": "red", "1": "", "2": "bird", "3": ""}
+    assert predictions["dev"].predicted == {"0": "red", "1": "", "2": "bird", "3": ""}
     assert predictions["test"].null_threshold == 2.0
     fixed = QuestionAnswering(make_task(null_threshold=-5.0), examples, tokenizer)
-    assert fixed.tune_on_dev(predictions) == {}
+    assert fixed.tune(predictions) == {}
 
 
 def test_threshold_where_no_answer_is_always_best(
@@ -221,14 +223,7 @@ def test_threshold_where_no_answer_is_always_best(
     features = family.featurize(examples.splits["dev"])
     logits = np.ones((len(features.tokens), 2), dtype=np.float32)
     logits[0] = -9.0  # the model is sure of an answer, and wrong
-    predictions = {"dev": family.predict(examples.splits["dev"], features, logits, UNUSED)}
-    (threshold,) = family.tune_on_dev(predictions).values()
-    assert threshold < -20 and predictions["dev"].best == {"0": ""}
-
-
-def test_tuning_needs_answers_on_dev(
-    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
-) -> None:
-    examples = make_examples("question_answering", None, ["f1"], train=[question("a")])
-    with pytest.raises(ConfigError, match="null_threshold: found 'tuned', but there is no dev split with answers"):
-        QuestionAnswering(make_task(null_threshold="tuned"), examples, tokenizer)
+    found = family.predict(examples.splits["dev"], features, logits, UNUSED)
+    predictions = {"dev": found, CHOICE: found}
+    (threshold,) = family.tune(predictions).values()
+    assert threshold < -20 and predictions["dev"].predicted == {"0": ""}

@@ -208,24 +208,25 @@ def test_batches_of_similar_length_hold_every_sequence_once(lengths: list[int], 
     assert all(np.array_equal(a, b) for a, b in zip(steps, batches(np.asarray(lengths), task), strict=True))
 
 
-def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_dev(
+def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_what_is_kept_back(
     toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig]
 ) -> None:
     task = make_task(epochs=4, batch_size=16, learning_rate=1e-2, schedule="constant", warmup_ratio=0.0, dropout=0.1)
-    prepared = Finetuning(task, toy("single", 64), tokenizer)
+    prepared = Finetuning(task, toy("single", 64), tokenizer, several_settings=True)
     reported: list[tuple[int, float]] = []
 
     def report(step: int, metrics: dict[str, float]) -> None:
-        reported.extend((step, value) for name, value in metrics.items() if name == "eval/accuracy")
+        reported.extend((step, value) for name, value in metrics.items() if name == "choice/accuracy")
 
     plain = prepared.run(config)
     early = prepared.run(config, replace(task, early_choice=True), report=report)
-    scored = [(row["step"], row["eval/accuracy"]) for row in early.curves if "eval/accuracy" in row]
+    scored = [(row["step"], row["choice/accuracy"]) for row in early.curves if "choice/accuracy" in row]
     assert reported == scored and [step for step, _ in scored] == [4, 8, 12, 16]
     scores = [value for _, value in scored]
     assert early.best_epoch == 1 + scores.index(max(scores))
-    assert early.metrics["dev"]["accuracy"] == max(scores)
-    assert plain.best_epoch is None and plain.metrics["dev"]["accuracy"] == scores[-1]
+    assert early.metrics["choice"]["accuracy"] == max(scores)
+    assert plain.best_epoch is None and plain.metrics["choice"]["accuracy"] == scores[-1]
+    assert "choice" not in early.predictions
     # Without warm-up and fall, as many epochs by themselves are the same run.
     alone = prepared.run(config, replace(task, epochs=early.best_epoch))
     assert torch.equal(weights(early.model), weights(alone.model))
@@ -301,10 +302,11 @@ def test_what_does_not_fit_is_refused_before_training(
         prepared.run(replace(config, vocab_size=50))
     with pytest.raises(ConfigError, match="sequence_length: found 32, expected at most the 16 positions"):
         prepared.run(replace(config, max_position_embeddings=16))
-    rowless = make_examples("classification", ["x"], ["accuracy"], train=[{"text_a": "a", "label": "x"}], dev=[])
+    rows = [{"text_a": text, "label": "x"} for text in "ab"]
+    rowless = make_examples("classification", ["x"], ["accuracy"], train=rows, dev=[])
     choosing = Finetuning(make_task(early_choice=True), rowless, tokenizer)
     for use in (lambda: choosing.headline, lambda: choosing.train(config, report=never)):
-        with pytest.raises(InputError, match="task toy: found no labelled dev example, expected some to choose on"):
+        with pytest.raises(InputError, match="task toy: found no labelled dev example, expected some to score"):
             use()
     assert Finetuning(make_task(epochs=1), rowless, tokenizer).run(config).metrics == {}
     empty = make_examples("classification", ["x"], ["accuracy"], train=[])

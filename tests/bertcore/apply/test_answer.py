@@ -1,0 +1,94 @@
+"""Answers of a saved model: those that were scored, for a file and for one question with its context."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer
+
+from bertcore.apply.answer import main
+from bertcore.evaluation.squad import to_articles
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import READING
+from bertcore.finetune.result import Result
+from bertcore.finetune.run import finetune
+from bertcore.model.bert import BertConfig, BertForPreTraining
+from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.wordpiece import save_tokenizer
+
+Saved = tuple[Result, ExampleSet, Path]
+
+
+@pytest.fixture
+def saved(
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+    tmp_path: Path,
+) -> Saved:
+    """Fine-tuned for two epochs, with questions that have no answer and contexts that need several windows."""
+
+    def row(colour: str, noun: str, is_answerable: bool) -> dict[str, Any]:
+        context = f"{noun} is the {colour} one. " * 3
+        answers = [{"text": colour, "answer_start": context.index(colour)}] if is_answerable else []
+        return {"context": context, "question": f"what colour is the {noun}", "answers": answers}
+
+    rows = [row(a, b, b != "city") for a in ("red", "green", "blue") for b in ("cat", "dog", "bird", "city")]
+    examples = make_examples("question_answering", None, ["f1"], train=rows, dev=rows)
+    fields = {"sequence_length": 18, "max_query_length": 7, "doc_stride": 5, "max_answer_length": 4, "n_best": 3}
+    task = make_task(epochs=2, null_threshold="tuned", choice_fraction=0.3, **fields)
+    result = finetune(task, examples, tokenizer, config)
+    (tmp_path / "tokenizer").mkdir()
+    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
+    result.save_model(tmp_path / "model", tmp_path / "tokenizer")
+    return result, examples, tmp_path / "model"
+
+
+def test_answers_to_a_file_are_those_that_were_scored(
+    saved: Saved, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result, examples, model = saved
+    reading = json.loads((model / "config.json").read_text())[READING]
+    assert reading["null_threshold"] == result.tuned["null_threshold"] and reading["max_query_length"] == 7
+    (tmp_path / "dev.json").write_text(json.dumps({"data": to_articles(examples.splits["dev"])}))
+    assert main([str(model), "--file", str(tmp_path / "dev.json")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == result.predictions["dev"].predicted and len(set(found.values())) > 1
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_one_question(as_file: bool, saved: Saved, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result, examples, model = saved
+    row = examples.splits["dev"].to_pylist()[0]
+    context = row["context"]
+    if as_file:
+        (tmp_path / "context.txt").write_text(context)
+        context = str(tmp_path / "context.txt")
+    assert main([str(model), "--question", row["question"], "--context", context]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["answer"] == result.predictions["dev"].predicted[row["id"]]
+    assert [each["text"] for each in found["best"]] == [
+        each["text"]
+        for each in result.predictions["dev"].n_best[row["id"]]  # type: ignore[attr-defined]
+    ]
+    assert sum(each["probability"] for each in found["best"]) == pytest.approx(1.0)
+
+
+def test_what_cannot_be_answered_is_one_line(
+    saved: Saved, config: BertConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, _, model = saved
+    save_pretrained(BertForPreTraining(config), tmp_path / "encoder")
+    for arguments, said in (
+        ([str(tmp_path / "encoder"), "--question", "who", "--context", "a cat"], "expected a BertForQuestionAnswering"),
+        ([str(model), "--question", "who"], "found no --question with a --context"),
+        ([str(model), "--question", " ", "--context", "a cat"], "--question: found ' ', expected words"),
+        ([str(model), "--file", str(tmp_path / "none.json")], "none.json"),
+    ):
+        assert main(arguments) == 1
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1

@@ -85,17 +85,19 @@ def _chosen(measurements: Measurements, task: str) -> list[str]:
 
 
 def _protocol_in_words(measurements: Measurements, task: str) -> str:
-    """What the score is of: "dev, median of 3 seeds, best of 4 settings on dev, from models/pretrained"."""
+    """What the score is of: "dev, median of 3 seeds, best of 4 settings on 200 examples kept back from
+    train, from models/pretrained"."""
     source = f"finetune/{task}"
     words, numbers = measurements.words(source, "protocol"), measurements.numbers(source, "protocol")
     seeds, settings = round(numbers.get("seeds", 1)), round(numbers.get("settings", 1))
+    chosen_on = words.get("chosen_on", "part of train")
     parts = [words.get("scored_on", "dev"), "1 seed" if seeds == 1 else f"median of {seeds} seeds"]
     if settings > 1:
-        parts.append(f"best of {settings} settings on dev")
+        parts.append(f"best of {settings} settings on {chosen_on}")
     if numbers.get("early_choice"):
-        parts.append(f"best epoch on dev ({numbers.get('saved_epoch', 0):.0f})")
+        parts.append(f"best epoch on {chosen_on} ({numbers.get('saved_epoch', 0):.0f})")
     if "tuned_null_threshold" in numbers:
-        parts.append(f"null threshold tuned on dev ({numbers['tuned_null_threshold']:.2f})")
+        parts.append(f"null threshold tuned on {chosen_on} ({numbers['tuned_null_threshold']:.2f})")
     return ", ".join([*parts, *([f"from `{words['started_from']}`"] if "started_from" in words else [])])
 
 

@@ -16,9 +16,10 @@ from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertConfig
 from tasks import contradictions
+from tests.bertcore.conftest import float32
 from tests.bertcore.finetune.conftest import config, make_examples, one_thread, tokenizer
 
-__all__ = ["config", "make_examples", "one_thread", "tokenizer"]
+__all__ = ["config", "float32", "make_examples", "one_thread", "tokenizer"]
 
 FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "sequence_length": st.integers(4, 40),

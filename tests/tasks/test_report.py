@@ -221,13 +221,17 @@ def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(pro
     metrics["runs"] = {"pretrained": [{"seed": 1, "scores": {"dev": {"accuracy": 0.99}}}]}
     metrics["other_splits"] = {"ax": {"mcc": 0.12}}
     metrics["protocol"] |= {"scored_on": "dev", "started_from": "models/pretrained", "seeds": 3, "settings": 4}
+    metrics["protocol"]["chosen_on"] = "90 examples kept back from train"
     metrics["protocol"] |= {"optimizer": "muon", "momentum": 0.95, "long_texts": "windows", "layer_decay": 0.8}
     metrics["protocol"]["changed"] = {"optimizer": "muon", "long_texts": "windows", "layer_decay": 0.8}
     write(project, files)
     page, summary, _ = make(project)
     row = next(row for row in result_rows(project) if row[0] == "topic")
     assert row[4:6] == ["60.0 (50.0–65.0)", "70.0 (68.0–73.0)"]
-    assert "dev, median of 3 seeds, best of 4 settings on dev, from `models/pretrained`" in page
+    assert (
+        "dev, median of 3 seeds, best of 4 settings on 90 examples kept back from train, from `models/pretrained`"
+        in page
+    )
     assert "| topic | pre-trained, on ax | MCC 12.0 |" in page
     header, shown = next(table for table in tables(project) if table[0][:2] == ["Task", "Protocol"])
     settings = dict(zip(header, shown, strict=True))

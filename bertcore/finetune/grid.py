@@ -94,7 +94,7 @@ class Grid:
         self._metric = finetuning.headline
 
     def run(self, encoder: Encoder, name: str, report: Report = silent) -> Outcome:
-        """All runs that are not there yet; `name` tells the runs of one encoder from those of another.
+        """Make all runs that are not there yet, and choose; `name` tells the runs of one encoder from those of another.
 
         The curves of all runs are reported, those of earlier ones too; where there are several, the name of a metric
         begins with what tells its run from the others.
@@ -123,7 +123,7 @@ class Grid:
         return [task for setting in self._settings for task in setting]
 
     def _trained(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:
-        """The record of a run without its tensors; the run is made if there is none."""
+        """The record of a run without its weights; the run is made if there is none."""
         checkpoints = self._checkpoints(task, name)
         record = checkpoints.latest()
         if record is None:
@@ -155,7 +155,7 @@ class Grid:
         return Trained(model=model.eval(), logits=logits, **{name: record[name] for name in _RECORDED})
 
     def _forget_weights(self, done: Sequence[Sequence[Run]], name: str) -> None:
-        """Of all runs so far but the leading one, which may be chosen in the end."""
+        """Drop the weights of all runs so far but the leading one, which may be chosen in the end."""
         leader = best_setting(done, self._metric)
         leading = done[leader][median_run(done[leader], self._metric)].task
         for task in (run.task for runs in done for run in runs if run.task != leading):

@@ -34,7 +34,7 @@ _GROUPED = 50
 
 
 class Loop:
-    """Trains `model` on the sequences of `features`."""
+    """The training of `model` on the sequences of `features`, step by step."""
 
     def __init__(
         self,
@@ -59,8 +59,8 @@ class Loop:
         return len(self._batches)
 
     def run(self, name: str, after_epoch: Callable[[int, int], None] | None = None) -> None:
-        """`name` is what the progress is shown under; `after_epoch` is called with the numbers of finished epochs and
-        steps, and must leave the model as it is."""
+        """Make all steps, with the progress shown under `name`; `after_epoch` is called with the numbers of finished
+        epochs and steps, and must leave the model as it is."""
         every, per_epoch = max(self.steps // _CURVE_POINTS, 1), self.steps // self._task.epochs
         losses: list[Tensor] = []
         progress = Progress(name, self.steps)

@@ -100,7 +100,7 @@ class Result:
         )
 
     def save_model(self, directory: Path, tokenizer_directory: Path) -> None:
-        """`directory` as `transformers` loads it, with the files of the tokenizer."""
+        """Write the model into `directory` as `transformers` loads it, with the files of the tokenizer."""
         if CRF in self.model_config:
             logger.warning(
                 "%s: transformers knows no chain over the tags (crf) and gives other tags with this model than those "

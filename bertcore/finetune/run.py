@@ -210,7 +210,8 @@ def finetune(
 
 
 def _load_encoder(model: EncoderModule, directory: Path) -> None:
-    """Without the head, which may be that of another task."""
+    """Read the weights of an encoder into `model`, whose head keeps its own: that in `directory` may be of another
+    task."""
     if missing := load_pretrained(model.base_model, directory).missing:
         logger.warning("%s has no %s: drawn anew", directory, ", ".join(missing))
 

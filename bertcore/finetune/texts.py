@@ -45,8 +45,8 @@ class TextReader:
         self._cut.enable_truncation(task.sequence_length, strategy="longest_first")
 
     def read(self, texts: Sequence[Text], targets: NDArray[Any] | None = None) -> TextFeatures:
-        """The sequences of `texts`. `targets` has a row for each text, which all of its windows share. Counted are texts
-        `truncated`, and with windows those `in_windows`."""
+        """The sequences of `texts`. `targets` has a row for each text, which all of its windows share. Counted are
+        texts `truncated`, and with windows those `in_windows`."""
         tokens: list[NDArray[np.int64]] = []
         types: list[NDArray[np.int64]] = []
         examples: list[int] = []

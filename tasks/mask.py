@@ -58,6 +58,8 @@ def _write(config: MaskConfig, manifest: Manifest, vocabulary: Vocabulary, direc
     audit.check()
     heldout_audit.check()
     return {
+        # Entries that are seen fewer than some 100 times are hardly learned (Gowda and May 2020).
+        "train_count_of_the_rarest_but_5_percent": int(np.quantile(frequencies, 0.05, method="lower")),
         "train": audit.report(),
         "heldout": heldout_audit.report(),
         "heldout_unigram_baseline": unigram_baseline(frequencies, np.concatenate(labels)),

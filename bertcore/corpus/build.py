@@ -11,10 +11,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import Ngrams, evaluation_texts
-from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
+from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter, corpus_shards, row_groups
 from bertcore.corpus.near_duplicates import NearDuplicates
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.source import Source
@@ -35,6 +39,8 @@ class CorpusStatistics:
     """Documents, sentences, words and bytes (UTF-8) by split."""
     least_draw: float = 1.0
     """Of the kept documents, the least of the numbers that decide the split."""
+    heldout_in_train: int = 0
+    """Held-out sentences that stand in the training text, too."""
 
     def keep(self, split: str, text: str, sentences: list[str]) -> None:
         amounts = {
@@ -50,6 +56,7 @@ class CorpusStatistics:
             "documents_read": dict(sorted(self.read.items())),
             "dropped": dict(sorted(self.dropped.items())),
             **{split: dict(self.kept[split]) for split in SPLITS},
+            "heldout_sentences_in_train_share": self.heldout_in_train / max(self.kept["heldout"]["sentences"], 1),
         }
 
 
@@ -72,7 +79,17 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path) -> CorpusStat
             path.unlink()
         statistics = _write(replace(config, heldout_fraction=math.nextafter(nearest, 1)), inputs, output)
     _check_splits(config, statistics)
+    statistics.heldout_in_train = _shared_sentences(output)
     return statistics
+
+
+def _shared_sentences(output: Path) -> int:
+    """How many of the held-out sentences stand in the training text, too, letter for letter."""
+    heldout = pa.concat_arrays([group.read().flatten() for group in row_groups(corpus_shards(output, "heldout"))])
+    met = np.zeros(len(heldout), bool)
+    for group in row_groups(corpus_shards(output, "train")):
+        met |= pc.is_in(heldout, value_set=group.read().flatten().unique()).to_numpy(zero_copy_only=False)
+    return int(met.sum())
 
 
 def _write(config: CorpusConfig, inputs: Path, output: Path) -> CorpusStatistics:

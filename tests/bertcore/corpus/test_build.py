@@ -77,6 +77,12 @@ def test_of_few_large_documents_one_is_held_out(tmp_path: Path, caplog: pytest.L
     assert "holds out none of 5 documents" in caplog.text
 
 
+def test_held_out_sentences_that_stand_in_the_training_text_are_counted(tmp_path: Path) -> None:
+    metrics, output = build(tmp_path, TEXTS)  # the second sentence of all documents is the same
+    assert metrics["heldout"]["sentences"] == 2 * metrics["heldout"]["documents"] > 0
+    assert metrics["heldout_sentences_in_train_share"] == 0.5
+
+
 def test_a_document_limit_is_per_source(tmp_path: Path) -> None:
     metrics, _ = build(tmp_path, TEXTS, max_documents=20)
     assert list(metrics["documents_read"].values()) == [20]

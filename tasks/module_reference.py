@@ -17,19 +17,20 @@ HEAD = """# Architecture
 
 Written by `python -m tasks.module_reference`: a module says itself what it is. A test holds it current.
 
-Text goes in at the top, a fine-tuned and evaluated encoder comes out at the bottom. `dvc.yaml` is the only place that declares
-stages and edges. `dvc repro` runs them; the Prefect flow reads the same graph and runs each stage as one task, adding what DVC
-has not: retries with resume, live progress, artifacts, cancellation, a page. After either, the other finds every stage cached.
+Text goes in at the top, a fine-tuned and evaluated encoder comes out at the bottom. `dvc.yaml` is the only place that
+declares stages and edges. `dvc repro` runs them; the Prefect flow reads the same graph and runs each stage as one task,
+adding what DVC has not: retries with resume, live progress, artifacts, cancellation, a page. After either, the other
+finds every stage cached.
 
-- **`flows -> tasks -> bertcore`.** Imports go down only, also between the rooms of `bertcore`; a test reads them. `flows` alone imports
-  prefect and dvc, `tasks` alone imports mlflow, and `bertcore` knows no orchestrator.
-- **Rooms are stages.** A room of `bertcore` holds what its stage computes with, and `dvc.yaml` names rooms as dependencies: editing
-  anything else re-runs nothing.
+- **`flows -> tasks -> bertcore`.** Imports go down only, also between the rooms of `bertcore`; a test reads them.
+  `flows` alone imports prefect and dvc, `tasks` alone imports mlflow, and `bertcore` knows no orchestrator.
+- **Rooms are stages.** A room of `bertcore` holds what its stage computes with, and `dvc.yaml` names rooms as
+  dependencies: editing anything else re-runs nothing.
 - **One section, one dataclass.** A section of `params.yaml` is a frozen dataclass beside the code that it configures.
-- **Variants are rows.** A source, format, head family, architecture, objective or optimizer is a file and a row in a plain dict at the foot of
-  a module; [CONTRIBUTING.md](../CONTRIBUTING.md) walks each way.
-- **Determinism.** Data order, pairs and masks are pure functions of the seed and the step. What clocks and machines decide lies in
-  `metrics/timing/` and `reports/` only.
+- **Variants are rows.** A source, format, head family, architecture, objective or optimizer is a file and a row in a
+  plain dict at the foot of a module; [CONTRIBUTING.md](../CONTRIBUTING.md) walks each way.
+- **Determinism.** Data order, pairs and masks are pure functions of the seed and the step. What clocks and machines
+  decide lies in `metrics/timing/` and `reports/` only.
 
 | path | what it is |
 |:--|:--|
@@ -40,7 +41,7 @@ has not: retries with resume, live progress, artifacts, cancellation, a page. Af
 | `requirements*.lock` | the versions; `-dev`: what tests and checks add; `-onnx`, `-dask`: for those who want them |
 | `infra/` | how to go from one machine to many, and the installation |
 | `benchmarks/` | side by side with named peers; results with machine and versions |
-| `tests/` | mirrors the tree; `tests/faults/` kills and damages real trainings, `tests/contributing/` adds what people add |
+| `tests/` | mirrors the tree; `faults/` kills and damages real trainings, `contributing/` adds what people add |
 """
 
 PACKAGES = ("flows", "tasks", "bertcore")

@@ -64,6 +64,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _launch(stages: list[str]) -> int:
     environment = dict(os.environ)
+    if not server.runs(environment) and _up_to_date(stages):
+        # A server and a worker, started to be told so, would take a quarter of a minute.
+        print("nothing to do: every stage is up to date in dvc.lock")
+        return _show_results()
     with contextlib.ExitStack() as stack:
         prefect = server.find_or_start(environment)
         stack.callback(prefect.stop)
@@ -72,12 +76,10 @@ def _launch(stages: list[str]) -> int:
         print(f"Prefect server: {prefect.page} ({'started' if prefect.service else 'was running'})", flush=True)
 
         from prefect.client.orchestration import get_client
-        from rich.console import Console
 
         from flows.follow import Follower, status_table
 
-        # A file or a pipe has no width of its own; the table of results needs this much.
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else 130)
+        console = _console()
         client = stack.enter_context(get_client(sync_client=True))
         if prefect.own:
             _clear_leftovers(client)
@@ -97,6 +99,16 @@ def _launch(stages: list[str]) -> int:
             console.print()
             console.print(status_table(watched))
         return _conclude(watched, console)
+
+
+def _up_to_date(stages: list[str]) -> bool:
+    from flows.graph import GraphError, read_graph, select, unchanged
+
+    try:
+        selected = select(read_graph(ROOT), stages or None)
+        return unchanged(ROOT, selected) == {stage.name for stage in selected}
+    except GraphError:
+        return False  # the flow tells it
 
 
 class _Workers:
@@ -239,8 +251,14 @@ def _conclude(watched: "Watched", console: "Console") -> int:
         reason = watched.state.message or "no reason given"
         console.print(f"\n{watched.state.name}: {reason}", markup=False, soft_wrap=True)
         return 1
+    return _show_results()
+
+
+def _show_results() -> int:
+    """The report's first table, and where the rest is."""
     if found := read_tables(REPORTS / TABLES):
         _, results = found[0]
+        console = _console()
         console.print()
         _print_table(results, console)
     page = REPORTS / "report.html"
@@ -248,6 +266,13 @@ def _conclude(watched: "Watched", console: "Console") -> int:
         print(f"\nThe whole report: {page.relative_to(ROOT)}")
     print("The runs in Prefect and MLflow: make ui")
     return 0
+
+
+def _console() -> "Console":
+    from rich.console import Console
+
+    # A file or a pipe has no width of its own; the table of results needs this much.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 130)
 
 
 def _print_table(table: "ReportTable", console: "Console") -> None:

@@ -36,7 +36,8 @@ def pretrain_flow(stages: list[str] | None = None) -> State[None]:
     """Bring the stages of dvc.yaml up to date, each as one task run, independent ones at the same time.
 
     `stages`: names as `dvc repro` takes them, `finetune` for every `finetune@…` and what they need. None: all.
-    Before the first of them `doctor` looks whether the machine and the tree can do it; what they cannot ends the run.
+    Before the first that has something to do, `doctor` looks whether the machine and the tree can do it; what they
+    cannot ends the run.
     A stage below a failed one does not run, an independent one does; the flow run then ends as Failed with the stages'
     own error lines, and without a traceback that would tell nothing more.
     """
@@ -44,8 +45,10 @@ def pretrain_flow(stages: list[str] | None = None) -> State[None]:
     try:
         with hold(PIPELINE, f"{flow_run.name}, process {os.getpid()}"):
             selected = select(read_graph(ROOT), stages)
-            doctor()
-            states = _run(selected)
+            clean = unchanged(ROOT, selected)
+            if len(clean) < len(selected):
+                doctor()
+            states = _run(selected, clean)
             _publish(ROOT / "reports" / TABLES)
     except TerminationSignal:
         # Cancellation. Prefect kills this process 30 s after the signal, so the stages get 25.
@@ -78,10 +81,12 @@ def doctor() -> None:
     raise_for(findings)
 
 
-def _run(stages: list[Stage]) -> dict[str, State[Any]]:
-    """Submit each stage when its parents are done and there is room for one more; the final state of each."""
+def _run(stages: list[Stage], clean: set[str]) -> dict[str, State[Any]]:
+    """Submit each stage when its parents are done and there is room for one more; the final state of each.
+
+    `clean`: those that DVC would skip.
+    """
     free, exclusive = list(range(stages_at_once())), cuda_devices()
-    clean = unchanged(ROOT, stages)
     futures: dict[str, Future] = {}
     slots: dict[str, int] = {}
     done: queue.SimpleQueue[str] = queue.SimpleQueue()

@@ -88,18 +88,28 @@ def find_or_start(environment: dict[str, str]) -> Server:
 
     Raises LaunchError when PREFECT_API_URL is set and nothing answers there, or when a new server does not start.
     """
+    if there := _named(environment):
+        return there
+    environment.setdefault("PREFECT_HOME", str(STATE))
+    with hold(STATE / "server.lock", f"process {os.getpid()}", wait=True):
+        running = _running(environment)
+        return running if running is not None else _start(environment)
+
+
+def runs(environment: dict[str, str]) -> bool:
+    """Whether there is a server that `find_or_start` would use as it is; LaunchError as there."""
+    return bool(_named(environment) or _running({"PREFECT_HOME": str(STATE), **environment}))
+
+
+def _named(environment: dict[str, str]) -> Server | None:
+    """The server of PREFECT_API_URL or of the active profile."""
     url = environment.get("PREFECT_API_URL")
     if url:
         if not healthy(url):
             raise LaunchError(f"PREFECT_API_URL: nothing answers at {url}; start a Prefect server there or unset it")
         return Server(url, None, own=_home(url) == STATE)
     url = _profile_url(environment)
-    if url and healthy(url):
-        return Server(url, None, own=False)
-    environment.setdefault("PREFECT_HOME", str(STATE))
-    with hold(STATE / "server.lock", f"process {os.getpid()}", wait=True):
-        running = _running(environment)
-        return running if running is not None else _start(environment)
+    return Server(url, None, own=False) if url and healthy(url) else None
 
 
 def healthy(url: str) -> bool:

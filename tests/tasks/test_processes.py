@@ -90,7 +90,7 @@ def test_an_experiment_and_another_run_in_one_tree(
 
 
 def until(ready: object, log: Path) -> None:
-    deadline = time.monotonic() + 120.0
+    deadline = time.monotonic() + 400.0
     while not ready():  # type: ignore[operator]
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)

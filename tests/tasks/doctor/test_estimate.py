@@ -82,7 +82,7 @@ def resident(name: str) -> int:
     ids=["tiny", "mini"],
 )
 def test_memory_is_what_a_training_takes_within_30_percent(preset: str, optimizer: str, work: Work) -> None:
-    script = "import json, sys; from tests.bertcore.training.test_estimate import measure; "
+    script = "import json, sys; from tests.tasks.doctor.test_estimate import measure; "
     script += "print(measure(*json.loads(sys.argv[1]), **json.loads(sys.argv[2])))"
     arguments = [json.dumps([preset, optimizer]), json.dumps(dataclasses.asdict(work))]
     command = [sys.executable, "-c", script, *arguments]

@@ -1,9 +1,10 @@
 """A saved model as one ONNX file, put in place only after ONNX Runtime has given the same outputs.
 
-Inputs are Hugging Face's: input_ids, attention_mask and token_type_ids, int64 (batch, sequence), both of any size up to
-the model's positions. Outputs are float32 with Hugging Face's names: logits (classification, tagging, masked LM),
-prediction_logits and seq_relationship_logits (pre-training), start_logits and end_logits (question answering),
-last_hidden_state and pooler_output (encoder). Tokenizer and names of labels stay in the model's directory.
+Inputs are Hugging Face's: input_ids, attention_mask and, where the model has segments, token_type_ids, int64 (batch,
+sequence), both of any size up to the model's positions. Outputs are float32 with Hugging Face's names: logits
+(classification, tagging, masked LM), prediction_logits and seq_relationship_logits (pre-training), start_logits and
+end_logits (question answering), last_hidden_state and pooler_output (encoder). Tokenizer and names of labels stay in
+the model's directory.
 """
 
 import argparse
@@ -69,7 +70,7 @@ def _require_packages(directory: Path) -> None:
 def _write(saved: Saved, model: nn.Module, path: Path) -> None:
     import onnx
 
-    longest = saved.config.max_position_embeddings
+    longest, names = saved.config.max_position_embeddings, INPUTS[: 3 if saved.config.segments else 2]
     batch, sequence = torch.export.Dim("batch"), torch.export.Dim("sequence", max=longest)
     # torch says which of its own optional parts are absent, and warns of its own calls.
     logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
@@ -77,11 +78,11 @@ def _write(saved: Saved, model: nn.Module, path: Path) -> None:
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
             model,
-            Probe.of(saved.config, (min(3, longest), min(5, longest))).padded(),
+            Probe.of(saved.config, (min(3, longest), min(5, longest))).padded()[: len(names)],
             dynamo=True,
-            input_names=list(INPUTS),
+            input_names=list(names),
             output_names=list(outputs_of(saved.architecture, saved.directory)),
-            dynamic_shapes=[{0: batch, 1: sequence} for _ in INPUTS],
+            dynamic_shapes=[{0: batch, 1: sequence} for _ in names],
             opset_version=OPSET,
             verbose=False,
         )
@@ -115,7 +116,8 @@ def _session(path: Path) -> Any:
 def run_onnx(session: Any, architecture: str, probe: Probe) -> dict[str, torch.Tensor]:
     """The outputs that count of an ONNX Runtime session."""
     kinds = outputs_of(architecture, "the model")
-    arrays = {name: array.numpy() for name, array in zip(INPUTS, probe.padded(), strict=True)}
+    known = {port.name for port in session.get_inputs()}
+    arrays = {name: array.numpy() for name, array in zip(INPUTS, probe.padded(), strict=True) if name in known}
     results = zip(kinds, session.run(list(kinds), arrays), strict=True)
     return {name: probe.select(kinds[name], torch.from_numpy(result)) for name, result in results}
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export import padded_modernbert as modernbert
 from bertcore.model.bert import BertConfig
 from bertcore.model.layers import ACTIVATIONS
 
@@ -148,4 +149,9 @@ PADDED: dict[str, Callable[[Any, int], nn.Module]] = {
     "BertForSequenceClassification": PaddedForSequenceClassification,
     "BertForTokenClassification": PaddedForTokenClassification,
     "BertForQuestionAnswering": lambda config, labels: PaddedForQuestionAnswering(config),
+    "ModernBertModel": lambda config, labels: modernbert.PaddedModernBert(config),
+    "ModernBertForMaskedLM": modernbert.PaddedModernBertForMaskedLM,
+    "ModernBertForSequenceClassification": modernbert.PaddedModernBertForSequenceClassification,
+    "ModernBertForTokenClassification": modernbert.PaddedModernBertWithHead,
+    "ModernBertForQuestionAnswering": modernbert.PaddedModernBertForQuestionAnswering,
 }

@@ -121,11 +121,10 @@ def _load(
                 f"{saved.directory}: {loader}: found {len(keys)} {kind} keys ({', '.join(keys[:3])}), expected none; "
                 f"save the model again as {saved.architecture}"
             )
-    input_ids, attention_mask, token_type_ids = probe.padded()
+    names_of_inputs = ("input_ids", "attention_mask", "token_type_ids")[: 3 if saved.config.segments else 2]
     with torch.no_grad():
-        results = model.eval()(
-            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids, return_dict=True
-        )
+        inputs = dict(zip(names_of_inputs, probe.padded(), strict=False))
+        results = model.eval()(**inputs, return_dict=True)
     kinds = outputs_of(saved.architecture, saved.directory)
     found = {ours: probe.select(kinds[ours], results[theirs]) for ours, theirs in names.items()}
     require_equal({name: expected[name] for name in names}, found, TOLERANCE, f"{saved.directory}: {loader}")

@@ -1,0 +1,100 @@
+"""An architecture from outside of the package: layers without a feed-forward network, all in one file."""
+
+import dataclasses
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, saved_fields, scores
+from bertcore.model.attention import SelfAttention, selected
+from bertcore.model.initialization import initialize
+from bertcore.model.layers import EncoderLayer, LayerStack
+from bertcore.model.layout import Layout
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ToyConfig(EncoderConfig):
+    """A toy."""
+
+    model_type: ClassVar[str] = "toy"
+
+    def with_dropout(self, hidden: float, attention: float) -> Self:
+        return self
+
+
+class ToyLayer(EncoderLayer):
+    fused = {"attention.qkv.weight": 3}  # noqa: RUF012 - a constant
+
+    def __init__(self, config: ToyConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config.hidden_size, config.num_attention_heads, 0.0)
+
+    def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
+        return selected(hidden, rows) + self.attention(hidden, layout, rows)
+
+
+class ToyEmbeddings(nn.Embedding):
+    def forward(self, input_ids: Tensor, *others: Tensor) -> Tensor:
+        return super().forward(input_ids)
+
+
+class ToyModel(Encoder):
+    architecture = "ToyModel"
+
+    def __init__(self, config: ToyConfig) -> None:
+        super().__init__(config)
+        self.embeddings = ToyEmbeddings(config.vocab_size, config.hidden_size)
+        self.encoder = LayerStack([ToyLayer(config) for _ in range(config.num_hidden_layers)])
+        initialize(self, config)
+
+    @property
+    def token_embeddings(self) -> nn.Embedding:
+        return self.get_submodule("embeddings")  # type: ignore[return-value]
+
+
+class ToyForMaskedLM(EncoderModule):
+    architecture, prefix = "ToyForMaskedLM", "toy"
+
+    def __init__(self, config: ToyConfig) -> None:
+        super().__init__(config)
+        self.toy = ToyModel(config)
+
+    def forward(self, ids: Tensor, types: Tensor, layout: Layout, masked: Tensor) -> tuple[Tensor]:
+        hidden = self.toy.hidden_states(ids, types, layout, masked)
+        return (functional.linear(hidden, self.toy.token_embeddings.weight),)
+
+
+class ToyForSequenceClassification(EncoderModule):
+    architecture, prefix = "ToyForSequenceClassification", "toy"
+
+    def __init__(self, config: ToyConfig, labels: int) -> None:
+        super().__init__(config)
+        self.toy = ToyModel(config)
+        self.classifier = nn.Linear(config.hidden_size, labels)
+
+    def forward(self, ids: Tensor, types: Tensor, layout: Layout) -> Tensor:
+        return scores(self.classifier, self.toy.hidden_states(ids, types, layout, layout.first_tokens))
+
+
+def _read(raw: Any, path: Any) -> dict[str, Any]:
+    known = {field.name for field in dataclasses.fields(ToyConfig)}
+    return {name: value for name, value in raw.items() if name in known}
+
+
+TOY = Architecture(
+    config=ToyConfig,
+    prefix="toy",
+    presets={
+        "tiny": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 64}
+    },
+    encoder=ToyModel,
+    pretraining=ToyForMaskedLM,
+    heads={"sequence_classification": ToyForSequenceClassification},
+    kinds={"ToyForMaskedLM": "masked_lm", "ToyForSequenceClassification": "sequence_classification"},
+    to_huggingface=dict,
+    from_huggingface=dict,
+    read=_read,
+    write=lambda config: saved_fields(config) | {"model_type": "toy"},
+    flops=lambda config, lengths, masked: int(lengths.sum()) * config.hidden_size**2,
+)

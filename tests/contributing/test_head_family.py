@@ -1,5 +1,5 @@
-"""A head family from outside the package: labels with an order. One class, and rows in `FAMILIES`, `SCHEMAS` and
-`BASELINES`."""
+"""A head family from outside the package: labels with an order. One class, and rows in `FAMILIES`, `SCHEMAS`,
+`BASELINES` and `SCORES`, and `UNITS`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
-from bertcore.evaluation import baselines
+from bertcore.evaluation import baselines, per_example
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune import run
@@ -46,17 +46,29 @@ class Ordinal(Classification):
         return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=gold)
 
 
-def middle(examples: ExampleSet, seed: int) -> dict[str, dict[str, float]]:
-    """The scores of what needs no model: here, of the first grade always."""
-    gold = [float(label) for label in examples.splits["dev"]["label"].to_pylist()]
-    return {"majority": {"accuracy": sum(label == 0.0 for label in gold) / len(gold)}}
+def lowest(examples: ExampleSet, seed: int) -> dict[str, list[float]]:
+    """What needs no model says of dev: here, the first grade always."""
+    return {"majority": [0.0] * examples.splits["dev"].num_rows}
+
+
+def agreement(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, NDArray[np.float64]]:
+    """What each example adds to the accuracy: 1 where the grade is right."""
+    pairs = zip(table["label"].to_pylist(), predicted, strict=True)
+    return "mean", np.asarray([[float(label) == grade] for label, grade in pairs], np.float64)
+
+
+def accuracy(examples: ExampleSet, predicted: Any) -> dict[str, float]:
+    """The score of a baseline."""
+    return {"accuracy": float(agreement(examples, examples.splits["dev"], predicted, "accuracy")[1].mean())}
 
 
 @pytest.fixture
 def examples(monkeypatch: pytest.MonkeyPatch, make_examples: Callable[..., ExampleSet]) -> ExampleSet:
     monkeypatch.setitem(run.FAMILIES, "ordinal", Ordinal)
     monkeypatch.setitem(schema.SCHEMAS, "ordinal", schema.CLASSIFICATION)
-    monkeypatch.setitem(baselines.BASELINES, "ordinal", middle)
+    monkeypatch.setitem(baselines.BASELINES, "ordinal", lowest)
+    monkeypatch.setitem(baselines.SCORES, "ordinal", accuracy)
+    monkeypatch.setitem(per_example.UNITS, "ordinal", agreement)
     words = ["red", "green", "blue", "cat"]
     rows = [{"text_a": " ".join(["the", *words[: n % 4], "is"]), "label": GRADES[n % 4]} for n in range(160)]
     return make_examples("ordinal", GRADES, ["accuracy"], train=rows[:128], dev=rows[128:])
@@ -66,7 +78,7 @@ def test_it_is_learned_scored_saved_and_loaded(
     examples: ExampleSet, tokenizer: Tokenizer, config: Any, make_task: Callable[..., RunConfig], tmp_path: Path
 ) -> None:
     result = finetune(make_task(epochs=20, batch_size=16), examples, tokenizer, config)
-    assert baselines.BASELINES["ordinal"](examples, 1)["majority"]["accuracy"] == 0.25
+    assert baselines.baselines(examples, 1)["majority"]["accuracy"] == 0.25
     assert result.metrics["dev"]["accuracy"] >= 0.75
     (tmp_path / "tokenizer").mkdir()
     save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)

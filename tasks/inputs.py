@@ -23,6 +23,7 @@ from bertcore.examples.hub import check_format
 from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
+from bertcore.minimal_pairs.pairs import MinimalPairsConfig, read_pairs
 from bertcore.recipes import RECIPES
 from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.wordpiece import TokenizerConfig
@@ -36,8 +37,8 @@ logger = logging.getLogger(__name__)
 
 TIMING = METRICS / "timing" / "finetune"
 
-RESERVED = ("corpus", "vocabulary", "init_from", "options", "encoders")
-"""Folders of data/inputs that no task may be named after."""
+RESERVED = ("corpus", "vocabulary", "init_from", "options", "encoders", "minimal_pairs")
+"""Folders of data/inputs and predictions that no task may be named after."""
 
 SECTIONS = {
     "corpus": CorpusConfig,
@@ -45,6 +46,7 @@ SECTIONS = {
     "shards": ShardsConfig,
     "mask": MaskConfig,
     "pretrain": PretrainConfig,
+    "minimal_pairs": MinimalPairsConfig,
 }
 
 
@@ -60,6 +62,7 @@ def run(_: StageRun) -> None:
                 _link(name, beside / "corpus" / "contamination" / str(index), where)
         _link(configs["tokenizer"].vocab_file, beside / "vocabulary", "tokenizer.vocab_file")
         _link(configs["pretrain"].init_from, beside / "init_from", "pretrain.init_from")
+        _link_pairs(configs["minimal_pairs"], beside / "minimal_pairs")
         for name, task in tasks.items():
             where = f"finetune.tasks.{name}"
             _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
@@ -68,7 +71,16 @@ def run(_: StageRun) -> None:
             _write_options(_entries(values)[name], beside / "options" / f"{name}.json")
     for directory in (EXAMPLES, METRICS / "examples", METRICS / "finetune"):
         directory.mkdir(parents=True, exist_ok=True)  # without any task, stages that depend on them find none
-    _clear_removed(set(tasks))
+    _clear_removed({*tasks, *RESERVED})
+
+
+def _link_pairs(config: MinimalPairsConfig, directory: Path) -> None:
+    """The files of minimal pairs, read once so that one that cannot be used is told now; or a note."""
+    for index, name in enumerate(config.files):
+        _link(name, directory / str(index), f"minimal_pairs.pairs[{index}]")
+        read_pairs(Path(name))
+    if not config.files:
+        _link(None, directory, "minimal_pairs.pairs")
 
 
 def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:
@@ -123,6 +135,7 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     _check_local({
         "tokenizer.vocab_file": configs["tokenizer"].vocab_file,
         "pretrain.init_from": configs["pretrain"].init_from,
+        **{f"minimal_pairs.pairs[{index}]": file for index, file in enumerate(configs["minimal_pairs"].files)},
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     })  # fmt: skip
     contradictions.check_pretraining(configs)

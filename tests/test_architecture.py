@@ -12,7 +12,7 @@ RANKS = [
     {"bertcore.apply", "bertcore.export"},
     {"bertcore.finetune"},
     {"bertcore.training", "bertcore.evaluation"},
-    {"bertcore.objectives"},
+    {"bertcore.objectives", "bertcore.minimal_pairs"},
     {"bertcore.examples", "bertcore.audit"},
     {"bertcore.model", "bertcore.instances"},
     {"bertcore.tokens"},
@@ -32,7 +32,7 @@ RANKS = [
 ]
 """From the top to the ground; those on one floor do not know each other, but for the ground floor."""
 
-CORE = ["model", "objectives", "training", "finetune"]
+CORE = ["model", "objectives", "minimal_pairs", "training", "finetune"]
 CORE_MAY_IMPORT = {"torch", "numpy", "pyarrow", "safetensors", "tokenizers", "accelerate", "bertcore"}
 
 SOURCES = sorted(

@@ -18,7 +18,7 @@ from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
 
-STAGES = ["inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "contamination", "report"] + [
+STAGES = ["inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "minimal_pairs", "contamination", "report"] + [
     f"{stage}@{task}" for stage in ("examples", "finetune") for task in ("cola", "squad")
 ]
 
@@ -37,6 +37,7 @@ PARAMS: dict[str, Any] = {
         "logging_steps": 4,
         "eval_steps": 6,
     },
+    "minimal_pairs": {},
     "finetune": {
         "tasks": {
             "cola": {"format": "glue/cola", "data": "../CoLA", "epochs": 1, "sequence_length": 48},

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import exp
 from typing import Any
 
+from tasks.reporting import minimal_pairs
 from tasks.reporting.comparison import MAJORITY, PRETRAINED, RANDOM, Comparison
 from tasks.reporting.measurements import Measurements
 
@@ -16,9 +17,11 @@ _OWN = ("mlm_loss", "unigram_loss", "mlm_loss_before")
 
 
 def summarize(measurements: Measurements, comparisons: Sequence[Comparison]) -> Summary:
-    """``{"pretrain": {name: number}, "finetune": {task: {name: number}}}``; losses in nats, scores as shares."""
+    """``{"pretrain": {name: number}, "minimal_pairs": {…}, "finetune": {task: {name: number}}}``; losses in nats,
+    scores as shares."""
     return {
         "pretrain": _pretrain(measurements),
+        **minimal_pairs.summary(measurements),
         "finetune": {comparison.task: _finetune(comparison) for comparison in comparisons},
     }
 
@@ -40,6 +43,8 @@ def headlines(summary: Summary) -> dict[str, float]:
     found = {f"eval/{name}": pretrain[name] for name in names if name in pretrain}
     if "tokens_per_second" in pretrain:
         found["train/tokens_per_second"] = pretrain["tokens_per_second"]
+    if "minimal_pairs" in summary:
+        found["eval/minimal_pairs"] = summary["minimal_pairs"]["model"]
     for task, scores in summary["finetune"].items():
         found |= {f"{task}/{scores['metric']}": scores[PRETRAINED], f"{task}/gain": scores["gain"]}
     return found

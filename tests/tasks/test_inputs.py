@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from bertcore.errors import BertcoreError, ConfigError
+from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import ModelConfig
 from tasks import inputs, params
@@ -164,6 +164,7 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
         "encoders/cola/source.json": '{"uri": null}\n',
         "init_from/source.json": '{"uri": null}\n',
+        "minimal_pairs/source.json": '{"uri": null}\n',
         "options/cola.json": "{}\n",
         "vocabulary/source.json": '{"uri": null}\n',
     }
@@ -339,6 +340,23 @@ def test_pairs_of_texts_need_an_encoder_with_two_segments(project: Path, values:
     table_task(project, values, "a\tb\tlabel\nx y\tz\t1\nu\tv\t0\n", options=options, init_from=encoder)
     with pytest.raises(ConfigError, match="finetune.tasks.own.init_from: found an encoder with type_vocab_size 1"):
         run()
+
+
+def test_minimal_pairs_are_linked_and_read_before_any_work(project: Path, values: dict[str, Any]) -> None:
+    (project / "pairs.jsonl").write_text('{"good": "a b", "bad": "b a", "kind": "order"}\n')
+    values["minimal_pairs"] = {"pairs": ["pairs.jsonl"]}
+    values["finetune"]["tasks"] = {}
+    write(project, values)
+    Path("predictions/minimal_pairs").mkdir(parents=True)
+    run()
+    assert Path("data/inputs/minimal_pairs/0/pairs.jsonl").is_symlink()
+    assert Path("predictions/minimal_pairs").is_dir()
+    (project / "pairs.jsonl").write_text("{}\n")
+    with pytest.raises(InputError, match=r"^pairs\.jsonl:1: found dict, expected an object with good, bad, kind"):
+        run()
+    values["minimal_pairs"] = {"pairs": "hf://nyu-mll/blimp"}
+    with pytest.raises(ConfigError, match=r"minimal_pairs\.pairs\[0\]: found 'hf://.*', expected a local path"):
+        check(values)
 
 
 def test_what_a_removed_task_has_left_is_removed(project: Path, values: dict[str, Any]) -> None:

@@ -469,6 +469,42 @@ def test_damaged_metrics_are_one_line(project: Path, files: dict[str, Any], mess
     assert not (project / "reports").exists()
 
 
+def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
+    systems = {"model": 0.7, "bigram": 0.55, "unigram": 0.5, "length": 0.45}
+    write(project, {"minimal_pairs.json": {
+        "variant": "original",
+        "share": 1.0,
+        "pairs": 2000,
+        "systems": {
+            name: {
+                "accuracy": accuracy,
+                "standard_error": 0.01,
+                "macro_accuracy": accuracy - 0.1,
+                "macro_standard_error": 0.02,
+                "ties": 0,
+            }
+            for name, accuracy in systems.items()
+        },
+        "gain": {"bigram": {"accuracy": 0.15, "standard_error": 0.012}},
+        "phenomena": {"island_effects": {"pairs": 2000, "standard_error": 0.01, **systems}},
+        "paradigms": {"adjunct_island": {"pairs": 2000, "standard_error": 0.01, **systems}},
+    }})  # fmt: skip
+    page, summary, run = make(project)
+    found = next(table for table in tables(project) if "Bigrams" in table[0])
+    assert found == [
+        ["Phenomenon", "Pairs", "Model", "Bigrams", "Unigrams", "Length", "Error"],
+        ["island effects", "2,000", "70.0", "55.0", "50.0", "45.0", "1.0"],
+        ["all pairs", "2,000", "70.0", "55.0", "50.0", "45.0", "1.0"],
+        ["macro mean of the paradigms", "2,000", "60.0", "45.0", "40.0", "35.0", "2.0"],
+    ]
+    assert "each masked by itself" in page and "pair by pair: +15.0 ± 1.2" in page
+    assert summary["minimal_pairs"]["model"] == 0.7 and summary["minimal_pairs"]["macro_accuracy"] == 0.6
+    assert run.parent_metrics["eval/minimal_pairs"] == 0.7
+    write(project, {"minimal_pairs.json": {}})
+    page, summary, _ = make(project)
+    assert "Minimal pairs" not in page and "minimal_pairs" not in summary
+
+
 def test_tasks_must_be_a_mapping(project: Path) -> None:
     (project / "params.yaml").write_text("finetune: {tasks: [topic]}\n")
     with pytest.raises(ConfigError, match=r"finetune\.tasks: found a list"):

@@ -1,0 +1,144 @@
+"""Minimal pairs: two sentences of which the first is right, and what the difference tests."""
+
+import dataclasses
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertcore import draws
+from bertcore.compressed import plain_name, read_lines
+from bertcore.errors import InputError
+
+Variant = Literal["original", "within_word_l2r"]
+
+EMBEDDED = "corpus"
+"""In place of files, the `pairs` that are made from the held-out sentences of the corpus."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimalPairsConfig:
+    """Section `minimal_pairs` of params.yaml."""
+
+    pairs: str | list[str] | None = EMBEDDED
+    """`corpus` (made from its held-out sentences), a file of JSON lines or several; None = no evaluation by pairs."""
+    variant: Variant = "original"
+    """`original` masks one token at a time (Salazar et al. 2020); `within_word_l2r` also the later pieces of its word
+    (Kauf & Ivanova 2023)."""
+    share: float = 1.0
+    """Of the pairs of every paradigm."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share: found {self.share}, expected more than 0 and at most 1; 1 takes all pairs")
+        if self.pairs == []:
+            raise ValueError("pairs: found an empty list, expected files; null leaves the evaluation out")
+
+    @property
+    def files(self) -> list[str]:
+        """The files that are read; none where the pairs are the embedded ones, or are left out."""
+        if self.pairs is None or self.pairs == EMBEDDED:
+            return []
+        return [self.pairs] if isinstance(self.pairs, str) else self.pairs
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One line of a file of minimal pairs."""
+
+    good: str
+    bad: str
+    paradigm: str
+    """What the difference tests, such as `adjunct_island`."""
+    phenomenon: str
+    """What its paradigm belongs to, such as `island_effects`; the paradigm itself where nothing is said."""
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The pairs of a file of JSON lines, plain, .gz or .zst, in any of `LAYOUTS`, or of all such files of a directory.
+
+    `InputError` names the line that is none. BLiMP itself has a few pairs of twice the same sentence. They stay: a tie
+    for every scorer.
+    """
+    files = sorted(file for file in path.rglob("*") if _is_lines(file)) if path.is_dir() else [path]
+    pairs = [
+        _parse(f"{file}:{number}", line)
+        for file in files
+        for number, line in enumerate(read_lines(file), 1)
+        if line.strip()
+    ]
+    if not pairs:
+        raise InputError(f"{path}: found no pairs, expected JSON lines with {_EXPECTED}; correct the path or the file")
+    return pairs
+
+
+def _is_lines(file: Path) -> bool:
+    return file.is_file() and plain_name(file).endswith((".jsonl", ".json"))
+
+
+def _parse(where: str, line: bytes) -> Pair:
+    try:
+        row = json.loads(line.decode("utf-8-sig"))
+    except ValueError as error:
+        raise InputError(f"{where}: not JSON ({error}); expected an object with {_EXPECTED}") from None
+    keys = set(row) if isinstance(row, dict) else set()
+    pair_of = next((of for names, of in LAYOUTS.items() if keys.issuperset(names)), None)
+    if pair_of is None:
+        found = ", ".join(sorted(keys)) or type(row).__name__
+        raise InputError(f"{where}: found {found}, expected an object with {_EXPECTED}; correct the line")
+    pair = pair_of(row)
+    for field, value in dataclasses.asdict(pair).items():
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(f"{where}: {field}: found {value!r}, expected a text; correct the line")
+    return pair
+
+
+def _plain(row: Mapping[str, Any]) -> Pair:
+    return Pair(row["good"], row["bad"], row["kind"], row.get("phenomenon", row["kind"]))
+
+
+def _blimp(row: Mapping[str, Any]) -> Pair:
+    return Pair(row["sentence_good"], row["sentence_bad"], row["UID"], row.get("linguistics_term", row["UID"]))
+
+
+LAYOUTS: dict[tuple[str, ...], Callable[[Mapping[str, Any]], Pair]] = {
+    ("good", "bad", "kind"): _plain,
+    ("sentence_good", "sentence_bad", "UID"): _blimp,
+}
+"""The keys that a line must have -> how it is read; `phenomenon`, in BLiMP `linguistics_term`, may be absent."""
+
+_EXPECTED = " or ".join(", ".join(names) for names in LAYOUTS)
+
+
+def by_paradigm(pairs: Sequence[Pair]) -> dict[str, list[int]]:
+    """The places of each paradigm's pairs; paradigms in the order in which they are first met."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, pair in enumerate(pairs):
+        places[pair.paradigm].append(place)
+    return dict(places)
+
+
+def subset(pairs: Sequence[Pair], share: float) -> list[Pair]:
+    """`share` of the pairs of every paradigm, at least one, in their order; the same ones every time."""
+    chosen: list[int] = []
+    for paradigm, places in by_paradigm(pairs).items():
+        order = draws.permutation(draws.key("minimal pairs", paradigm), len(places))
+        chosen += [places[place] for place in order[: math.ceil(share * len(places))]]
+    return [pairs[place] for place in sorted(chosen)]
+
+
+Scorer = Callable[[Sequence[str]], NDArray[np.float64]]
+"""(S,) sentences -> (S,) numbers that are higher for what is more likely; any model that can say that."""
+
+
+def score(pairs: Sequence[Pair], scorer: Scorer) -> NDArray[np.float64]:
+    """(P, 2) scores of the good and the bad sentences. A sentence that occurs twice is scored once."""
+    places: dict[str, int] = {}
+    index = [[places.setdefault(text, len(places)) for text in (pair.good, pair.bad)] for pair in pairs]
+    return scorer(list(places))[np.array(index, np.int64).reshape(-1, 2)]

@@ -1,0 +1,58 @@
+"""What the report says of minimal pairs: a phenomenon a line, beside what frequencies and lengths tell."""
+
+from tasks.reporting.document import Paragraph, Section, Table, count, percent, signed
+from tasks.reporting.measurements import Measurements
+
+SOURCE = "minimal_pairs"
+TITLE = "Minimal pairs"
+
+_SYSTEMS = {"model": "Model", "bigram": "Bigrams", "unigram": "Unigrams", "length": "Length"}
+_NOTE = (
+    "Of two sentences that differ in little the model must find the right one more likely; nothing is trained for it. "
+    "A sentence's score is the sum of the log-probabilities of its tokens, each masked {masked}. Scores are times 100, "
+    "ties count half, chance is 50. Bigrams and unigrams are counted in the training text, in the encoder's own "
+    "tokens; length prefers fewer of them. The error is the standard error of the model's score by the choice of the "
+    "pairs; the spread over seeds comes on top of that. Against bigrams, pair by pair: {gain}."
+)
+_MASKED = {
+    "original": "by itself",
+    "within_word_l2r": "together with the later pieces of its word",
+}
+
+
+def summary(measurements: Measurements) -> dict[str, dict[str, float]]:
+    """The entry of the summary; empty where no pairs were scored."""
+    if not measurements.has(SOURCE):
+        return {}
+    accuracies = {name: measurements.number(SOURCE, f"systems/{name}", "accuracy") for name in _SYSTEMS}
+    names = ("standard_error", "macro_accuracy", "macro_standard_error")
+    further = {name: measurements.number(SOURCE, "systems/model", name) for name in names}
+    return {SOURCE: {**accuracies, **further, "pairs": measurements.number(SOURCE, "", "pairs")}}
+
+
+def sections(measurements: Measurements) -> list[Section]:
+    """One section; none where no pairs were scored."""
+    if not measurements.has(SOURCE):
+        return []
+    value, error = (measurements.number(SOURCE, "gain/bigram", name) for name in ("accuracy", "standard_error"))
+    masked = _MASKED[measurements.word(SOURCE, "", "variant")]
+    note = _NOTE.format(masked=masked, gain=f"{signed(100 * value, 1)} ± {percent(error)}")
+    return [Section(TITLE, [_table(measurements), Paragraph(note)])]
+
+
+def _table(measurements: Measurements) -> Table:
+    prefix = "phenomena/"
+    rows = []
+    for group in (group for group in measurements.groups(SOURCE) if group.startswith(prefix)):
+        rows.append(_row(group.removeprefix(prefix).replace("_", " "), measurements.numbers(SOURCE, group)))
+    pairs = measurements.number(SOURCE, "", "pairs")
+    for label, kind in (("all pairs", ""), ("macro mean of the paradigms", "macro_")):
+        found = {name: measurements.number(SOURCE, f"systems/{name}", f"{kind}accuracy") for name in _SYSTEMS}
+        error = measurements.number(SOURCE, "systems/model", f"{kind}standard_error")
+        rows.append(_row(label, {"pairs": pairs, **found, "standard_error": error}))
+    return Table(("Phenomenon", "Pairs", *_SYSTEMS.values(), "Error"), rows, strong=_SYSTEMS["model"])
+
+
+def _row(label: str, numbers: dict[str, float]) -> list[str]:
+    accuracies = [percent(numbers[name]) for name in _SYSTEMS]
+    return [label, count(numbers["pairs"]), *accuracies, percent(numbers["standard_error"])]

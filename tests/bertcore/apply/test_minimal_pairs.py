@@ -1,0 +1,76 @@
+"""The command on a directory that transformers wrote; BLiMP itself where its files are."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+from bertcore.apply.minimal_pairs import main
+from bertcore.minimal_pairs.pairs import by_paradigm, read_pairs
+from bertcore.minimal_pairs.scoring import load_masked_language_model, score_pairs
+from bertcore.model.bert import BertConfig
+from bertcore.tokens.wordpiece import VOCABULARY_FILE
+
+PAIRS = [
+    {"good": "the cat is on the table .", "bad": "the cat on is the table .", "kind": "order"},
+    {"good": "what colour is the bird ?", "bad": "colour what is the bird ?", "kind": "order"},
+    {"sentence_good": "a dog", "sentence_bad": "a dogs", "UID": "number", "linguistics_term": "agreement"},
+]
+
+
+@pytest.fixture
+def saved(tokenizer: Tokenizer, config: BertConfig, tmp_path: Path) -> Path:
+    """As old checkpoints are: the vocabulary alone beside the model."""
+    sizes = {name: getattr(config, name) for name in ("vocab_size", "hidden_size", "num_hidden_layers")}
+    torch.manual_seed(1)
+    published = transformers.BertConfig(**sizes, num_attention_heads=2, intermediate_size=64)
+    transformers.BertForMaskedLM(published).save_pretrained(tmp_path / "model")
+    entries = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    (tmp_path / "model" / VOCABULARY_FILE).write_text("\n".join(entries) + "\n")
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, PAIRS)))
+    return tmp_path / "model"
+
+
+def test_the_command_prints_a_table_and_json(
+    saved: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = saved.parent / "pairs.jsonl"
+    assert main([str(saved), str(file), "--variant", "within_word_l2r"]) == 0
+    out, err = capsys.readouterr()
+    metrics = json.loads(out)
+    assert (metrics["variant"], metrics["share"], metrics["pairs"]) == ("within_word_l2r", 1.0, 3)
+    expected = score_pairs(load_masked_language_model(saved), tokenizer, read_pairs(file), "within_word_l2r")
+    assert metrics["systems"]["model"]["accuracy"] == pytest.approx(expected)
+    assert list(metrics["phenomena"]) == ["order", "agreement"] and list(metrics["paradigms"]) == ["order", "number"]
+    assert err.splitlines()[-2].split()[:4] == ["all", "pairs", "3", f"{100 * expected:.1f}"]
+
+
+def test_several_files_and_a_share(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(saved.parent / "pairs.jsonl")
+    assert main([str(saved), file, file, "--share", "0.5"]) == 0
+    assert json.loads(capsys.readouterr().out)["pairs"] == 3  # 2 of 4 and 1 of 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["none.jsonl"], "none.jsonl: no such file"), (["--share", "2"], "options.share: found 2.0")],
+)
+def test_a_mistake_is_one_line(
+    saved: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(saved), str(saved.parent / "pairs.jsonl"), *arguments]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(message) and said.count("\n") == 1
+
+
+def test_blimp_is_read_as_it_is(shared_data: Path) -> None:
+    pairs = read_pairs(shared_data / "minimal_pairs" / "blimp.jsonl.zst")
+    sizes = {paradigm: len(places) for paradigm, places in by_paradigm(pairs).items()}
+    assert len(sizes) == 67 and set(sizes.values()) == {1000}
+    assert {pair.phenomenon for pair in pairs} >= {"anaphor_agreement", "island_effects", "npi_licensing"}
+    assert sum(pair.good == pair.bad for pair in pairs) == 7
+    filtered = read_pairs(shared_data / "minimal_pairs" / "blimp_filtered.jsonl.zst")
+    assert len(filtered) == 59_875 and set(by_paradigm(filtered)) == set(sizes)

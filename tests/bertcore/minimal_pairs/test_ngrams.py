@@ -1,0 +1,76 @@
+"""The baselines against counts made by hand."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from bertcore.minimal_pairs import ngrams
+from bertcore.minimal_pairs.ngrams import Ngrams, baseline_scorers
+from bertcore.tokens.shards import TokenShard
+from bertcore.tokens.tokenizer import Vocabulary
+
+BOUNDARY = 3
+
+
+def line(*ids: int) -> np.ndarray:
+    return np.array([BOUNDARY, *ids, BOUNDARY], np.int64)
+
+
+def counted() -> Ngrams:
+    """Of the text `0 1 | 0 1 2` in two parts, over the ids 0 to 2 and a boundary."""
+    asked = [line(0, 1), line(1, 0), line(0, 1, 2)]
+    return Ngrams.count([line(0, 1), line(0, 1, 2)], 4, asked)
+
+
+def test_unigrams_are_the_counts_with_a_half_added() -> None:
+    total = 7 + 4 * 0.5  # 0, 1 twice, 2 once, the end of a sentence twice
+    expected = [math.log(count / total) for count in (2.5, 2.5, 1.5, 2.5)]
+    assert counted().unigrams == pytest.approx(expected)
+
+
+def test_bigrams_are_interpolated_with_the_unigrams(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngrams, "PRIOR", 4.0)
+    found, total = counted(), 9.0
+    start = math.log((2 + 4 * 2.5 / total) / (2 + 4))
+    first = math.log((2 + 4 * 2.5 / total) / (2 + 4))  # 1 after 0
+    end = math.log((1 + 4 * 2.5 / total) / (2 + 4))  # the end after 1
+    assert found.bigram(line(0, 1)) == pytest.approx(start + first + end)
+    start = math.log((0 + 4 * 2.5 / total) / (2 + 4))
+    never = math.log((0 + 4 * 2.5 / total) / (2 + 4))
+    assert found.bigram(line(1, 0)) == pytest.approx(start + 2 * never)
+
+
+def test_the_order_of_tokens_is_an_exact_tie_of_unigrams() -> None:
+    rng = np.random.default_rng(0)
+    text = np.concatenate([[49], rng.integers(0, 49, 5000) ** 2 // 49, [49]]).astype(np.int64)
+    sentence = text[1:40]
+    found = Ngrams.count([text], 50, [sentence])
+    assert {found.unigram(rng.permutation(sentence)) for _ in range(20)} == {found.unigram(sentence)}
+
+
+def test_counting_ends_with_the_part_that_brings_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngrams, "COUNTED_TOKENS", 3)
+    short = Ngrams.count([line(0, 1), line(2, 2, 2)], 4, [line(0, 1)])
+    assert short.unigrams == pytest.approx(Ngrams.count([line(0, 1)], 4, [line(0, 1)]).unigrams)
+
+
+def test_the_scorers_count_the_sentences_of_shards(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    texts = ["the red cat .", "the cat .", "a dog"]
+    ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in texts]
+    dtype = Vocabulary.of(tokenizer).dtype
+    offsets = np.cumsum([0, *map(len, ids)], dtype=np.int32)
+    shard = TokenShard(np.concatenate(ids).astype(dtype), offsets, np.array([0, 2, 3], np.int32))
+    asked = ["the cat .", "cat the .", "the the cat ."]
+    scorers = baseline_scorers([shard], tokenizer, asked)
+    unigram, bigram, length = (scorers[name](asked) for name in ("unigram", "bigram", "length"))
+    assert unigram[0] == unigram[1] and bigram[0] > bigram[1]
+    assert length[0] == length[1] > length[2]
+    assert scorers["bigram"](asked[1:2])[0] == bigram[1]
+    # No bigram goes from one sentence to the next: `. the` was never seen, nor was `. a`.
+    lines = [np.array([Vocabulary.of(tokenizer).sep, *each, Vocabulary.of(tokenizer).sep]) for each in ids]
+    again = Ngrams.count(lines, tokenizer.get_vocab_size(), [lines[0]])
+    whole = baseline_scorers([shard], tokenizer, texts)["bigram"](texts[:1])[0]
+    assert again.bigram(lines[0]) == pytest.approx(whole, rel=1e-12)

@@ -1,0 +1,62 @@
+"""Accuracies and their errors against closed forms, and a table."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bertcore.minimal_pairs.pairs import Pair
+from bertcore.minimal_pairs.results import Mean, as_table, mean, outcomes, overall, pooled, summarize
+
+
+def pairs_of(**numbers: int) -> list[Pair]:
+    return [Pair(f"good {n}", f"bad {n}", name, name[0]) for name, number in numbers.items() for n in range(number)]
+
+
+def test_a_tie_counts_half() -> None:
+    scores = np.array([[-1.0, -2.0], [-2.0, -1.0], [-3.0, -3.0], [0.0, -1e-9]])
+    assert outcomes(scores).tolist() == [1.0, 0.0, 0.5, 1.0]
+
+
+def test_the_error_of_a_share_is_the_binomial_one() -> None:
+    values = np.array([1.0] * 30 + [0.0] * 70)
+    found = mean(values)
+    assert found.value == pytest.approx(0.3)
+    assert found.standard_error == pytest.approx(math.sqrt(0.3 * 0.7 / 99))
+    assert mean(np.array([1.0])) == Mean(1.0, 0.0)
+
+
+def test_independent_means_are_pooled_by_their_weights() -> None:
+    found = pooled([Mean(1.0, 0.3), Mean(0.0, 0.4)], [1.0, 1.0])
+    assert found.value == pytest.approx(0.5) and found.standard_error == pytest.approx(0.25)
+    assert pooled([Mean(1.0, 0.3), Mean(0.0, 0.4)], [3.0, 1.0]).value == pytest.approx(0.75)
+
+
+def test_all_pairs_and_paradigms_weigh_differently() -> None:
+    pairs = pairs_of(a1=90, b1=10)
+    values = np.array([1.0, 0.0] * 45 + [1.0] * 10)
+    plain, macro = overall(pairs, values)
+    assert plain.value == pytest.approx(0.55) and macro.value == pytest.approx(0.75)
+    spread = math.sqrt(0.25 / 89)  # of the first paradigm; the second has none
+    assert plain.standard_error == pytest.approx(0.9 * spread) and macro.standard_error == pytest.approx(0.5 * spread)
+
+
+def test_systems_are_compared_pair_by_pair() -> None:
+    pairs = pairs_of(a1=2, a2=2, b1=4)
+    model = np.array([[1.0, 0.0]] * 6 + [[0.0, 1.0]] * 2)
+    bigram = np.array([[1.0, 0.0]] * 2 + [[0.0, 0.0]] * 4 + [[0.0, 1.0]] * 2)
+    found = summarize(pairs, {"model": model, "bigram": bigram})
+    assert found["pairs"] == 8
+    assert found["systems"]["model"]["accuracy"] == 0.75 and found["systems"]["bigram"]["ties"] == 4
+    assert found["systems"]["model"]["macro_accuracy"] == pytest.approx(2.5 / 3)
+    assert found["gain"].keys() == {"bigram"} and found["gain"]["bigram"]["accuracy"] == pytest.approx(0.25)
+    # Only in b1 do the differences vary: 0.5, 0.5, 0, 0.
+    assert found["gain"]["bigram"]["standard_error"] == pytest.approx(0.5 * math.sqrt((0.25 / 3) / 4))
+    assert list(found["phenomena"]) == ["a", "b"] and list(found["paradigms"]) == ["a1", "a2", "b1"]
+    assert found["phenomena"]["a"] == {"pairs": 4, "standard_error": 0.0, "model": 1.0, "bigram": 0.75}
+    assert found["paradigms"]["b1"]["model"] == 0.5
+    table = as_table(found).splitlines()
+    assert table[0].split() == ["pairs", "model", "bigram", "error"]
+    assert table[1].split() == ["a", "4", "100.0", "75.0", "0.00"]
+    assert table[-2].split() == ["all", "pairs", "8", "75.0", "50.0", "14.43"]
+    assert table[-1].split()[-3:] == ["83.3", "58.3", "9.62"]

@@ -18,6 +18,10 @@ from tasks.paths import INSTANCES, METRICS, SHARDS, TOKENIZER
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
+OCCURRENCES = "train_count_of_the_rarest_but_5_percent"
+"""In metrics/mask.json: how often the entry occurs than which 95 % of the entries are more frequent. Entries that are
+seen fewer than some 100 times are hardly learned (Gowda and May 2020)."""
+
 
 def run(stage_run: StageRun) -> None:
     config = params.section("mask", MaskConfig)
@@ -58,8 +62,7 @@ def _write(config: MaskConfig, manifest: Manifest, vocabulary: Vocabulary, direc
     audit.check()
     heldout_audit.check()
     return {
-        # Entries that are seen fewer than some 100 times are hardly learned (Gowda and May 2020).
-        "train_count_of_the_rarest_but_5_percent": int(np.quantile(frequencies, 0.05, method="lower")),
+        OCCURRENCES: int(np.quantile(frequencies, 0.05, method="lower")),
         "train": audit.report(),
         "heldout": heldout_audit.report(),
         "heldout_unigram_baseline": unigram_baseline(frequencies, np.concatenate(labels)),

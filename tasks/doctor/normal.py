@@ -10,13 +10,12 @@ from pathlib import Path
 from bertcore.errors import ArtifactError
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
+from tasks.mask import OCCURRENCES
 from tasks.paths import METRICS
 
 CURVES = Path("benchmarks/results/curves.json")
 """Curves that were measured, each with the page of benchmarks/results that tells how."""
 
-OCCURRENCES = "count_at_95th_percentile"
-"""In metrics/tokenizer.json: how often the entry occurs than which 95 % of the entries are more frequent."""
 ENOUGH = 100
 """Occurrences from which an embedding is learned well (Gowda and May 2020)."""
 _FAR_TOO_FEW = ENOUGH / 2
@@ -82,7 +81,7 @@ def vocabulary_for(tokens: float) -> int:
 
 def check_vocabulary_size(plan: Plan) -> Finding:
     """Whether the text shows the rarer entries of the vocabulary often enough to learn them."""
-    counted = _counted()
+    counted = _counted(plan.encoder.vocab_size)
     tokens = plan.text_tokens()
     if counted is None and not tokens:
         return Finding(level="ok", name="entries", text="how often they occur is known when the text has been read")
@@ -98,11 +97,11 @@ def check_vocabulary_size(plan: Plan) -> Finding:
     return Finding(level="warn", name="entries", text=text, remedy=f"{remedy}, or give more text")
 
 
-def _counted() -> float | None:
-    """As the tokenizer's stage has counted it in an earlier run."""
-    path = METRICS / "tokenizer.json"
+def _counted(entries: int) -> float | None:
+    """As the stage `mask` counted it in an earlier run; None where that one had a vocabulary of another size."""
     try:
-        return float(json.loads(path.read_text(encoding="utf-8"))[OCCURRENCES])
+        tokenizer, mask = (json.loads((METRICS / f"{name}.json").read_text("utf-8")) for name in ("tokenizer", "mask"))
+        return float(mask[OCCURRENCES]) if tokenizer["vocab_size"] == entries else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -20,11 +20,12 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import params
-from tasks.doctor import artifacts, machine, places
+from tasks.doctor import artifacts, machine, normal, places
 from tasks.doctor.__main__ import examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
-from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
+from tasks.mask import OCCURRENCES
+from tasks.paths import METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
 
@@ -64,6 +65,23 @@ def make_shards() -> None:
 def lock_of(text: str) -> Path:
     Path("copy.lock").write_text(text)
     return Path("copy.lock")
+
+
+# The vocabulary and the text
+
+
+def test_entries_are_judged_by_what_an_earlier_run_counted_of_this_vocabulary(tree: Path) -> None:
+    METRICS.mkdir()
+    size = plan().encoder.vocab_size
+    (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 7}))
+    (METRICS / "tokenizer.json").write_text(json.dumps({"vocab_size": size}))
+    rare = normal.check_vocabulary_size(plan())
+    assert rare.level == "warn" and "about 7 times in the text (as counted;" in rare.text
+    assert "set tokenizer.vocab_size to about" in rare.remedy
+    (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 700}))
+    assert normal.check_vocabulary_size(plan()).level == "ok"
+    other = normal.check_vocabulary_size(plan(tokenizer={"vocab_size": size - 64}))
+    assert "as counted" not in other.text
 
 
 # Versions and devices

@@ -104,7 +104,7 @@ HELD_OUT = MaskingRule(max_predictions_per_seq=None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecondPhase:
+class LongerSequences:
     """`mask.second_phase`: the same text once more as longer sequences, for the last part of the training."""
 
     sequence_length: int = 512
@@ -138,7 +138,7 @@ class MaskConfig(MaskingRule):
     `max_predictions_per_seq` with it. None = `masked_lm_prob` in all steps. Of masks that are drawn while training."""
     short_seq_prob: float = 0.1
     """Share of the documents whose pairs are made shorter than `sequence_length`; of pairs and sentence order only."""
-    second_phase: SecondPhase | None = None
+    second_phase: LongerSequences | None = None
     """Longer sequences for the end of the training (`pretrain.second_phase`); None = one length throughout."""
     seed: int = 1
     """Of the pairs and of the masks."""

@@ -12,7 +12,7 @@ from bertcore.training.schedule import SCHEDULES, above, decay_begin, wsd
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecondPhase:
+class LongerPhase:
     """`pretrain.second_phase`: the last part of the training, on the sequences of `mask.second_phase`."""
 
     share: float = 0.1
@@ -50,10 +50,10 @@ class PretrainConfig(OptimizationConfig):
     """Of `max_steps`: where `batch_size` is reached; of use with `batch_size_start` only."""
     max_steps: int = 1_000_000
     """Optimizer steps, those of the second phase included."""
-    second_phase: SecondPhase | None = None
+    second_phase: LongerPhase | None = None
     """The last steps on longer sequences; None = one length throughout."""
-    warmup_steps: int = 10_000
-    """Steps in which the learning rate rises linearly from 0 to its peak."""
+    warmup_steps: int | None = None
+    """Steps in which the learning rate rises linearly from 0 to its peak; None = 6 % of `max_steps`, 10,000 at most."""
     decay_share: float = 0.2
     """Of `max_steps`: the part at the end in which schedule `wsd` falls to 0. All that comes before it is the same for
     every `max_steps`, and is taken over by a longer or shorter training that differs in nothing else, bit by bit."""
@@ -88,9 +88,21 @@ class PretrainConfig(OptimizationConfig):
     """Of the initial weights, the dropout and the order of the data."""
 
     @property
+    def encoder_key(self) -> str:
+        """Which key of params.yaml says how large the encoder is."""
+        return "pretrain.model.preset" if self.init_from is None else "pretrain.init_from"
+
+    @property
     def first_phase_steps(self) -> int:
         """Steps before the second phase begins; all where there is none."""
         return self.max_steps - (round(self.max_steps * self.second_phase.share) if self.second_phase else 0)
+
+    @property
+    def warmup(self) -> int:
+        """Steps before the learning rate has its peak."""
+        if self.warmup_steps is not None:
+            return self.warmup_steps
+        return min(round(_WARMUP_SHARE * self.max_steps), _LONGEST_WARMUP)
 
     @property
     def ramp_steps(self) -> int:
@@ -113,7 +125,7 @@ class PretrainConfig(OptimizationConfig):
 
     def learning_rate_at(self, step: int) -> float:
         """Of the step that has `step` steps before it."""
-        warmup, last = self.warmup_steps, self.max_steps
+        warmup, last = self.warmup, self.max_steps
         if self.schedule == "wsd":
             factor = wsd(step, warmup, last, self.decay_share)
         else:
@@ -136,10 +148,9 @@ class PretrainConfig(OptimizationConfig):
         for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        if not 0 <= self.warmup_steps <= self.max_steps:
+        if not 0 <= self.warmup <= self.max_steps:
             raise ValueError(
-                f"warmup_steps: found {self.warmup_steps}, expected between 0 and max_steps ({self.max_steps}); "
-                "lower it"
+                f"warmup_steps: found {self.warmup}, expected between 0 and max_steps ({self.max_steps}); lower it"
             )
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective: found {self.objective!r}; {suggest(self.objective, OBJECTIVES)}")
@@ -182,14 +193,17 @@ class PretrainConfig(OptimizationConfig):
                 f"learning_rate_floor: found {self.learning_rate_floor} with schedule {self.schedule}, expected "
                 f"{', '.join(_WITH_FLOOR)}; change one of them"
             )
-        if self.schedule == "wsd" and self.warmup_steps > decay_begin(self.max_steps, self.decay_share):
+        if self.schedule == "wsd" and self.warmup > decay_begin(self.max_steps, self.decay_share):
             raise ValueError(
-                f"warmup_steps: found {self.warmup_steps}, expected that the warm-up ends before the decay of the last "
+                f"warmup_steps: found {self.warmup}, expected that the warm-up ends before the decay of the last "
                 f"decay_share ({self.decay_share}) of {self.max_steps} steps; lower one of them"
             )
         if self.cautious_weight_decay and self.optimizer != "muon":
             raise ValueError(f"cautious_weight_decay: found true with optimizer {self.optimizer}, expected muon")
 
+
+_WARMUP_SHARE, _LONGEST_WARMUP = 0.06, 10_000
+"""Of RoBERTa large (30,000 of 500,000 steps), and of BERT."""
 
 _WITH_FLOOR = ("linear", "cosine", "wsd")
 

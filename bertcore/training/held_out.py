@@ -15,7 +15,7 @@ from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.ragged import offsets_of
 from bertcore.training.distributed import Control, micro_batch_size
 from bertcore.training.loader import Pool
-from bertcore.training.step import Tally, as_batch, explain_out_of_memory
+from bertcore.training.step import ENCODER_KEY, Tally, as_batch, explain_out_of_memory
 
 _BATCH = 64
 """Sequences at most of a batch that is only evaluated."""
@@ -34,12 +34,14 @@ class HeldOut:
         accelerator: Accelerator,
         control: Control,
         name: str = "eval",
+        encoder_key: str = ENCODER_KEY,
     ) -> None:
-        """`name` begins those of the metrics."""
+        """`name` begins those of the metrics; for `encoder_key` see `explain_out_of_memory`."""
         offsets = offsets_of(np.array([len(source) for source in sources], np.int64))
         chosen = draws.permutation(draws.key("held-out rows"), int(offsets[-1]))[:sequences]
         self._chosen = Pool(sources, offsets, np.sort(chosen))  # as in the files, so that neighbours are read together
         self._accelerator, self._control, self._name = accelerator, control, name
+        self._encoder_key = encoder_key
 
     def evaluate(
         self, module: nn.Module, weights: Mapping[str, float], step: int, between: Callable[[], None]
@@ -54,7 +56,8 @@ class HeldOut:
         tally = Tally()
         for batch, counts in self._batches():
             between()
-            with explain_out_of_memory(step, batch), torch.no_grad(), self._accelerator.autocast():
+            explained = explain_out_of_memory(step, batch, self._encoder_key)
+            with explained, torch.no_grad(), self._accelerator.autocast():
                 terms = module(batch.to(self._accelerator.device, non_blocking=True))
             if counts:
                 tally.add(terms)

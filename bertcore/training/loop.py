@@ -78,10 +78,9 @@ class Pretraining:
         self._guard = DivergenceGuard(
             watch, model, self._control, checkpoints, data.rows, skip=config.skip_on_divergence
         )
-        self._heldout = HeldOut(data.heldout, config.eval_sequences, accelerator, self._control)
-        self._heldout_longer = HeldOut(
-            data.heldout_longer, config.eval_sequences, accelerator, self._control, SECOND_PHASE
-        )
+        evaluated, key = config.eval_sequences, config.encoder_key
+        self._heldout = HeldOut(data.heldout, evaluated, accelerator, self._control, encoder_key=key)
+        self._heldout_longer = HeldOut(data.heldout_longer, evaluated, accelerator, self._control, SECOND_PHASE, key)
         self._feed = Feed(data.batches, accelerator.process_index, accelerator.num_processes)
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
@@ -100,7 +99,7 @@ class Pretraining:
         self._module, self._optimizer = accelerator.prepare(self._trained, optimizer)
         check_division(config, accelerator.num_processes, divided(model))
         warmup = HeadWarmup(model, new_heads, config, log=accelerator.is_main_process)
-        self._gradients = Gradients(self._module, objective, accelerator, self._control, warmup)
+        self._gradients = Gradients(self._module, objective, accelerator, self._control, warmup, config.encoder_key)
 
     def whole_model(self) -> EncoderModule:
         """What the training has made, with all its weights on rank 0; every process must ask.
@@ -194,7 +193,7 @@ class Pretraining:
         if (bound := self._config.max_grad_norm) is not None:
             nn.utils.clip_grads_with_norm_(self._module.parameters(), bound, computed.gradient_norm)
         set_learning_rate(self._optimizer, self.learning_rate())
-        with explain_out_of_memory(state.step):
+        with explain_out_of_memory(state.step, encoder_key=self._config.encoder_key):
             self._optimizer.step()
         if state.average is not None:
             state.average.update()

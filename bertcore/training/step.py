@@ -22,6 +22,9 @@ from bertcore.training.flops import training_flops
 from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.loader import Loader, Phases
 
+ENCODER_KEY = "pretrain.model.preset"
+"""The key of params.yaml that says how large the encoder is, unless one is given."""
+
 
 class WithObjective(nn.Module):
     """The forward pass up to the sums of the loss: wrappers that convert outputs never see the logits."""
@@ -115,9 +118,11 @@ class Gradients:
         accelerator: Accelerator,
         control: Control,
         warmup: HeadWarmup | None = None,
+        encoder_key: str = ENCODER_KEY,
     ) -> None:
-        """`module` is a `WithObjective` as the accelerator has prepared it."""
-        self._warmup = warmup
+        """`module` is a `WithObjective` as the accelerator has prepared it; for `encoder_key` see
+        `explain_out_of_memory`."""
+        self._warmup, self._encoder_key = warmup, encoder_key
         self._module, self._objective = module, objective
         self._accelerator, self._control = accelerator, control
         self._config = accelerator.unwrap_model(module).model.config
@@ -132,7 +137,8 @@ class Gradients:
         counts, tally = self._global_counts(parts), Tally()  # before they are on a device, which would be waited for
         for index, batch in enumerate(parts):
             last = index == len(parts) - 1
-            with explain_out_of_memory(step, batch), nullcontext() if last else accelerator.no_sync(self._module):
+            explained = explain_out_of_memory(step, batch, self._encoder_key)
+            with explained, nullcontext() if last else accelerator.no_sync(self._module):
                 with accelerator.autocast():
                     terms = self._module(batch.to(accelerator.device, non_blocking=True))
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
@@ -208,10 +214,12 @@ class Feed:
 
 
 @contextmanager
-def explain_out_of_memory(step: int, batch: PreTrainingBatch | None = None) -> Iterator[None]:
+def explain_out_of_memory(
+    step: int, batch: PreTrainingBatch | None = None, encoder_key: str = ENCODER_KEY
+) -> Iterator[None]:
     """Raise a `TrainingError` with the remedy where torch or numpy cannot get the memory for `batch`.
 
-    Without a batch, for the optimizer's state.
+    Without a batch, for the optimizer's state. `encoder_key` is the key of params.yaml that gives the encoder's size.
     """
     try:
         yield
@@ -219,7 +227,7 @@ def explain_out_of_memory(step: int, batch: PreTrainingBatch | None = None) -> I
         known = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
         if not known:
             raise
-        what, remedies = "the optimizer's state does", ["a smaller pretrain.model.preset"]
+        what, remedies = "the optimizer's state does", [f"a smaller {encoder_key}"]
         if batch is not None:
             sequences = batch.layout.batch_size
             what = f"{sequences} sequences ({batch.layout.total} tokens) at once do"

@@ -147,7 +147,7 @@ def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
     Of the same length only, where the share of masked tokens depends on it. They stay until somebody removes them, for
     longer trainings to come.
     """
-    values = dataclasses.asdict(config) | {"ramp_steps": config.ramp_steps}
+    values = dataclasses.asdict(config) | {"warmup_steps": config.warmup, "ramp_steps": config.ramp_steps}
     free = _OF_THE_LENGTH if mask.masked_lm_prob_start is None else ()
     common = {name: value for name, value in values.items() if name not in free}
     return Checkpoints(CHECKPOINTS / "pretrain" / f"stable-{_key(common, mask)}", keep=4)

@@ -9,7 +9,7 @@ import pytest
 
 from bertcore.errors import ArtifactError
 from bertcore.instances.arrays import Instances
-from bertcore.instances.config import MaskConfig, SecondPhase
+from bertcore.instances.config import LongerSequences, MaskConfig
 from bertcore.instances.sources import (
     DrawnInstances,
     StaticInstances,
@@ -200,13 +200,13 @@ def test_impossible_parameters_are_named(values: dict[str, Any], message: str) -
 
 
 def test_the_second_phase_differs_in_its_lengths_alone() -> None:
-    config = MaskConfig(masking="span", second_phase=SecondPhase(sequence_length=512, max_predictions_per_seq=None))
+    config = MaskConfig(masking="span", second_phase=LongerSequences(sequence_length=512, max_predictions_per_seq=None))
     first, second = config.phases
     assert first == replace(config, second_phase=None)
     assert second == replace(first, sequence_length=512, max_predictions_per_seq=None)
     assert second.masking == "span"
     with pytest.raises(ValueError, match=r"second_phase.sequence_length: found 128.*first phase \(128\)"):
-        MaskConfig(second_phase=SecondPhase(sequence_length=128))
+        MaskConfig(second_phase=LongerSequences(sequence_length=128))
 
 
 def test_the_bound_of_predictions_follows_a_falling_rate() -> None:

@@ -23,7 +23,10 @@ from bertcore.training.config import PretrainConfig
         ({"decay_share": 0.0}, r"decay_share: found 0\.0"),
         ({"learning_rate_floor": 1.0}, r"learning_rate_floor: found 1\.0"),
         ({"learning_rate_floor": 0.1, "schedule": "bert"}, r"learning_rate_floor: found 0\.1 with schedule bert"),
-        ({"schedule": "wsd", "max_steps": 11_000}, r"warmup_steps: found 10000, .* last decay_share \(0\.2\) of 11000"),
+        (
+            {"schedule": "wsd", "max_steps": 11_000, "warmup_steps": 10_000},
+            r"warmup_steps: found 10000, .* last decay_share \(0\.2\) of 11000",
+        ),
         ({"cautious_weight_decay": True}, "cautious_weight_decay: found true with optimizer adamw, expected muon"),
         ({"warmup_steps": 20, "max_steps": 10}, r"warmup_steps: found 20, expected between 0 and max_steps \(10\)"),
     ],
@@ -31,6 +34,13 @@ from bertcore.training.config import PretrainConfig
 def test_impossible_values_are_named(values: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(PretrainConfig, values, "pretrain")
+
+
+@pytest.mark.parametrize(("max_steps", "warmup"), [(1, 0), (100, 6), (1700, 102), (166_000, 9960), (1_000_000, 10_000)])
+def test_a_training_of_any_length_has_a_warm_up_that_suits_it(max_steps: int, warmup: int) -> None:
+    config = parse(PretrainConfig, {"max_steps": max_steps}, "pretrain")
+    assert config.warmup == warmup and config.learning_rate_at(warmup) == config.learning_rate
+    assert parse(PretrainConfig, {"max_steps": max_steps, "warmup_steps": 0}, "pretrain").warmup == 0
 
 
 def test_the_learning_rate_ends_at_its_floor() -> None:

@@ -16,7 +16,7 @@ from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
-from bertcore.training.config import PretrainConfig, SecondPhase
+from bertcore.training.config import LongerPhase, PretrainConfig
 from bertcore.training.held_out import HeldOut
 from bertcore.training.loader import BatchRamp, Loader, Phases
 from bertcore.training.loop import SECOND_PHASE, Pretraining, TrainingData
@@ -162,6 +162,20 @@ def test_a_remedy_is_one_that_is_left(tmp_path: Path, monkeypatch: pytest.Monkey
         raise torch.OutOfMemoryError
     with pytest.raises(RuntimeError, match="^shapes$"), explain_out_of_memory(3):
         raise RuntimeError("shapes")
+
+
+@pytest.mark.parametrize("asked", ["train_step", "evaluate"])
+def test_the_size_of_a_given_encoder_is_no_matter_of_the_preset(
+    asked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = training(tmp_path, config(init_from="org/encoder"))
+
+    def exhausted(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(run._module, "forward", exhausted)
+    with pytest.raises(TrainingError, match=r"or a smaller pretrain\.init_from$"):
+        getattr(run, asked)()
 
 
 @pytest.mark.parametrize("variable", ["BERTCORE_ACTIVATION_CHECKPOINTING"])
@@ -332,7 +346,7 @@ def test_every_group_follows_the_schedule_at_its_own_peak(tmp_path: Path) -> Non
 
 
 def test_the_second_phase_is_evaluated_at_its_own_length_too(tmp_path: Path) -> None:
-    settings = config(second_phase=SecondPhase(share=0.5), eval_steps=4)
+    settings = config(second_phase=LongerPhase(share=0.5), eval_steps=4)
     run = training(tmp_path, settings)
     longer = [DrawnInstances.of(token_shard(tmp_path, 80), "shard", 0, MaskConfig(sequence_length=40), vocabulary())]
     run._heldout_longer = HeldOut(longer, 10, run._accelerator, run._control, SECOND_PHASE)

@@ -28,6 +28,11 @@ def test_those_that_differ_in_their_length_only() -> None:
     assert directory() != directory(STEADY, warmup_steps=11)
 
 
+def test_the_default_warm_up_follows_the_length() -> None:
+    assert directory(warmup_steps=None) != directory(warmup_steps=None, max_steps=200)
+    assert directory(warmup_steps=None) == directory(warmup_steps=6)
+
+
 def test_a_growing_batch_must_grow_over_as_many_steps() -> None:
     growing = {"batch_size_start": 64, "batch_ramp_share": 0.5}
     assert directory(**growing) != directory(**growing, max_steps=200)

@@ -25,7 +25,7 @@ def test_a_recipe_gives_what_the_sections_leave_out_and_the_sections_win() -> No
     assert (mask.second_phase.sequence_length, mask.second_phase.max_predictions_per_seq) == (256, 80)
     config = parse(PretrainConfig, found["pretrain"], "pretrain")
     assert (config.optimizer, config.schedule, config.beta2, config.learning_rate) == ("bert_adam", "bert", 0.999, 2e-4)
-    assert (config.model.preset, config.model.hidden_act) == ("base", "gelu_new")
+    assert (config.model.preset, config.model.fields["hidden_act"]) == ("base", "gelu_new")
     assert config.second_phase is not None and (config.second_phase.share, config.second_phase.batch_size) == (0.1, 64)
     assert config.first_phase_steps == 900_000
     task = parse(TaskConfig, found["finetune"]["tasks"]["one"], "one")
@@ -57,7 +57,7 @@ def test_every_recipe_gives_sound_sections(name: str) -> None:
 
 def test_what_is_no_mapping_is_left_to_those_who_check_it() -> None:
     values = {"recipe": "modern", "pretrain": [], "finetune": {"tasks": {"one": "cola"}}}
-    assert with_recipe(values) == {**values, "mask": {}}
+    assert with_recipe(values) == {**values, "mask": RECIPES["modern"]["mask"]}
 
 
 def test_an_unknown_recipe_is_named() -> None:

@@ -18,14 +18,14 @@ from safetensors.torch import load_file, save_file
 from bertcore.errors import ArtifactError
 from bertcore.export import gate, verify
 from bertcore.export.directory import OTHER_KEYS, check_tokenizer, read_config, read_model
-from bertcore.export.padded import PADDED
 from bertcore.export.probe import Expected, Probe, kind_of, outputs_of, require_equal
+from bertcore.model.bert import BERT
 from bertcore.model.huggingface import WEIGHTS, load_config, load_pretrained
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
 from tests.bertcore.export.conftest import LABELS, SIZES, Example
 from tests.samples import tokenizer
 
-HEADS = [name for name in PADDED if name != "BertForMaskedLM"]
+HEADS = [name for name in BERT.kinds if name != "BertForMaskedLM"]  # ModernBERT has a file of its own
 TIED = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
 WEIGHT = "bert.encoder.layer.1.attention.self.value.weight"
 
@@ -214,7 +214,7 @@ def test_the_padding_token_of_config_and_tokenizer_agree(examples: dict[str, Exa
         check_tokenizer(read_config(copied))
 
 
-@pytest.mark.parametrize("architecture", list(PADDED))
+@pytest.mark.parametrize("architecture", BERT.kinds)
 def test_keys_and_outputs_are_those_of_transformers(architecture: str, tmp_path: Path) -> None:
     torch.manual_seed(2)
     labels = 2 if architecture == "BertForQuestionAnswering" else 3

@@ -20,7 +20,7 @@ def run(stage_run: StageRun) -> None:
     revisions = {uri: commit for each in config.sources for uri, commit in source_of(each).revisions().items()}
     with disk_errors(CORPUS), replace_directory(CORPUS) as beside:
         statistics = build_corpus(config, INPUTS / "corpus", beside).as_metrics()
-    write_json(METRICS / "corpus.json", {**statistics, "revisions": revisions})
+    write_json(METRICS / "corpus.json", {**statistics, "thresholds": config.thresholds, "revisions": revisions})
     stage_run.log_metrics(statistics)
 
 

@@ -65,6 +65,24 @@ class CorpusConfig:
             known = suggest(self.language, cleaning.LANGUAGES.split())
             raise ValueError(f"language: found {self.language!r}, expected a code of two or three letters; {known}")
 
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """Reason for which lines and documents are dropped -> the number that decides it; of what is on."""
+        quality, near, evaluated = self.quality, self.near_duplicates, self.contamination
+        found = {
+            "in_evaluation_text": evaluated and evaluated.ngram,
+            "near_duplicate": near and near.threshold,
+            "too_few_letters": quality.min_letter_share,
+            "too_few_stop_words": quality.min_stop_words,
+            "too_few_words": self.min_words,
+            "too_long_line": quality.max_line_characters,
+            "too_long_words": quality.max_mean_word_length,
+            "too_many_repeated_lines": quality.max_repeated_line_share,
+            "too_many_words": quality.max_words,
+            "too_short_words": quality.min_mean_word_length,
+        }
+        return {reason: number for reason, number in found.items() if number}
+
     def split_of(self, document_id: str) -> str:
         """`train` or `heldout`; a function of the seed and the document's id alone."""
         return "heldout" if self.draw_of(document_id) < self.heldout_fraction else "train"

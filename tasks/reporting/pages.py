@@ -135,6 +135,8 @@ def _pretraining(measurements: Measurements, summary: Summary) -> Section:
         if any(f"{term}_by_length_alone" in pretrain for term in pretrain_terms(summary)):
             parts.append(Paragraph(LENGTH_NOTE))
     parts.append(text_tables.pretraining(summary))
+    if (phases := text_tables.phases(measurements)).rows:
+        parts.append(phases)
     if measurements.has("timing/pretrain"):
         parts.append(text_tables.machine(measurements))
     return Section("Pre-training", parts)
@@ -152,10 +154,10 @@ def _text(measurements: Measurements) -> Section:
     read = measurements.numbers("corpus", "documents_read")
     parts: list[Part] = [
         text_tables.corpus(measurements),
-        text_tables.counted(("Source", "Documents read"), read, code=True),
+        Table(("Source", "Documents read"), [[f"`{uri}`", number] for uri, number in text_tables.counted(read)]),
     ]
-    if dropped := measurements.numbers("corpus", "dropped"):
-        parts.append(text_tables.counted(("Left out because", "Number"), dropped))
+    if (dropped := text_tables.dropped(measurements)).rows:
+        parts.append(dropped)
     return Section("Text and vocabulary", [*parts, text_tables.vocabulary(measurements)])
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from tasks.reporting.document import Table, count, percent
+from tasks.reporting.comparison import readable
+from tasks.reporting.document import NOTHING, Table, count, percent
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.summary import Summary
 
@@ -34,10 +35,33 @@ def corpus(measurements: Measurements) -> Table:
     return Table(("Text", "Documents", "Sentences", "Words", "MB"), rows)
 
 
-def counted(header: tuple[str, str], counts: dict[str, float], code: bool = False) -> Table:
+def phases(measurements: Measurements) -> Table:
+    """What the finished model comes to on held-out sequences of the length of each phase; empty where there is one."""
+    first, second = (measurements.numbers("pretrain", group) for group in ("", "second_phase"))
+
+    def shown(name: str, value: float) -> str:
+        if name == "heldout_sequences":
+            return count(value)
+        return f"{percent(value)} %" if name.endswith("accuracy") else f"{value:.3f}"
+
+    rows = [[readable(name), shown(name, first[name]), shown(name, second[name])] for name in second if name in first]
+    return Table(("Held out, of the length of", "First phase", "Second phase"), rows)
+
+
+def counted(counts: dict[str, float]) -> list[tuple[str, str]]:
     """Names with their counts, the largest first."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return Table(header, [[f"`{name}`" if code else name, count(number)] for name, number in ordered])
+    return [(name, count(number)) for name, number in ordered]
+
+
+def dropped(measurements: Measurements) -> Table:
+    """Why lines and documents were left out, with the number of params.yaml that decided it; empty where none was."""
+    thresholds = measurements.numbers("corpus", "thresholds")
+    rows = [
+        [reason.replace("_", " "), number, f"{thresholds[reason]:g}" if reason in thresholds else NOTHING]
+        for reason, number in counted(measurements.numbers("corpus", "dropped"))
+    ]
+    return Table(("Left out because", "Number", "Threshold"), rows)
 
 
 def vocabulary(measurements: Measurements) -> Table:

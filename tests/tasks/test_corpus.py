@@ -28,4 +28,5 @@ def test_the_commits_of_the_hubs_sets_are_noted(tmp_path: Path, monkeypatch: pyt
     corpus.run(Run())  # type: ignore[arg-type]
     noted = json.loads(Path("metrics/corpus.json").read_text())
     assert noted["revisions"] == {"hf://org/text?column=body": "commit of org/text"}
+    assert noted["thresholds"] == {"too_few_letters": 0.5, "too_few_words": 8}
     assert noted["train"] == {"documents": 3}

@@ -430,6 +430,22 @@ def test_an_adaptation_stands_beside_the_weights_that_it_started_from(project: P
     assert "before the first step, of the weights that it started from | 5.500 |" in markdown
 
 
+def test_each_phase_has_its_own_held_out_numbers(project: Path) -> None:
+    longer = {"mlm_loss": 3.5, "mlm_accuracy": 0.35, "nsp_accuracy": 0.75, "heldout_sequences": 250}
+    assert "Second phase" not in make(project)[0]
+    write(project, {"pretrain.json": {**FILES["pretrain.json"], "second_phase": longer}})
+    markdown, summary, _ = make(project)
+    assert "| mlm loss | 4.000 | 3.500 |" in markdown and "| 1,000 | 250 |" in markdown
+    assert "| 30.0 % | 35.0 % |" in markdown and summary["pretrain"]["mlm_loss"] == 4.0
+
+
+def test_a_drop_stands_beside_the_number_that_decided_it(project: Path) -> None:
+    drops = {"dropped": {"too_few_words": 12, "exact_duplicate": 3}, "thresholds": {"too_few_words": 8, "other": 1}}
+    write(project, {"corpus.json": {**FILES["corpus.json"], **drops}})
+    markdown, _, _ = make(project)
+    assert "| too few words | 12 | 8 |" in markdown and "| exact duplicate | 3 | – |" in markdown
+
+
 def test_a_term_that_the_report_has_never_heard_of_is_shown(project: Path) -> None:
     of_objective(project, next_token_loss=3.5, replaced_loss=0.2, replaced_accuracy=0.9)
     _, summary, _ = make(project)

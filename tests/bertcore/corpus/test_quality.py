@@ -9,6 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bertcore.config import parse
+from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.contamination import ContaminationConfig
+from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig, count_words, few_letters, first_reason, keep_lines
 from bertcore.errors import ConfigError
 
@@ -38,6 +41,24 @@ def reason(text: str, min_words: int = 1, **options: Any) -> str | None:
 )
 def test_documents(text: str, options: dict[str, Any], expected: str | None) -> None:
     assert reason(text, **options) == expected
+
+
+def test_the_number_behind_a_reason_is_that_of_the_params() -> None:
+    numbers = {
+        "max_line_characters": ("too_long_line", 900),
+        "max_repeated_line_share": ("too_many_repeated_lines", 0.3),
+        "min_letter_share": ("too_few_letters", 0.25),
+        "max_words": ("too_many_words", 1000),
+        "min_mean_word_length": ("too_short_words", 3.0),
+        "max_mean_word_length": ("too_long_words", 10.0),
+        "min_stop_words": ("too_few_stop_words", 2),
+    }
+    quality = QualityConfig(**{name: number for name, (_, number) in numbers.items()})  # type: ignore[arg-type]
+    others = {"near_duplicates": NearDuplicatesConfig(threshold=0.7), "contamination": ContaminationConfig(ngram=9)}
+    found = CorpusConfig(sources=["x"], min_words=4, quality=quality, **others).thresholds  # type: ignore[arg-type]
+    beside = {"too_few_words": 4, "near_duplicate": 0.7, "in_evaluation_text": 9}
+    assert found == dict(numbers.values()) | beside
+    assert CorpusConfig(sources=["x"], min_words=0).thresholds == {"too_few_letters": 0.5}
 
 
 def test_lines_are_left_out_and_counted() -> None:

@@ -37,7 +37,7 @@ PARAMS: dict[str, Any] = {
         "logging_steps": 4,
         "eval_steps": 6,
     },
-    "minimal_pairs": {},
+    "minimal_pairs": {"pairs": "../pairs.jsonl"},
     "finetune": {
         "tasks": {
             "cola": {"format": "glue/cola", "data": "../CoLA", "epochs": 1, "sequence_length": 48},
@@ -54,9 +54,13 @@ PARAMS: dict[str, Any] = {
 
 
 def write_inputs(directory: Path) -> None:
-    """A text, a GLUE task in its original layout and a SQuAD file, beside the working tree."""
+    """A text, minimal pairs, a GLUE task in its original layout and a SQuAD file, beside the working tree."""
     text = "\n\n".join("\n".join(document) for document in documents(300))
     (directory / "text.txt").write_text(text + "\n")
+    backwards = [
+        {"good": each, "bad": " ".join(each.split()[::-1]), "kind": "order"} for each in sentences(20, seed=20)
+    ]
+    (directory / "pairs.jsonl").write_text("\n".join(map(json.dumps, backwards)))
     (directory / "CoLA").mkdir()
     (directory / "squad").mkdir()
     for index, (split, version) in enumerate((("train", "train"), ("dev", "dev"))):
@@ -152,6 +156,14 @@ def test_mlflow_has_one_parent_with_a_child_for_every_stage(by_flow: Tree, by_dv
         recorded = outs(tree)
         assert children["pretrain"].data.tags["dvc.out.models/pretrained"] == recorded["models/pretrained"]
         assert children["finetune@cola"].data.tags["dvc.dep.models/pretrained"] == recorded["models/pretrained"]
+
+
+def test_minimal_pairs_are_scored_beside_baselines(by_dvc: Tree) -> None:
+    metrics = json.loads((by_dvc.root / "metrics" / "minimal_pairs.json").read_text())
+    summary = json.loads((by_dvc.root / "metrics" / "summary.json").read_text())
+    assert metrics["pairs"] == 20 and metrics["accuracy"] == summary["minimal_pairs"]["model"]
+    # Backwards, a sentence has the same words, and in the training text hardly one of its pairs of neighbours.
+    assert metrics["systems"]["bigram"]["accuracy"] > 0.9 and metrics["systems"]["unigram"]["ties"] == 20
 
 
 def test_the_models_load_in_transformers(by_dvc: Tree) -> None:

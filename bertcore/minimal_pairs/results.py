@@ -54,8 +54,8 @@ def overall(pairs: Sequence[Pair], values: NDArray[np.float64]) -> tuple[Mean, M
 def summarize(pairs: Sequence[Pair], scores: Mapping[str, NDArray[np.float64]], model: str = "model") -> dict[str, Any]:
     """The metrics of several systems on the same pairs; `scores` are (P, 2) by the system's name, that of `model` too.
 
-    `gain` is the difference of the model to each other system, by the differences of single pairs. Accuracies are
-    shares.
+    `accuracy` is the model's on all pairs, once more, where other programs look for one number. `gain` is the
+    difference of the model to each other system, by the differences of single pairs. Accuracies are shares.
     """
     right = {name: outcomes(values) for name, values in scores.items()}
     systems: dict[str, Any] = {}
@@ -73,6 +73,7 @@ def summarize(pairs: Sequence[Pair], scores: Mapping[str, NDArray[np.float64]], 
     for place, pair in enumerate(pairs):
         phenomena.setdefault(pair.phenomenon, []).append(place)
     return {
+        "accuracy": systems[model]["accuracy"],
         "pairs": len(pairs),
         "systems": systems,
         "gain": {name: {"accuracy": each.value, "standard_error": each.standard_error} for name, each in gains.items()},

@@ -68,6 +68,7 @@ def test_the_corpus_gives_the_pairs_and_the_same_bytes_again(project: Path) -> N
     metrics = run(pairs="corpus")
     first = {path: path.read_bytes() for path in (PREDICTIONS / "minimal_pairs").iterdir()}
     assert metrics["pairs"] == len(rows()) > 0
+    assert metrics["accuracy"] == metrics["systems"]["model"]["accuracy"]
     assert list(metrics["systems"]) == ["model", "bigram", "unigram", "length"]
     assert metrics["phenomena"].keys() == {row["phenomenon"] for row in rows()}
     assert run(pairs="corpus") == metrics

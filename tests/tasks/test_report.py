@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bertcore.errors import ArtifactError, ConfigError
 from tasks import report
 from tasks.reporting.comparison import BAD, GOOD, MIXED, Comparison, Interval, error, read_comparison
-from tasks.reporting.document import TABLES, read_tables
+from tasks.reporting.document import NOTHING, TABLES, read_tables
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.results import results
 from tasks.reporting.summary import summarize
@@ -490,6 +490,7 @@ def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
     write(project, {"minimal_pairs.json": {
         "variant": "original",
         "share": 1.0,
+        "accuracy": 0.7,
         "pairs": 2000,
         "systems": {
             name: {
@@ -513,12 +514,15 @@ def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
         ["all pairs", "2,000", "70.0", "55.0", "50.0", "45.0", "1.0"],
         ["macro mean of the paradigms", "2,000", "60.0", "45.0", "40.0", "35.0", "2.0"],
     ]
+    (row,) = (row for row in first_table(project) if row[0] == "minimal pairs")
+    assert row[1:] == ["accuracy", NOTHING, "55.0 bigrams", NOTHING, "70.0", "+15.0", "beats bigrams"]
     assert "each masked by itself" in page and "pair by pair: +15.0 ± 1.2" in page
     assert summary["minimal_pairs"]["model"] == 0.7 and summary["minimal_pairs"]["macro_accuracy"] == 0.6
     assert run.parent_metrics["eval/minimal_pairs"] == 0.7
     write(project, {"minimal_pairs.json": {}})
     page, summary, _ = make(project)
-    assert "Minimal pairs" not in page and "minimal_pairs" not in summary
+    assert "Minimal pairs" not in page and "minimal pairs" not in {row[0] for row in first_table(project)}
+    assert "minimal_pairs" not in summary
 
 
 def test_tasks_must_be_a_mapping(project: Path) -> None:

@@ -47,7 +47,8 @@ def test_systems_are_compared_pair_by_pair() -> None:
     bigram = np.array([[1.0, 0.0]] * 2 + [[0.0, 0.0]] * 4 + [[0.0, 1.0]] * 2)
     found = summarize(pairs, {"model": model, "bigram": bigram})
     assert found["pairs"] == 8
-    assert found["systems"]["model"]["accuracy"] == 0.75 and found["systems"]["bigram"]["ties"] == 4
+    assert found["accuracy"] == found["systems"]["model"]["accuracy"] == 0.75
+    assert found["systems"]["bigram"]["ties"] == 4
     assert found["systems"]["model"]["macro_accuracy"] == pytest.approx(2.5 / 3)
     assert found["gain"].keys() == {"bigram"} and found["gain"]["bigram"]["accuracy"] == pytest.approx(0.25)
     # Only in b1 do the differences vary: 0.5, 0.5, 0, 0.

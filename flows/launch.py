@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 REPORTS = ROOT / "reports"
 DEPLOYMENT = "pretrain-flow/local"
 POOL = "local"
+"""The deployment's work pool, as prefect.yaml names it."""
 DEPLOYED = server.STATE / "deployed"
 """What was deployed on the tree's own server."""
 TAG = "make-pretrain"

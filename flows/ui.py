@@ -12,10 +12,9 @@ from typing import NoReturn
 
 from flows import server
 from flows.environment import ROOT, project_environment
+from flows.launch import POOL
 
 MLFLOW_PORT = 5000
-POOL = "local"
-"""The work pool of the deployment: without it, nothing of the pages' own could run it."""
 
 
 def main() -> int:
@@ -37,7 +36,7 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     environment = dict(os.environ)
     prefect = server.find_or_start(environment)
     stack.callback(lambda: prefect.stop())
-    if server.get(f"{prefect.url}/work_pools/{POOL}") is None:
+    if server.get(f"{prefect.url}/work_pools/{POOL}") is None:  # without it, no run could be started on the page
         command = f"-m prefect --no-prompt work-pool create {POOL} --type process".split()
         known = {**environment, "PREFECT_API_URL": prefect.url}
         subprocess.run([sys.executable, *command], cwd=ROOT, env=known, capture_output=True, check=False)

@@ -22,8 +22,7 @@ from bertcore.finetune.family import READING
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import WEIGHTS, load_config
-from bertcore.tokens.tokenizer import load_tokenizer
-from bertcore.tokens.wordpiece import CLS, PAD, SEP, SPECIAL_TOKENS
+from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 
 OTHER_KEYS = {
     *("add_cross_attention", "architectures", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout", "dtype"),
@@ -90,8 +89,9 @@ def read_model(saved: Saved) -> nn.Module:
 
 
 def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
-    """`ArtifactError` unless the tokenizer has BERT's layout, and ids that the model has embeddings for; with `source`,
-    the directory of the tokenizer that the model was trained with, unless it has the same entries as that one."""
+    """`ArtifactError` unless the tokenizer lays texts out as its kind does, and has ids that the model has embeddings
+    for; with `source`, the directory of the tokenizer that the model was trained with, unless it has the same entries
+    as that one."""
     path = saved.directory / "tokenizer.json"
     tokenizer = load_tokenizer(saved.directory)
     entries = tokenizer.get_vocab(with_added_tokens=True)
@@ -100,12 +100,14 @@ def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
             f"{path}: found {len(entries)} entries, expected at most the model's vocab_size {saved.config.vocab_size}; "
             "save the tokenizer that the model was trained with"
         )
-    if missing := [token for token in SPECIAL_TOKENS if token not in entries]:
-        raise ArtifactError(f"{path}: {', '.join(missing)} not found, expected BERT's special tokens; save it again")
-    if entries[PAD] != saved.config.pad_token_id:
+    try:
+        vocabulary = Vocabulary.of(tokenizer)
+    except ArtifactError as error:
+        raise ArtifactError(f"{saved.directory}/{error}; save it again") from None
+    if (pad := vocabulary.pad) != saved.config.pad_token_id:
         raise ArtifactError(
-            f"{saved.directory}/config.json: pad_token_id: found {saved.config.pad_token_id}, expected {entries[PAD]}, "
-            f"the id of {PAD} in tokenizer.json; save the model again"
+            f"{saved.directory}/config.json: pad_token_id: found {saved.config.pad_token_id}, expected {pad}, "
+            f"the id of {tokenizer.id_to_token(pad)} in tokenizer.json; save the model again"
         )
     text_file = saved.directory / "vocab.txt"
     if text_file.exists():
@@ -114,19 +116,19 @@ def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
     if source is not None:
         known = load_tokenizer(source).get_vocab(with_added_tokens=True)
         _same_entries(path, entries, source / "tokenizer.json", known)
-    _check_layout(path, tokenizer)
+    _check_layout(path, tokenizer, vocabulary)
 
 
-def _check_layout(path: Path, tokenizer: Tokenizer) -> None:
-    first, second = (tokenizer.encode(text, add_special_tokens=False).tokens for text in SAMPLE)
-    pair = [CLS, *first, SEP, *second, SEP]
-    for arguments, tokens in ((SAMPLE[:1], pair[: len(first) + 2]), (SAMPLE, pair)):
-        encoding = tokenizer.encode(*arguments)
-        types = [0] * (len(first) + 2) + [1] * (len(tokens) - len(first) - 2)
-        if encoding.tokens != tokens or encoding.type_ids != types:
+def _check_layout(path: Path, tokenizer: Tokenizer, vocabulary: Vocabulary) -> None:
+    texts = [tokenizer.encode(text, add_special_tokens=False).ids for text in SAMPLE]
+    for count, encoding in enumerate((tokenizer.encode(SAMPLE[0]), tokenizer.encode(*SAMPLE)), 1):
+        ids, types = (each.tolist() for each in vocabulary.sequence(*texts[:count]))
+        if encoding.ids != ids or encoding.type_ids != types:
+            tokens = [tokenizer.id_to_token(index) or "" for index in ids]
             raise ArtifactError(
                 f"{path}: found the tokens {' '.join(encoding.tokens)} of types {encoding.type_ids}, expected "
-                f"{' '.join(tokens)} of types {types}; save the tokenizer with BERT's post-processor"
+                f"{' '.join(tokens)} of types {types}; save the tokenizer with its kind's "
+                "post-processor"
             )
 
 

@@ -203,6 +203,9 @@ def test_another_tokenizer_is_caught(examples: dict[str, Example], copied: Path)
     shutil.copyfile(source / "vocab.txt", copied / "vocab.txt")
     with pytest.raises(ArtifactError, match=r"of types \[0, .*0\], expected \[CLS\] .* of types \[0, .*1\]; save"):
         check_tokenizer(saved)
+    tokenizer(120).from_str(tokenizer(120).to_str().replace("[MASK]", "masked")).save(str(copied / "tokenizer.json"))
+    with pytest.raises(ArtifactError, match=r"/tokenizer\.json: \[MASK\] not found, .*; save it again"):
+        check_tokenizer(saved)
     (copied / "tokenizer.json").unlink()
     with pytest.raises(ArtifactError, match=r"tokenizer\.json: not found"):
         check_tokenizer(saved)

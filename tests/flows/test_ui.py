@@ -1,0 +1,35 @@
+"""`make ui`: what it sets up before it shows the pages."""
+
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from flows import server, ui
+from flows.environment import ROOT
+
+URL = "http://127.0.0.1:1/api"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_deployments_work_pool_is_made_where_there_is_none(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    (deployment,) = YAML(typ="safe").load((ROOT / "prefect.yaml").read_text())["deployments"]
+    pool = deployment["work_pool"]["name"]
+    made: list[tuple[list[str], str]] = []
+
+    def make(command: list[str], env: dict[str, str], **_: Any) -> None:
+        made.append((command[1:], env["PREFECT_API_URL"]))
+
+    def no_pages(*_: Any) -> str:
+        raise server.LaunchError("no pages in this test")
+
+    monkeypatch.setattr(server, "find_or_start", lambda environment: server.Server(URL, None, own=True))
+    pools = {f"{URL}/work_pools/{pool}": {"name": pool}} if there else {}
+    monkeypatch.setattr(server, "get", pools.get)
+    monkeypatch.setattr("flows.ui.subprocess.run", make)
+    monkeypatch.setattr(ui, "_start_mlflow", no_pages)
+    with pytest.raises(server.LaunchError, match="no pages"), ExitStack() as stack:
+        ui._show(stack)
+    command = f"-m prefect --no-prompt work-pool create {pool} --type process".split()
+    assert made == ([] if there else [(command, URL)])

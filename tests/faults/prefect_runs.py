@@ -20,6 +20,7 @@ import psutil
 from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 
+from tasks.inputs import SECTIONS
 from tests.faults.trainings import Training, params, prepare
 from tests.import_closure import ROOT
 
@@ -29,7 +30,8 @@ PATIENCE = 120.0
 
 def prepare_project(root: Path, values: dict[str, Any]) -> Path:
     """A clone of the project in which stage `pretrain` is the whole pipeline: what it reads lies there."""
-    prepare(root, values | {"corpus": {"sources": ["pydoc"]}})
+    defaults: dict[str, Any] = {name: {} for name in SECTIONS}  # the doctor asks for every section
+    prepare(root, defaults | values | {"corpus": {"sources": ["pydoc"]}})
     for name in ("bertcore", "tasks", "flows"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     (root / ".dvc").mkdir()

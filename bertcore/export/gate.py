@@ -32,6 +32,7 @@ def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | Non
         Expected.of(model).write(probe)
         options = [] if tokenizer_directory is None else ["--tokenizer", str(tokenizer_directory.resolve())]
         command = [sys.executable, "-m", "bertcore.export.verify", str(directory.resolve()), "--probe", str(probe)]
+        options += ["--import", type(model.config).__module__]  # which adds its row, if it is none of the package's
         done = subprocess.run(
             [*command, *options],
             cwd=Path(__file__).resolve().parents[2],
@@ -56,7 +57,8 @@ def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | Non
 
 def _environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHER)}
-    return own | {"HF_HUB_OFFLINE": "1"}  # all that is to be loaded is here
+    found_here = os.pathsep.join(os.path.abspath(path) for path in sys.path)  # '' is the working directory
+    return own | {"PYTHONPATH": found_here, "HF_HUB_OFFLINE": "1"}  # all that is to be loaded is here
 
 
 def _move_aside(directory: Path) -> Path:

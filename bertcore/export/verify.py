@@ -5,6 +5,7 @@ what the model in memory said about them. Without a probe the directory is verif
 """
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,17 +79,21 @@ def _same_config(saved: Saved, expected: Expected) -> None:
 
 
 def _verify_by_transformers(saved: Saved, probe: Probe, outputs: dict[str, Tensor]) -> list[str]:
-    """The names of the classes that loaded the directory; none where transformers is not installed."""
+    """The names of the classes that loaded the directory; none where transformers is not installed, and its tokenizer
+    alone where it has no such architecture."""
     try:
         import transformers
     except ImportError:
         return []
     transformers.utils.logging.set_verbosity_error()
     kind = kind_of(saved.architecture, saved.directory)
-    strict, parts = AUTO_CLASSES[kind], PARTS.get(kind, {})
-    _load(saved, strict, (), probe, outputs, {name: name for name in outputs})
-    for part, names in parts.items():
-        _load(saved, part, architecture_of(saved.config).pair_head, probe, outputs, names)
+    known = saved.config.model_type in transformers.CONFIG_MAPPING
+    parts = PARTS.get(kind, {}) if known else {}
+    whole = [AUTO_CLASSES[kind]] if known else []
+    for loader in whole:
+        _load(saved, loader, (), probe, outputs, {name: name for name in outputs})
+    for loader, names in parts.items():
+        _load(saved, loader, architecture_of(saved.config).pair_head, probe, outputs, names)
     tokenizer = transformers.AutoTokenizer.from_pretrained(saved.directory, local_files_only=True)
     theirs, ours = tokenizer(*SAMPLE)["input_ids"], load_tokenizer(saved.directory).encode(*SAMPLE).ids
     if theirs != ours:
@@ -96,7 +101,7 @@ def _verify_by_transformers(saved: Saved, probe: Probe, outputs: dict[str, Tenso
             f"{saved.directory}: found ids {theirs} from AutoTokenizer, expected {ours} from tokenizer.json; "
             "save the tokenizer again"
         )
-    return [strict, *parts, "AutoTokenizer"]
+    return [*whole, *parts, "AutoTokenizer"]
 
 
 def _load(
@@ -141,8 +146,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", type=Path, help="what a stage saved, such as models/pretrained")
     parser.add_argument("--probe", type=Path, help="file of inputs and outputs, as bertcore.export.gate writes it")
     parser.add_argument("--tokenizer", type=Path, help="directory of the tokenizer that the model was trained with")
+    parser.add_argument("--import", dest="module", help="Python module that adds an architecture from outside")
     options = parser.parse_args(arguments)
     try:
+        if options.module:
+            importlib.import_module(options.module)
         expected = Expected.read(options.probe) if options.probe else None
         print(verify(options.directory, expected, options.tokenizer))
     except BertcoreError as error:

@@ -211,6 +211,8 @@ class Architecture:
     """All that the rest of the package knows of one architecture."""
 
     config: type[EncoderConfig]
+    """Where it is defined outside of the package, its module adds the row to `ARCHITECTURES`, and the padded models to
+    `bertcore.export.padded.PADDED`, when it is imported: the gate's fresh process imports it by its name."""
     prefix: str
     """Hugging Face's name, and ours, of the attribute that is the encoder in models with heads."""
     presets: Mapping[str, Mapping[str, Any]]

@@ -1,29 +1,47 @@
-"""What is registered from outside of the package trains, resumes, is saved and fine-tuned by its head like the rest."""
+"""What is added from outside of the package trains, resumes, passes the gate and is fine-tuned like the rest."""
 
+import importlib
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 import torch
 
+from bertcore.errors import ArtifactError
+from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.export import gate
+from bertcore.export.padded import PADDED
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.run import finetune
 from bertcore.instances.sources import DrawnInstances, MaskConfig
-from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
-from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
-from bertcore.model.layout import Layout
+from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loader import Loader
 from bertcore.training.loop import Pretraining, TrainingData
-from tests.outside.toy_architecture import TOY
-from tests.outside.toy_objective import TWINS
-from tests.samples import token_shard, vocabulary
+from tests.samples import sentences, token_shard, tokenizer, vocabulary
+
+TABLES: tuple[dict[str, Any], ...] = (ARCHITECTURES, PADDED, OBJECTIVES)
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ARCHITECTURES, "toy", TOY)
-    monkeypatch.setitem(OBJECTIVES, "twins", TWINS)
+def imported(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Both files add their rows when they are imported; other tests see none of them."""
+    before = [dict(table) for table in TABLES]
+    for name in ("toy_architecture", "toy_objective"):
+        monkeypatch.delitem(sys.modules, f"tests.outside.{name}", raising=False)
+        importlib.import_module(f"tests.outside.{name}")
+    yield
+    for table, rows in zip(TABLES, before, strict=True):
+        table.clear()
+        table.update(rows)
 
 
 def training(directory: Path, shard_of: Path) -> Pretraining:
@@ -40,7 +58,7 @@ def training(directory: Path, shard_of: Path) -> Pretraining:
     return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
 
 
-def test_it_trains_resumes_is_saved_and_fine_tuned(tmp_path: Path) -> None:
+def test_it_trains_resumes_passes_the_gate_and_is_fine_tuned(tmp_path: Path) -> None:
     whole = training(tmp_path / "whole", tmp_path)
     before = whole.evaluate()
     after = whole.run()
@@ -58,16 +76,39 @@ def test_it_trains_resumes_is_saved_and_fine_tuned(tmp_path: Path) -> None:
         assert torch.equal(resumed._trained.state_dict()[name], tensor), name
     assert any(name.startswith("objective.twin.") for name in whole._trained.state_dict())
 
-    save_pretrained(whole.model, tmp_path / "model")
-    head = build_head(load_config(tmp_path / "model"), "sequence_classification", 2)
-    assert load_pretrained(head.base_model, tmp_path / "model").missing == []
-    layout, ids = Layout.from_lengths(torch.tensor([3, 3])), torch.tensor([2, 7, 3, 2, 9, 3])
-    optimizer = torch.optim.SGD(head.parameters(), 0.5)
-    losses = []
-    for _ in range(20):
-        loss = torch.nn.functional.cross_entropy(head(ids, torch.zeros_like(ids), layout), torch.tensor([0, 1]))
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(float(loss.detach()))
-    assert losses[-1] < losses[0]
+    with_tokenizer = saved_tokenizer(tmp_path)
+    save_pretrained(whole.model, tmp_path / "model", with_tokenizer)
+    said = gate.check(whole.model, tmp_path / "model", with_tokenizer)
+    assert "ToyForMaskedLM, " in said and said.endswith("transformers loads it by AutoTokenizer")
+
+    task = RunConfig(format="toy", data="toy", sequence_length=16, epochs=8, batch_size=8, learning_rate=2e-2)
+    result = finetune(task, examples(), tokenizer(), tmp_path / "model")
+    losses = [row["train/loss"] for row in result.curves if "train/loss" in row]
+    assert losses[-1] < losses[0] / 2 and result.metrics["dev"]["accuracy"] >= 0.9
+    result.save_model(tmp_path / "finetuned", with_tokenizer)
+    assert "ToyForSequenceClassification, " in gate.check(result.model, tmp_path / "finetuned", with_tokenizer)
+
+
+def test_the_gate_rejects_one_whose_weights_are_others(tmp_path: Path) -> None:
+    model = build_pretraining(ModelConfig(architecture="toy").build(vocabulary().size))
+    save_pretrained(model, tmp_path / "model", saved_tokenizer(tmp_path))
+    with torch.no_grad():
+        model.base_model.layers[1].attention.qkv.weight += 1.0  # type: ignore[union-attr, operator]
+    with pytest.raises(ArtifactError, match="logits: found outputs that differ by"):
+        gate.check(model, tmp_path / "model")
+
+
+def saved_tokenizer(directory: Path) -> Path:
+    (directory / "tokenizer").mkdir()
+    save_tokenizer(tokenizer(), directory / "tokenizer", lowercase=True)
+    return directory / "tokenizer"
+
+
+def examples() -> ExampleSet:
+    """Does the sentence begin with a parser?"""
+    texts = sentences(160, 1)
+    labels = ["yes" if "parser" in text else "no" for text in texts]
+    columns = {"id": [str(row) for row in range(len(texts))], "text_a": texts, "text_b": [None] * 160, "label": labels}
+    table = pa.table(columns, schema=schema_of("classification", ["no", "yes"]))
+    splits = {"train": table.slice(0, 128), "dev": table.slice(128)}
+    return ExampleSet(family="classification", labels=["no", "yes"], metrics=["accuracy"], splits=splits)

@@ -3,11 +3,14 @@
 import dataclasses
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export.padded import PADDED
 from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, saved_fields, scores
 from bertcore.model.attention import SelfAttention, selected
+from bertcore.model.config import ARCHITECTURES
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
@@ -77,6 +80,35 @@ class ToyForSequenceClassification(EncoderModule):
         return scores(self.classifier, self.toy.hidden_states(ids, types, layout, layout.first_tokens))
 
 
+class PaddedToy(nn.Module):
+    """The same once more for the gate, on (B, L) arrays; without `labels` for masked tokens."""
+
+    def __init__(self, config: ToyConfig, labels: int) -> None:
+        super().__init__()
+        width, self.heads = config.hidden_size, config.num_attention_heads
+        self.toy = nn.Module()
+        self.toy.embeddings = nn.Embedding(config.vocab_size, width)
+        self.toy.encoder = nn.Module()
+        self.toy.encoder.layer = nn.ModuleList(
+            nn.ModuleDict(
+                {"attention": nn.ModuleDict({"qkv": nn.Linear(width, 3 * width), "output": nn.Linear(width, width)})}
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        self.classifier = nn.Linear(width, labels) if labels else None
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor]:
+        hidden = self.toy.embeddings(ids)
+        for layer in self.toy.encoder.layer:
+            query, key, value = layer["attention"]["qkv"](hidden).unflatten(-1, (3, self.heads, -1)).unbind(2)
+            alike = torch.einsum("bqad,bkad->baqk", query, key) / query.shape[-1] ** 0.5
+            weights = alike.masked_fill(mask[:, None, None] == 0, -torch.inf).softmax(-1)
+            hidden = hidden + layer["attention"]["output"](torch.einsum("baqk,bkad->bqad", weights, value).flatten(2))
+        if self.classifier is not None:
+            return (self.classifier(hidden[:, 0]),)
+        return (functional.linear(hidden, self.toy.embeddings.weight),)
+
+
 def _read(raw: Any, path: Any) -> dict[str, Any]:
     known = {field.name for field in dataclasses.fields(ToyConfig)}
     return {name: value for name, value in raw.items() if name in known}
@@ -98,3 +130,6 @@ TOY = Architecture(
     write=lambda config: saved_fields(config) | {"model_type": "toy"},
     flops=lambda config, lengths, masked: int(lengths.sum()) * config.hidden_size**2,
 )
+
+ARCHITECTURES["toy"] = TOY
+PADDED |= dict.fromkeys(TOY.kinds, PaddedToy)

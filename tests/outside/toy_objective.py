@@ -7,6 +7,7 @@ from bertcore.model.config import build_pretraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums
+from bertcore.objectives.pretraining import OBJECTIVES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,4 +30,4 @@ class Twins(Objective):
         return {name: class_sums(each(*inputs)[0], batch.masked_labels) for name, each in models.items()}
 
 
-TWINS = ObjectiveRow(options=TwinOptions, build=Twins, packings=("full_sentences",))
+OBJECTIVES["twins"] = ObjectiveRow(options=TwinOptions, build=Twins, packings=("full_sentences",))

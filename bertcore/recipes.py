@@ -91,14 +91,18 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
 def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     """The content of params.yaml, with the values of the recipe that it names wherever its sections give none.
 
-    What is no mapping where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
+    A model that starts from published weights has their shape, and nothing of the recipe's `model`. What is no mapping
+    where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
     """
     result, name = dict(values), values.get("recipe")
     if name is None:
         return result
     if name not in RECIPES:
         raise ValueError(f"recipe: found {name!r}; {suggest(str(name), RECIPES)}, or null for the plain defaults")
-    recipe = RECIPES[name]
+    recipe = dict(RECIPES[name])
+    given = values.get("pretrain")
+    if isinstance(given, Mapping) and given.get("init_from") is not None:
+        recipe["pretrain"] = {key: value for key, value in recipe["pretrain"].items() if key != "model"}
     for section in ("mask", "pretrain"):
         result[section] = _over(values.get(section), recipe[section])
     finetune = values.get("finetune")

@@ -40,6 +40,12 @@ def test_null_takes_a_part_of_the_recipe_away() -> None:
     assert parse(MaskConfig, found["mask"], "mask").second_phase is None
 
 
+def test_published_weights_keep_their_shape() -> None:
+    found = with_recipe({"recipe": "modern", "pretrain": {"init_from": "bert", "model": {"preset": None}}})
+    config = parse(PretrainConfig, found["pretrain"], "pretrain")
+    assert (config.model.architecture, config.model.fields, config.optimizer) == ("bert", {}, "muon")
+
+
 @pytest.mark.parametrize("values", [{}, {"recipe": None}])
 def test_without_a_recipe_everything_is_as_written(values: dict[str, Any]) -> None:
     written = {**values, "mask": {"masking": "span"}, "pretrain": None}

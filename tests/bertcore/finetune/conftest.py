@@ -1,5 +1,6 @@
 """A tokenizer with a few words, an encoder with a few weights, and makers of small example sets."""
 
+import dataclasses
 import string
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,9 @@ from tokenizers import Tokenizer
 
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.finetune.config import RunConfig
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
+from bertcore.model.modernbert import ModernBertConfig
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 
 WORDS = [
@@ -49,6 +52,13 @@ def config(tokenizer: Tokenizer) -> BertConfig:
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
+
+
+@pytest.fixture(scope="session")
+def configs(config: BertConfig) -> dict[str, EncoderConfig]:
+    """One small encoder of each architecture; the windows of ModernBERT are shorter than the texts."""
+    shared = {field.name: getattr(config, field.name) for field in dataclasses.fields(EncoderConfig)}
+    return {"bert": config, "modernbert": ModernBertConfig(**shared, local_attention=8)}
 
 
 @pytest.fixture(scope="session")

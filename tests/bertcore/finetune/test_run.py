@@ -16,12 +16,16 @@ from tokenizers import Tokenizer
 
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.examples.schema import ExampleSet
+from bertcore.export import verify
+from bertcore.export.probe import Expected
 from bertcore.finetune import inference
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import batches
 from bertcore.finetune.run import Finetuning, finetune
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining
-from bertcore.model.huggingface import save_pretrained
+from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 
 COLOURS, NOUNS = ["red", "green", "blue"], ["cat", "dog", "bird", "table", "river"]
@@ -181,6 +185,35 @@ def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
     # And the result is an encoder for the next task, whose head is another one.
     again = finetune(make_task(epochs=1), toy("regression", 32), tokenizer, tmp_path / "finetuned")
     assert again.metrics["dev"].keys() == {"pearson"}
+
+
+@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+@pytest.mark.parametrize("name", ["single", "tagging", "question_answering"])
+def test_what_is_saved_predicts_the_same(
+    name: str,
+    architecture: str,
+    toy: Toy,
+    tokenizer: Tokenizer,
+    configs: dict[str, EncoderConfig],
+    make_task: Callable[..., RunConfig],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
+    prepared = Finetuning(make_task(epochs=8, batch_size=16), toy(name, 96), tokenizer)
+    trained = prepared.train(configs[architecture])
+    losses = [row["train/loss"] for row in trained.curves if "train/loss" in row]
+    assert losses[-1] < 0.7 * losses[0]
+    result = prepared.result(trained)
+    result.save_model(tmp_path / "model", tmp_path / "tokenizer")
+    torch.manual_seed(9)
+    loaded = prepared.build(load_config(tmp_path / "model"), make_task())
+    assert load_pretrained(loaded, tmp_path / "model").missing == []
+    again = {split: logits_of(loaded, prepared._features[split], prepared.accelerator) for split in trained.logits}
+    said = prepared.result(replace(trained, model=loaded.eval(), logits=again))
+    assert said.predictions == result.predictions
+    read = verify.verify(tmp_path / "model", Expected.of(result.model), tmp_path / "tokenizer")
+    assert "transformers loads it by AutoModelFor" in read
 
 
 def test_order_is_a_permutation_of_every_epoch(make_task: Callable[..., RunConfig]) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers.initialization import no_init_weights
 
 from bertcore.errors import ConfigError
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import PRESETS, BertConfig, BertForPreTraining, BertModel
 from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.config import ModelConfig
@@ -66,7 +67,7 @@ def pair(config: BertConfig, seed: int = 0) -> tuple[transformers.BertForPreTrai
     return reference, ours.requires_grad_()
 
 
-def random_batch(config: BertConfig, lengths: list[int], seed: int = 0) -> PreTrainingBatch:
+def random_batch(config: EncoderConfig, lengths: list[int], seed: int = 0) -> PreTrainingBatch:
     generator = torch.Generator().manual_seed(seed)
     layout = Layout.from_lengths(torch.tensor(lengths))
 
@@ -76,7 +77,7 @@ def random_batch(config: BertConfig, lengths: list[int], seed: int = 0) -> PreTr
     masked = torch.randperm(layout.total, generator=generator)[: max(1, layout.total * 15 // 100)].sort().values
     return PreTrainingBatch(
         input_ids=draw(config.vocab_size - 1, layout.total) + 1,  # 0 is [PAD]
-        token_type_ids=draw(config.type_vocab_size, layout.total),
+        token_type_ids=draw(max(config.segments, 1), layout.total),
         layout=layout,
         masked_positions=masked,
         masked_labels=draw(config.vocab_size, len(masked)),

@@ -4,22 +4,23 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import ModelConfig
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training.flops import peak_flops, training_flops
 from tests.bertcore.model.test_bert import random_batch
 
 
-def test_they_are_the_products_of_a_forward_and_a_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("architecture", "objective"), [("bert", "mlm_nsp"), ("modernbert", "mlm")])
+def test_they_are_the_products_of_a_forward_and_a_backward_pass(
+    architecture: str, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bertcore.model.layout.GROUP_AREA", 1)  # every sequence by itself: nothing is padded
-    config = ModelConfig(preset="tiny").build(500)
-    model, batch = (
-        BertForPreTraining(config).train(),
-        random_batch(config, [17, 64, 39]),
-    )  # a number of tokens that needs no filling up
+    config = ModelConfig(architecture=architecture, preset="tiny").build(500)
+    model = build_pretraining(config).train()
+    # A number of tokens that needs no filling up. No sequence exceeds a window: the CPU computes what lies beyond, too.
+    batch = random_batch(config, [17, 64, 39])
     with FlopCounterMode(display=False) as counter:
-        sums = build_objective("mlm_nsp", model)(model, batch)
+        sums = build_objective(objective, model)(model, batch)
         sum(part.loss_sum for part in sums.values()).backward()
     assert training_flops(config, batch) == pytest.approx(counter.get_total_flops(), rel=0.01)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from bertcore.model.bert import BertConfig, BertForPreTraining
-from bertcore.model.config import ModelConfig
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training.config import PretrainConfig
@@ -23,11 +23,12 @@ from tasks.doctor.estimate import Work, parameters, sequence_flops, state_bytes,
 from tests.import_closure import ROOT
 
 VOCABULARY = 8192
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+OBJECTIVE = {"bert": "mlm_nsp", "modernbert": "mlm"}
+"""What each architecture is trained with here."""
 
 
-def config_of(preset: str, vocab_size: int = VOCABULARY) -> BertConfig:
-    return ModelConfig(preset=preset, fields=NO_DROPOUT).build(vocab_size)
+def config_of(preset: str, vocab_size: int = VOCABULARY, architecture: str = "bert") -> EncoderConfig:
+    return ModelConfig(architecture=architecture, preset=preset).build(vocab_size).with_dropout(0.0, 0.0)
 
 
 def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
@@ -43,25 +44,25 @@ def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
     )
 
 
-def train(config: BertConfig, work: Work, optimizer: str) -> tuple[BertForPreTraining, torch.optim.Optimizer]:
+def train(config: EncoderConfig, work: Work, optimizer: str) -> tuple[EncoderModule, torch.optim.Optimizer]:
     """Three steps, as the training loop takes them."""
-    model = BertForPreTraining(config).train()
+    model = build_pretraining(config).train()
     steps = build_optimizer(model, PretrainConfig(optimizer=optimizer))
     for _ in range(3):
         with torch.autocast("cpu", torch.bfloat16, enabled=work.precision == "bf16"):
-            sums = build_objective("mlm_nsp", model)(model, batch_of(work, config.vocab_size))
+            sums = build_objective(OBJECTIVE[config.model_type], model)(model, batch_of(work, config.vocab_size))
         sum(each.loss_sum / each.count for each in sums.values()).backward()
         steps.step()
         steps.zero_grad()
     return model, steps
 
 
-def measure(preset: str, optimizer: str, **work: object) -> int:
+def measure(architecture: str, preset: str, optimizer: str, **work: object) -> int:
     """Bytes by which this process grows while it trains; what the first step of any training needs is there before."""
     keep_freed_memory()
-    train(config_of("tiny", 100), Work(sequences=2, length=16, masked=2), "adamw")
+    train(config_of("tiny", 100, architecture), Work(sequences=2, length=16, masked=2), "adamw")
     before = resident("VmRSS")
-    train(config_of(preset), Work(**work), optimizer)  # type: ignore[arg-type]
+    train(config_of(preset, architecture=architecture), Work(**work), optimizer)  # type: ignore[arg-type]
     return resident("VmHWM") - before
 
 
@@ -74,32 +75,38 @@ def resident(name: str) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc says how much memory there was")
 @pytest.mark.parametrize(
-    ("preset", "optimizer", "work"),
+    ("architecture", "preset", "optimizer", "work"),
     [
-        ("tiny", "muon", Work(sequences=96, length=128, masked=19)),
-        ("mini", "adamw", Work(sequences=24, length=128, masked=19)),
+        ("bert", "tiny", "muon", Work(sequences=96, length=128, masked=19)),
+        ("bert", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
+        ("modernbert", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
     ],
-    ids=["tiny", "mini"],
+    ids=["tiny", "mini", "modernbert-mini"],
 )
-def test_memory_is_what_a_training_takes_within_30_percent(preset: str, optimizer: str, work: Work) -> None:
+def test_memory_is_what_a_training_takes_within_30_percent(
+    architecture: str, preset: str, optimizer: str, work: Work
+) -> None:
     script = "import json, sys; from tests.tasks.doctor.test_estimate import measure; "
     script += "print(measure(*json.loads(sys.argv[1]), **json.loads(sys.argv[2])))"
-    arguments = [json.dumps([preset, optimizer]), json.dumps(dataclasses.asdict(work))]
+    arguments = [json.dumps([architecture, preset, optimizer]), json.dumps(dataclasses.asdict(work))]
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     measured = int(done.stdout)
-    estimated = training_memory(config_of(preset), work, optimizer).total
-    print(f"{preset}: {measured / 2**20:.0f} MiB measured, {estimated / 2**20:.0f} MiB estimated")
+    estimated = training_memory(config_of(preset, architecture=architecture), work, optimizer).total
+    print(f"{architecture} {preset}: {measured / 2**20:.0f} MiB measured, {estimated / 2**20:.0f} MiB estimated")
     assert 0.7 < estimated / measured < 1.3
 
 
-def test_parameters_are_those_of_the_model() -> None:
-    config = config_of("tiny", 300)
-    model = BertForPreTraining(config)
+@pytest.mark.parametrize(("architecture", "matrices"), [("bert", 2), ("modernbert", 3)])
+def test_parameters_are_those_of_the_model(architecture: str, matrices: int) -> None:
+    config = config_of("tiny", 300, architecture)
+    model = build_pretraining(config)
     found = parameters(config)
     assert found.total == sum(each.numel() for each in model.parameters())
     width = config.hidden_size
-    assert found.hidden_matrices == config.num_hidden_layers * (4 * width**2 + 2 * width * config.intermediate_size)
+    assert found.hidden_matrices == config.num_hidden_layers * (
+        4 * width**2 + matrices * width * config.intermediate_size
+    )
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -111,8 +118,9 @@ def test_a_checkpoint_holds_the_parameters_and_the_optimizers_state(optimizer: s
     assert state_bytes(parameters(config), optimizer) == held
 
 
-def test_the_flops_of_a_batch_are_those_of_its_sequences() -> None:
-    config, work = config_of("tiny", 300), Work(sequences=5, length=32, masked=4)
+@pytest.mark.parametrize("architecture", OBJECTIVE)
+def test_the_flops_of_a_batch_are_those_of_its_sequences(architecture: str) -> None:
+    config, work = config_of("tiny", 300, architecture), Work(sequences=5, length=32, masked=4)
     assert work.sequences * sequence_flops(config, 32, 4) == training_flops(config, batch_of(work, 300))
 
 

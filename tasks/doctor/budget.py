@@ -59,7 +59,7 @@ def seconds_of(text: str) -> float:
 
 
 def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, list[Option]]:
-    """The vocabulary that the text carries, and what every preset would come to with it in so many seconds."""
+    """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time."""
     text = plan.text_tokens()
     fixed = plan.configs["tokenizer"].vocab_file
     vocabulary = plan.encoder.vocab_size if fixed or not text else vocabulary_for(text)
@@ -84,7 +84,7 @@ def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, l
             measured = f"{curve.vocabulary:,} entries, {curve.source}"
             option = replace(option, loss=curve.loss(tokens), source=measured)
         found.append(option)
-    return vocabulary, found
+    return vocabulary, sorted(found, key=lambda option: option.parameters)
 
 
 def proposed(found: list[Option]) -> Option:

@@ -49,9 +49,9 @@ def test_more_time_reads_more_and_carries_larger_models(plan: Plan) -> None:
 def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
     speed, seconds = 1e11, 7200.0
     vocabulary, found = budget.options(plan, seconds, speed)
-    mask = plan.configs["mask"].phases[0]
+    mask, architecture = plan.configs["mask"].phases[0], plan.configs["pretrain"].model.architecture
     for option in found[:3]:
-        config = budget.ModelConfig(preset=option.preset).build(vocabulary)
+        config = budget.ModelConfig(architecture=architecture, preset=option.preset).build(vocabulary)
         flops = budget.sequence_flops(config, mask.sequence_length, budget.masked(mask))
         assert option.steps * option.batch_size * flops / speed == pytest.approx(seconds, rel=0.01)
 
@@ -65,7 +65,8 @@ def test_a_vocabulary_that_is_given_stays(plan: Plan, tmp_path: Path) -> None:
 
 def test_an_expected_loss_is_a_measured_one_or_none(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "benchmarks/results").mkdir(parents=True)
-    entry = '{"architecture": "bert", "preset": "mini", "vocabulary": 8192, "source": "a.md", "points": '
+    architecture = plan.configs["pretrain"].model.architecture
+    entry = f'{{"architecture": "{architecture}", "preset": "mini", "vocabulary": 8192, "source": "a.md", "points": '
     (tmp_path / "benchmarks/results/curves.json").write_text(f"[{entry} [[1, 9.0], [1e12, 3.0]]}}]")
     vocabulary, found = budget.options(plan, 3600.0, 1e11)
     by_name = {option.preset: option for option in found}

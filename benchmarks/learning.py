@@ -22,8 +22,9 @@ from benchmarks.machine import describe
 from benchmarks.steps import HuggingFaceTraining, Setting, our_training
 from benchmarks.text import Text, mask_config, prepared, text_arguments
 from bertcore.config import parse
-from bertcore.model.bert import BertForPreTraining
+from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert_names import from_huggingface
+from bertcore.model.config import build_pretraining
 from bertcore.objectives.pretraining import build_objective
 from bertcore.recipes import with_recipe
 from bertcore.training.config import PretrainConfig
@@ -52,6 +53,7 @@ class Ours:
     def __init__(self, setting: Setting, values: dict[str, Any]) -> None:
         config = parse(PretrainConfig, {**values, "batch_size": setting.batch_size, "max_steps": 10**6}, "benchmark")
         self.peak, self._training = config.learning_rate, our_training(setting, config)
+        self.model = config.model
 
     def step(self, rate: float) -> int:
         self._training.rate = rate
@@ -66,6 +68,7 @@ class HuggingFace:
 
     def __init__(self, setting: Setting, peak: float) -> None:
         self.peak, self._training = peak, HuggingFaceTraining(setting)
+        self.model = setting.model
 
     def step(self, rate: float) -> int:
         for group in self._training.optimizer.param_groups:
@@ -87,7 +90,7 @@ def train(
     os.sched_setaffinity(0, cores)
     torch.set_num_threads(len(cores))
     side = SIDES[name](setting, options)
-    judge = BertForPreTraining(setting.model.build(Text(setting.text).vocabulary.size)).eval()
+    judge = build_pretraining(side.model.build(Text(setting.text).vocabulary.size)).eval()
     points: list[Point] = []
     used, steps, tokens = 0.0, 0, 0
     while len(points) < POINTS:
@@ -112,7 +115,7 @@ def _factor(progress: float) -> float:
 
 
 @torch.no_grad()
-def heldout_loss(model: BertForPreTraining, setting: Setting) -> float:
+def heldout_loss(model: EncoderModule, setting: Setting) -> float:
     """Masked-LM loss in nats per predicted token of the first held-out sequences, in float32."""
     total = count = 0.0
     left = HELDOUT

@@ -10,8 +10,7 @@ import transformers
 from benchmarks.text import Text, mask_config
 from benchmarks.turns import Work
 from bertcore.instances.sources import Instances
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import ModelConfig
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
@@ -52,7 +51,7 @@ def our_training(setting: Setting, config: PretrainConfig) -> OurTraining:
     text, mask = Text(setting.text), mask_config(setting.sequence_length)
     accelerator = distributed.make_accelerator()
     torch.manual_seed(setting.seed)
-    model = BertForPreTraining(config.model.build(text.vocabulary.size))
+    model = build_pretraining(config.model.build(text.vocabulary.size))
     loader = text.loader(mask, setting.batch_size, setting.seed)
     checkpoints = Checkpoints(setting.text / "checkpoints")
     return OurTraining(config, model, TrainingData(batches=loader), accelerator, checkpoints)

@@ -15,7 +15,7 @@ import pytest
 
 from bertcore.errors import ConfigError
 from bertcore.files import replace_directory
-from bertcore.model.bert import BertForPreTraining
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
 from bertcore.tokens.wordpiece import save_tokenizer
@@ -215,7 +215,7 @@ def test_the_time_follows_from_the_steps(tree: Path) -> None:
 
 def test_params_that_cannot_be_used_are_a_failure_and_the_rest_is_looked_at(tree: Path) -> None:
     text = Path("params.yaml").read_text()
-    Path("params.yaml").write_text(text.replace("optimizer: muon", "optimizer: mun"))
+    Path("params.yaml").write_text(text.replace("  max_steps:", "  optimizer: mun\n  max_steps:"))
     found = {finding.name: finding for finding in examine()}
     assert found["params"].level == "FAIL"
     assert "params.yaml: pretrain.optimizer: found 'mun'" in found["params"].text
@@ -235,9 +235,9 @@ def test_vocabulary_against_params_and_model(tree: Path) -> None:
     assert artifacts.check_vocabularies(plan()).text == f"{size} entries; {PRETRAINED} is not made yet"
     fewer = artifacts.check_vocabularies(plan(tokenizer={"vocab_size": size - 1}))
     assert fewer.level == "warn" and f"has {size} entries, params.yaml asks for {size - 1}" in fewer.text
-    save_pretrained(BertForPreTraining(plan().configs["pretrain"].model.build(size)), PRETRAINED, TOKENIZER)
+    save_pretrained(build_pretraining(plan().configs["pretrain"].model.build(size)), PRETRAINED, TOKENIZER)
     assert artifacts.check_vocabularies(plan()).level == "ok"
-    save_pretrained(BertForPreTraining(plan().configs["pretrain"].model.build(size + 3)), PRETRAINED)
+    save_pretrained(build_pretraining(plan().configs["pretrain"].model.build(size + 3)), PRETRAINED)
     other = artifacts.check_vocabularies(plan())
     assert other.level == "warn" and f"was trained with {size + 3}" in other.text and "dvc repro" in other.remedy
 
@@ -245,7 +245,8 @@ def test_vocabulary_against_params_and_model(tree: Path) -> None:
 def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     make_shards()
     size = tokenizer().get_vocab_size()
-    save_pretrained(BertForPreTraining(plan().encoder), Path("published"), TOKENIZER)
+    shape = ModelConfig(preset="tiny").build(plan().encoder.vocab_size)
+    save_pretrained(build_pretraining(shape), Path("published"), TOKENIZER)
     begun = {"init_from": "published", "model": {}}
     with pytest.raises(ConfigError, match="set it to published/vocab.txt"):
         plan(pretrain=begun)

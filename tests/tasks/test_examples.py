@@ -52,7 +52,7 @@ def run() -> Metrics:
 
 
 def test_bad_rows_are_named_by_file_and_row(entry: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="data/inputs/reviews/train.csv:4: found 1 columns, expected 2"):
+    with pytest.raises(InputError, match=r"reviews\.data: files/train\.csv:4: found 1 columns, expected 2"):
         run()
     assert not Path("data/examples/reviews").exists() and not Path("metrics/examples/reviews.json").exists()
 

@@ -276,13 +276,19 @@ def published(directory: Path, **changes: Any) -> str:
     return str(directory)
 
 
+_PAIRS = {"mask.packing": "pairs", "pretrain.objective": "mlm_nsp"}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"pretrain.model.type_vocab_size": 1}, "mask.packing: found 'pairs' with pretrain.model.type_vocab_size 1"),
+        (
+            {"pretrain.model": {"type_vocab_size": 1}, **_PAIRS},
+            "mask.packing: found 'pairs' with pretrain.model.type_vocab_size 1",
+        ),
         (
             {"mask.second_phase": {"sequence_length": 256}, "pretrain.second_phase": {"share": 0.0001}},
-            "pretrain.second_phase.share: found 0.0001 of 1700 steps, expected at least one step in each phase",
+            "pretrain.second_phase.share: found 0.0001 of 3300 steps, expected at least one step in each phase",
         ),
         (
             {"finetune.tasks.qa.max_query_length": 125},

@@ -76,6 +76,7 @@ def test_what_is_accepted_trains_a_step(tree: Path) -> None:
     def draw(model: Any, masks: Any, training: Any, objective: tuple[str, str], phases: tuple[Any, Any]) -> None:
         nonlocal accepted
         values = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text())
+        values["recipe"] = None
         values["mask"] = masks | {"packing": objective[0], "second_phase": phases[0]}
         own = {"model": model, "objective": objective[1], "eval_sequences": 8, "second_phase": phases[1]}
         values["pretrain"] = training | own

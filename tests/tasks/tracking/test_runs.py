@@ -301,7 +301,7 @@ def test_a_run_shows_defaults_and_what_a_recipe_gives(project: Path) -> None:
     Path("params.yaml").write_text("recipe: modern\nmask: {masking: span}\npretrain: {max_steps: 20000, seed: 7}\n")
     assert stage.main("corpus", write_corpus, configs={"mask": MaskConfig, "pretrain": PretrainConfig}) == 0
     shown = run_of("corpus").data.params
-    assert shown["mask.masking"] == "span" and shown["mask.duplicates"] == str(MaskConfig().duplicates)
+    assert shown["mask.masking"] == "span" and shown["mask.rounding"] == MaskConfig().rounding
     expected = RECIPES["modern"]["pretrain"]
     assert shown["pretrain.seed"] == "7"
     assert shown["pretrain.learning_rate"] == str(expected["learning_rate"]) != str(PretrainConfig().learning_rate)

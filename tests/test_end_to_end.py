@@ -206,7 +206,7 @@ def test_what_changes_re_runs_and_nothing_before_it(by_dvc: Tree) -> None:
     values = json.loads(json.dumps(PARAMS))
     values["pretrain"]["learning_rate"] = 0.004
     write_params(by_dvc.root, values)
-    later = {"inputs", "pretrain", "finetune@cola", "finetune@squad", "report"}
+    later = {"inputs", "pretrain", "minimal_pairs", "finetune@cola", "finetune@squad", "report"}
     assert set(json.loads(dvc(by_dvc, "status", "--json").stdout)) == {"inputs", "pretrain"}
     assert ran(dvc(by_dvc, "repro")) == later
 

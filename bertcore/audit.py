@@ -107,8 +107,13 @@ class Audit:
         return int(((found > high) | (np.bincount(words.rows, missed, len(instances)) > 0)).sum())
 
     def _count_places(self, instances: Instances, words: Words, chosen: NDArray[np.bool_]) -> None:
-        """Words of one length are alike within a sequence, but at the ends of a segment fewer spans meet."""
-        margin = self.config.longest if self.config.longest > 1 else 0
+        """Words of one length are alike within a sequence, but at the ends of a segment fewer spans meet; and the words
+        of a span come together, so that its first one alone is counted."""
+        margin = 0
+        if self.config.longest > 1:
+            margin = self.config.longest
+            goes_on = np.append(False, chosen[:-1]) & (words.places > 0)
+            chosen = chosen & ~goes_on
         inner = np.flatnonzero((words.places >= margin) & (words.rooms > margin))
         rows, hits = words.rows[inner], chosen[inner]
         alike = rows * (int(words.lengths.max(initial=0)) + 1) + words.lengths[inner]
@@ -123,6 +128,8 @@ class Audit:
         if rule.replace_unit == "word":
             word = np.searchsorted(words.starts, instances.masked_positions, side="right")
             units = np.flatnonzero(np.diff(word, prepend=-1))
+        elif rule.replace_unit == "span":
+            units = np.flatnonzero(np.diff(instances.masked_positions, prepend=-2) != 1)
         sizes = np.diff(np.append(units, len(found)))
         all_masked, all_kept = (np.add.reduceat(what, units, dtype=np.int64) == sizes for what in (masked, kept))
         pool = np.zeros(self.vocabulary.size, bool)

@@ -86,13 +86,13 @@ def _be_quiet() -> None:
 def one_line_errors(location: HubLocation) -> Iterator[None]:
     """Turn what the hub's libraries raise into one line: `UnavailableError` for a network or a hub that may answer
     later, `InputError` for all else (a missing set or split, a broken file)."""
-    import httpx
+    import httpx2
     import pyarrow as pa
     from datasets.exceptions import DatasetsError
 
     try:
         yield
-    except (DatasetsError, OSError, ValueError, RuntimeError, httpx.HTTPError, pa.ArrowException) as error:
+    except (DatasetsError, OSError, ValueError, RuntimeError, httpx2.HTTPError, pa.ArrowException) as error:
         hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
         if temporary := _temporary(error):
             raise UnavailableError(
@@ -111,15 +111,15 @@ def _reason(error: BaseException) -> str:
 
 def _temporary(error: BaseException) -> BaseException | None:
     """Of `error` and its causes, the first that is an HTTP status or a broken connection, if it may pass."""
-    import httpx
+    import httpx2
     from huggingface_hub import constants
 
     cause: BaseException | None = error
     while cause is not None:
         if (response := getattr(cause, "response", None)) is not None:
             return cause if may_pass(response.status_code) else None
-        if isinstance(cause, httpx.TransportError | ConnectionError | TimeoutError):
-            lasting = constants.HF_HUB_OFFLINE or isinstance(cause, httpx.UnsupportedProtocol)
+        if isinstance(cause, httpx2.TransportError | ConnectionError | TimeoutError):
+            lasting = constants.HF_HUB_OFFLINE or isinstance(cause, httpx2.UnsupportedProtocol)
             return None if lasting else cause
         cause = cause.__cause__ or cause.__context__
     return None

@@ -5,12 +5,70 @@ from typing import Any
 
 from bertcore.config import suggest
 
-SECTIONS = ("mask", "pretrain", "finetune")
+SECTIONS = ("tokenizer", "mask", "pretrain", "finetune")
 """The sections that a recipe gives values for; those of `finetune` are for every entry of `finetune.tasks`."""
 
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
+    # Lan et al. 2020 and google-research/albert, version 2, the base model. The warm-up is the default's; theirs is
+    # 3,125 steps.
+    "albert": {
+        "tokenizer": {"kind": "wordpiece"},
+        "mask": {
+            "sequence_length": 512,
+            "packing": "sentence_order",
+            "masking": "span",
+            "max_ngram": 3,
+            "duplicates": 0,
+            "masked_lm_prob": 0.15,
+            "max_predictions_per_seq": 20,
+            "rounding": "bert",
+            "mask_share": 0.8,
+            "random_share": 0.1,
+            "random_ids": "whole_vocabulary",
+            "short_seq_prob": 0.1,
+        },
+        "pretrain": {
+            "model": {
+                "architecture": "albert",
+                "preset": "base",
+                "hidden_act": "gelu_new",
+                "initializer": "truncated_normal",
+                "initializer_range": 0.02,
+                "layer_norm_eps": 1e-12,
+                "hidden_dropout_prob": 0.0,
+                "attention_probs_dropout_prob": 0.0,
+                "classifier_dropout_prob": 0.1,
+            },
+            "objective": "mlm_sop",
+            "batch_size": 4096,
+            "max_steps": 125_000,
+            "learning_rate": 1.76e-3,
+            "schedule": "bert",
+            "optimizer": "lamb",
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "epsilon": 1e-6,
+            "weight_decay": 0.01,
+            "decay_biases_and_norms": False,
+            "max_grad_norm": 1.0,
+        },
+        # The defaults of run_classifier.py; the paper chose rates of 1e-5 to 5e-5 by task.
+        "finetune": {
+            "batch_size": 32,
+            "epochs": 3,
+            "learning_rate": 5e-5,
+            "warmup_ratio": 0.1,
+            "schedule": "bert",
+            "optimizer": "bert_adam",
+            "weight_decay": 0.01,
+            "max_grad_norm": 1.0,
+            "dropout": 0.0,
+            "attention_dropout": 0.0,
+        },
+    },
     # Devlin et al. 2018 and google-research/bert: every peculiarity of the original that a result may depend on.
     "bert-2018": {
+        "tokenizer": {"kind": "wordpiece"},
         "mask": {
             "sequence_length": 128,
             "packing": "pairs",
@@ -63,9 +121,100 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "attention_dropout": 0.1,
         },
     },
+    # Sanh et al. 2019 and its published code: BERT's knowledge in half of the layers. A teacher has to be named:
+    # pretrain.objective_options.teacher. What is left out: frequent tokens are not masked less often.
+    "distilbert": {
+        "tokenizer": {"kind": "wordpiece"},
+        "mask": {
+            "sequence_length": 512,
+            "packing": "full_sentences",
+            "masking": "token",
+            "duplicates": 0,
+            "masked_lm_prob": 0.15,
+            "max_predictions_per_seq": None,
+            "mask_share": 0.8,
+            "random_share": 0.1,
+            "random_ids": "whole_vocabulary",
+        },
+        "pretrain": {
+            "model": {"architecture": "distilbert"},
+            "objective": "distillation",
+            "objective_options": {
+                "temperature": 2.0,
+                "kl_weight": 5.0,
+                "mlm_weight": 2.0,
+                "cosine_weight": 1.0,
+                "positions": "all",
+            },
+            "batch_size": 4_000,
+            "learning_rate": 5e-4,
+            "schedule": "linear",
+            "optimizer": "adamw",
+            "beta1": 0.9,
+            "beta2": 0.98,
+            "epsilon": 1e-6,
+            "weight_decay": 0.0,
+            "max_grad_norm": 5.0,
+        },
+        "finetune": {},
+    },
+    # Clark et al. 2020 and google-research/electra, the small model. The warm-up is the default's, which at a million
+    # steps is theirs, 10,000.
+    "electra": {
+        "tokenizer": {"kind": "wordpiece"},
+        "mask": {
+            "sequence_length": 128,
+            "packing": "full_sentences",
+            "masking": "token",
+            "duplicates": 0,
+            "masked_lm_prob": 0.15,
+            "max_predictions_per_seq": None,
+            "rounding": "bert",
+            "mask_share": 0.85,
+            "random_share": 0.0,
+        },
+        "pretrain": {
+            "model": {
+                "architecture": "electra",
+                "preset": "small",
+                "initializer": "truncated_normal",
+                "initializer_range": 0.02,
+                "layer_norm_eps": 1e-12,
+                "hidden_dropout_prob": 0.1,
+                "attention_probs_dropout_prob": 0.1,
+            },
+            "objective": "replaced_tokens",
+            "objective_options": {"generator_width": 0.25, "mlm_weight": 1.0, "detection_weight": 50.0},
+            "batch_size": 128,
+            "max_steps": 1_000_000,
+            "learning_rate": 5e-4,
+            "schedule": "bert",
+            "optimizer": "bert_adam",
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "epsilon": 1e-6,
+            "weight_decay": 0.01,
+            "decay_biases_and_norms": False,
+            "max_grad_norm": 1.0,
+        },
+        "finetune": {
+            "batch_size": 32,
+            "epochs": 3,
+            "learning_rate": 1e-4,
+            "layer_decay": 0.8,
+            "warmup_ratio": 0.1,
+            "schedule": "bert",
+            "optimizer": "bert_adam",
+            "weight_decay": 0.01,
+            "max_grad_norm": 1.0,
+            "dropout": 0.1,
+            "attention_dropout": 0.1,
+        },
+    },
     # What learns most in the first hours of a small machine. Rotary positions end the plateau on which BERT's own stay
     # for their first 10 million tokens; Muon, more masks at first and one kind of sequence add to it.
     "modern": {
+        "tokenizer": {"kind": "wordpiece"},
         "mask": {
             "packing": "full_sentences",
             "duplicates": 0,
@@ -85,13 +234,77 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         },
         "finetune": {},
     },
+    # Liu et al. 2019, sections 3.1, 4 and 5 and table 9, and the commands that fairseq gives with the model: the run of
+    # 500,000 steps. Fairseq's Adam decays everything.
+    "roberta": {
+        "tokenizer": {"kind": "byte_bpe", "vocab_size": 50_265},
+        "mask": {
+            "sequence_length": 512,
+            "packing": "full_sentences",
+            "masking": "token",
+            "duplicates": 0,
+            "masked_lm_prob": 0.15,
+            "max_predictions_per_seq": None,
+            "rounding": "roberta",
+            "mask_share": 0.8,
+            "random_share": 0.1,
+            "random_ids": "no_special",
+        },
+        "pretrain": {
+            "model": {
+                "architecture": "roberta",
+                "hidden_act": "gelu",
+                "initializer": "normal",
+                "initializer_range": 0.02,
+                "layer_norm_eps": 1e-5,
+                "hidden_dropout_prob": 0.1,
+                "attention_probs_dropout_prob": 0.1,
+            },
+            "objective": "mlm",
+            "batch_size": 8192,
+            "max_steps": 500_000,
+            "learning_rate": 6e-4,
+            "warmup_steps": 24_000,
+            "schedule": "linear",
+            "optimizer": "adamw",
+            "beta1": 0.9,
+            "beta2": 0.98,
+            "epsilon": 1e-6,
+            "weight_decay": 0.01,
+            "decay_biases_and_norms": True,
+            "max_grad_norm": None,
+        },
+        # Table 10; the rate and the size of most GLUE tasks.
+        "finetune": {
+            "batch_size": 32,
+            "epochs": 10,
+            "learning_rate": 1e-5,
+            "warmup_ratio": 0.06,
+            "schedule": "linear",
+            "optimizer": "adamw",
+            "beta2": 0.98,
+            "epsilon": 1e-6,
+            "weight_decay": 0.1,
+            "decay_biases_and_norms": True,
+            "max_grad_norm": None,
+            "dropout": 0.1,
+            "attention_dropout": 0.1,
+        },
+    },
 }
+
+BY_PRESET: dict[str, dict[str, dict[str, Any]]] = {
+    "roberta": {"large": {"learning_rate": 4e-4, "warmup_steps": 30_000}},
+}
+"""Recipe -> preset of its architecture -> values for `pretrain` in place of the recipe's own, where others are
+published."""
 
 
 def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     """The content of params.yaml, with the values of the recipe that it names wherever its sections give none.
 
-    A model that starts from published weights has their shape, and nothing of the recipe's `model`. What is no mapping
+    A model that starts from published weights has their shape, and nothing of the recipe's `model`. A warm-up belongs
+    to the recipe's number of steps: one that is longer than a given `max_steps` is not taken over. What is no mapping
     where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
     """
     result, name = dict(values), values.get("recipe")
@@ -103,13 +316,26 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     given = values.get("pretrain")
     if isinstance(given, Mapping) and given.get("init_from") is not None:
         recipe["pretrain"] = {key: value for key, value in recipe["pretrain"].items() if key != "model"}
-    for section in ("mask", "pretrain"):
+    recipe["pretrain"] = _fitting(name, recipe["pretrain"], given)
+    for section in ("tokenizer", "mask", "pretrain"):
         result[section] = _over(values.get(section), recipe[section])
     finetune = values.get("finetune")
     if isinstance(finetune, Mapping) and isinstance(tasks := finetune.get("tasks"), Mapping):
         filled = {task: _over(entry, recipe["finetune"]) for task, entry in tasks.items()}
         result["finetune"] = {**finetune, "tasks": filled}
     return result
+
+
+def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """A recipe's values for `pretrain`, beside what the section gives: those of its preset, and without a warm-up that
+    is longer than the training."""
+    values = given if isinstance(given, Mapping) else {}
+    model, steps = values.get("model"), values.get("max_steps")
+    preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
+    found = {**recipe, **BY_PRESET.get(name, {}).get(preset, {})}
+    if isinstance(steps, int) and found.get("warmup_steps", 0) > steps:
+        del found["warmup_steps"]
+    return found
 
 
 def _over(values: Any, recipe: Mapping[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import Layout
+from bertcore.progress import Progress
 
 _TOKENS_AT_ONCE = 8192
 _SHORTEST = 3
@@ -41,25 +42,30 @@ def extract(
     pooling: str = "mean",
     layer: int = -1,
     max_length: int | None = None,
+    progress: str | None = None,
 ) -> tuple[NDArray[np.float32], int]:
     """(texts, H) vectors, computed in float32, and how many texts were cut to `max_length` tokens.
 
-    `max_length` None means as many as the model reads. `ConfigError` for a `max_length` that leaves nothing of a text,
+    `max_length` None means as many as the model reads. `progress`: the name that the work is shown under, counted in
+    texts; None shows nothing. `ConfigError` for a `max_length` that leaves nothing of a text,
     for a layer that the model has not, or without attention for the pooling `attention`.
     """
     if max_length is not None and max_length < _SHORTEST:
         raise ConfigError(f"max_length: found {max_length}, expected at least {_SHORTEST}: [CLS], a token and [SEP]")
     depth = _depth(model, layer, pooling)
-    positions = model.config.max_position_embeddings
+    positions = model.config.max_sequence_length
     longest = min(max_length or positions, positions)
     sequences, cut = _encode(tokenizer, texts, longest)
     lengths = np.asarray([len(ids) for ids in sequences], dtype=np.int64)
     device = model.token_embeddings.weight.device
     vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
+    shown = Progress(progress or "", len(texts), shown=progress is not None)
     for rows in by_length(lengths, _TOKENS_AT_ONCE):
         ids = torch.from_numpy(np.concatenate([sequences[row] for row in rows])).to(device)
         layout = Layout.from_lengths(torch.from_numpy(lengths[rows])).to(device)
         vectors[rows] = POOLINGS[pooling](_states(model, ids, layout, depth)).cpu().numpy()
+        shown.advance(steps=len(rows))
+    shown.close()
     return vectors, cut
 
 
@@ -108,7 +114,7 @@ class _States:
 
 
 def _states(model: Encoder, ids: Tensor, layout: Layout, depth: int) -> _States:
-    before = hidden = model.embeddings(ids, torch.zeros_like(ids), layout.position_ids)
+    before = hidden = model.embedded(ids, torch.zeros_like(ids), layout.position_ids)
     layers = model.layers
     for layer in layers[:depth]:
         before, hidden = hidden, layer(hidden, layout)

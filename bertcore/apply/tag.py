@@ -1,88 +1,69 @@
-"""Tags of words by a model of stage `finetune`: those that its scores are about, with its chain where it has one.
+"""Tags of the words of texts by a model of stage `finetune`: those that its scores are about, with its chain where it
+has one. `transformers` reads such a model too, but knows no chain."""
 
-    python -m bertcore.apply.tag MODEL INPUT OUTPUT
-
-INPUT is a .txt file with a sentence a line, its words (and marks) between blanks; also .gz, .zst. OUTPUT gets a word
-and its tag a line, and a blank line after each sentence. `transformers` reads such a model too, but knows no chain.
-"""
-
-import argparse
-import sys
+import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pyarrow as pa
 
-from bertcore.apply.extract import read_texts
-from bertcore.compressed import read_json
-from bertcore.errors import ArtifactError
-from bertcore.evaluation.command import print_result
-from bertcore.examples.schema import TAGGING, ExampleSet
-from bertcore.finetune.crf import CRF, LinearChain
-from bertcore.finetune.encoder_tokenizer import tokenizer_directory
-from bertcore.finetune.inference import logits_of
-from bertcore.finetune.result import saved_task
-from bertcore.finetune.tagging import Tagged, Tagging, chain_of
-from bertcore.model.architecture import EncoderConfig, EncoderModule
-from bertcore.model.config import architecture_of
-from bertcore.model.huggingface import load_config, load_pretrained
-from bertcore.tokens.tokenizer import load_tokenizer
-from bertcore.training.distributed import make_accelerator
+from bertcore.apply.finetuned import FineTuned
+from bertcore.examples.schema import TAGGING
+from bertcore.examples.tag_schemes import entities
+from bertcore.finetune.tagging import Tagged
+
+Words = Literal["marks", "blanks"]
+"""Where words end: at blanks and marks, so that a full stop is a word of its own, or at blanks alone."""
+
+_WORDS: dict[str, re.Pattern[str]] = {
+    "marks": re.compile(r"\w+(?:[.'’-]\w+)*|[^\w\s]"),
+    "blanks": re.compile(r"\S+"),
+}
 
 
-def tag(directory: Path, sentences: Sequence[Sequence[str]]) -> Tagged:
-    """The tags of all words, by a model of stage `finetune`, which says itself how long its windows are."""
-    config, values = load_config(directory), read_json(directory / "config.json")
-    labels = _labels(directory, values, config)
-    task = saved_task(directory, Tagging.reading, crf=CRF in values)
-    with tokenizer_directory(directory) as place:
-        family = Tagging(
-            task, ExampleSet(family="tagging", labels=labels, metrics=[], splits={}), load_tokenizer(place)
-        )
-    model = family.build(config)
-    _load(model, directory, values)
-    rows = [{"id": str(number), "words": words, "tags": None} for number, words in enumerate(sentences)]
-    table = pa.Table.from_pylist(rows, TAGGING)
-    features, accelerator = family.featurize(table), make_accelerator()
-    model.to(accelerator.device)
-    return family.predict(table, features, logits_of(model, features, accelerator), model)
+@dataclass(frozen=True)
+class Word:
+    """A word of a text."""
+
+    word: str
+    start: int
+    """Characters before it."""
+    end: int
 
 
-def _labels(directory: Path, values: dict[str, Any], config: EncoderConfig) -> list[str]:
-    names, kinds = values.get("id2label"), architecture_of(config).kinds
-    tagger = next(name for name, kind in kinds.items() if kind == "token_classification")
-    if values.get("architectures") != [tagger] or not isinstance(names, dict):
-        raise ArtifactError(
-            f"{directory}: found architectures {values.get('architectures')!r} and id2label {names!r}, expected a "
-            f"{tagger} with the names of its tags; give models/finetuned/TASK"
-        )
-    return [names[index] for index in sorted(names, key=int)]
+def words_of(text: str, words: Words = "marks") -> list[Word]:
+    """The words of `text`, with their places."""
+    return [Word(found.group(), found.start(), found.end()) for found in _WORDS[words].finditer(text)]
 
 
-def _load(model: EncoderModule, directory: Path, values: dict[str, Any]) -> None:
-    missing = [name for name in load_pretrained(model, directory).missing if not name.startswith("crf.")]
-    if missing:
-        raise ArtifactError(f"{directory}: found no {', '.join(missing)}, expected the whole tagger; save it anew")
-    if chain_of(model) is not None:
-        model.crf = LinearChain.from_config(values[CRF])
+def tag_words(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None = None) -> Tagged:
+    """The tags of sentences whose words are known."""
+    rows = [{"id": str(number), "words": list(words), "tags": None} for number, words in enumerate(sentences)]
+    predicted = model.predict(pa.Table.from_pylist(rows, TAGGING), progress).predictions
+    assert isinstance(predicted, Tagged)
+    return predicted
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bertcore.apply.tag", description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path, help="such as models/finetuned/TASK")
-    parser.add_argument("input", type=Path, help=".txt with a sentence a line; also .gz, .zst")
-    parser.add_argument("output", type=Path)
-    options = parser.parse_args(arguments)
-    return print_result(lambda: _run(options))
+def tag(
+    model: FineTuned, texts: Sequence[str], words: Words = "marks", progress: str | None = None
+) -> list[dict[str, Any]]:
+    """For each text its `words`, each with `word`, `tag`, `start` and `end` (characters), and its `entities`, each with
+    `text`, `label`, `start` and `end`, as the tags mark them."""
+    found = [words_of(text, words) for text in texts]
+    tagged = tag_words(model, [[each.word for each in row] for row in found], progress)
+    return [_row(*each) for each in zip(texts, found, tagged.predicted, strict=True)]
 
 
-def _run(options: argparse.Namespace) -> dict[str, int]:
-    sentences = [text.split() for text in read_texts(options.input, "text")]
-    tagged = tag(options.model, sentences)
-    tagged.write_file(options.output)
-    return {"sentences": len(sentences), "words": sum(map(len, sentences))}
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _row(text: str, words: list[Word], tags: list[str]) -> dict[str, Any]:
+    tagged = [
+        {"word": word.word, "tag": name, "start": word.start, "end": word.end}
+        for word, name in zip(words, tags, strict=True)
+    ]
+    spans = [(label, words[first].start, words[end - 1].end) for label, first, end in entities(tags)]
+    return {
+        "words": tagged,
+        "entities": [
+            {"text": text[start:end], "label": label, "start": start, "end": end} for label, start, end in spans
+        ],
+    }

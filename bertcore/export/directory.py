@@ -22,7 +22,8 @@ from bertcore.finetune.family import READING
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import WEIGHTS, load_config
-from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
+from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer
+from bertcore.tokens.tokenizer import kind_of as kind_of_tokenizer
 
 OTHER_KEYS = {
     *("add_cross_attention", "architectures", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout", "dtype"),
@@ -109,10 +110,9 @@ def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
             f"{saved.directory}/config.json: pad_token_id: found {saved.config.pad_token_id}, expected {pad}, "
             f"the id of {tokenizer.id_to_token(pad)} in tokenizer.json; save the model again"
         )
-    text_file = saved.directory / "vocab.txt"
-    if text_file.exists():
-        lines = text_file.read_text(encoding="utf-8").rstrip("\n").split("\n")
-        _same_entries(text_file, {token: index for index, token in enumerate(lines)}, path, entries)
+    beside = saved.directory / kind_of_tokenizer(tokenizer).vocabulary_files[0]
+    if beside.exists():
+        _same_entries(beside, {token: index for index, token in enumerate(entries_of(beside))}, path, entries)
     if source is not None:
         known = load_tokenizer(source).get_vocab(with_added_tokens=True)
         _same_entries(path, entries, source / "tokenizer.json", known)

@@ -1,157 +1,50 @@
-"""BERT as Hugging Face's classes have it: their names of parameters, and (B, L) arrays with an attention mask.
-
-It is written apart from `bertcore.model`, which it checks: what a saved directory means is decided by the names in it.
-Nothing is dropped out here, and every tensor stands in a place that a standard ONNX graph can have.
-"""
+"""Every class that is exported, as Hugging Face has it, by its name: one module for each architecture."""
 
 from collections.abc import Callable
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
+from bertcore.export import padded_albert as albert
+from bertcore.export import padded_bert as bert
+from bertcore.export import padded_distilbert as distilbert
+from bertcore.export import padded_electra as electra
 from bertcore.export import padded_modernbert as modernbert
-from bertcore.model.bert import BertConfig
-from bertcore.model.layers import ACTIVATIONS
-
-
-class PaddedModel(nn.Module):
-    """`BertModel`. Called with `input_ids`, `attention_mask` and `token_type_ids`, each (B, L) int64, it gives the
-    outputs of Hugging Face's class of the same name, in the same order."""
-
-    def __init__(self, config: BertConfig, has_pooler: bool = True) -> None:
-        super().__init__()
-        width = config.hidden_size
-        self.embeddings = nn.ModuleDict(
-            {
-                "word_embeddings": nn.Embedding(config.vocab_size, width),
-                "position_embeddings": nn.Embedding(config.max_position_embeddings, width),
-                "token_type_embeddings": nn.Embedding(config.type_vocab_size, width),
-                "LayerNorm": nn.LayerNorm(width, eps=config.layer_norm_eps),
-            }
-        )
-        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))})
-        self.pooler = nn.ModuleDict({"dense": nn.Linear(width, width)}) if has_pooler else None
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        place = torch.arange(input_ids.shape[1], device=input_ids.device)
-        embedded = (
-            self.embeddings["word_embeddings"](input_ids)
-            + self.embeddings["token_type_embeddings"](token_type_ids)
-            + self.embeddings["position_embeddings"](place)
-        )
-        hidden, keys = self.embeddings["LayerNorm"](embedded), attention_mask[:, None, None, :].bool()
-        for layer in self.encoder["layer"].children():
-            hidden = layer(hidden, keys)
-        return (hidden,) if self.pooler is None else (hidden, torch.tanh(self.pooler["dense"](hidden[:, 0])))
-
-
-class _Layer(nn.Module):
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        width, inner = config.hidden_size, config.intermediate_size
-        projections = nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")})
-        self.attention = nn.ModuleDict({"self": projections, "output": _dense_and_norm(width, config)})
-        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, inner)})
-        self.output = _dense_and_norm(inner, config)
-        self.activation, self.num_heads = ACTIVATIONS[config.hidden_act], config.num_attention_heads
-
-    def forward(self, hidden: Tensor, keys: Tensor) -> Tensor:
-        query, key, value = (
-            projection(hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, A, L, D)
-            for projection in self.attention["self"].values()  # type: ignore[operator]
-        )
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=keys)
-        hidden = _add_and_norm(self.attention["output"], context.transpose(1, 2).flatten(2), hidden)
-        return _add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
-
-
-class PaddedForPreTraining(nn.Module):
-    """`BertForPreTraining`, or `BertForMaskedLM` without pooler and next-sentence head."""
-
-    def __init__(self, config: BertConfig, has_pooler: bool) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config, has_pooler)
-        heads: dict[str, nn.Module] = {"predictions": _Predictions(config)}
-        if has_pooler:
-            heads["seq_relationship"] = nn.Linear(config.hidden_size, 2)
-        self.cls = nn.ModuleDict(heads)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        hidden, *pooled = self.bert(input_ids, attention_mask, token_type_ids)
-        logits = self.cls["predictions"](hidden, self.bert.embeddings["word_embeddings"].weight)
-        return (logits, *map(self.cls["seq_relationship"], pooled)) if pooled else (logits,)
-
-
-class _Predictions(nn.Module):
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.transform = _dense_and_norm(config.hidden_size, config)
-        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.activation = ACTIVATIONS[config.hidden_act]
-
-    def forward(self, hidden: Tensor, embeddings: Tensor) -> Tensor:
-        transformed = self.transform["LayerNorm"](self.activation(self.transform["dense"](hidden)))
-        return functional.linear(transformed, embeddings, self.bias)
-
-
-class PaddedForSequenceClassification(nn.Module):
-    """`BertForSequenceClassification`."""
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return (self.classifier(self.bert(input_ids, attention_mask, token_type_ids)[1]),)
-
-
-class PaddedForTokenClassification(nn.Module):
-    """`BertForTokenClassification`."""
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config, has_pooler=False)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return (self.classifier(self.bert(input_ids, attention_mask, token_type_ids)[0]),)
-
-
-class PaddedForQuestionAnswering(nn.Module):
-    """`BertForQuestionAnswering`."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config, has_pooler=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return self.qa_outputs(self.bert(input_ids, attention_mask, token_type_ids)[0]).unbind(-1)
-
-
-def _dense_and_norm(inputs: int, config: BertConfig) -> nn.ModuleDict:
-    norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-    return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": norm})
-
-
-def _add_and_norm(block: nn.Module, values: Tensor, residual: Tensor) -> Tensor:
-    return block["LayerNorm"](block["dense"](values) + residual)  # type: ignore[index]
-
+from bertcore.export import padded_roberta as roberta
 
 # Hugging Face's name -> the model for a config and a number of labels.
 PADDED: dict[str, Callable[[Any, int], nn.Module]] = {
-    "BertModel": lambda config, labels: PaddedModel(config),
-    "BertForPreTraining": lambda config, labels: PaddedForPreTraining(config, has_pooler=True),
-    "BertForMaskedLM": lambda config, labels: PaddedForPreTraining(config, has_pooler=False),
-    "BertForSequenceClassification": PaddedForSequenceClassification,
-    "BertForTokenClassification": PaddedForTokenClassification,
-    "BertForQuestionAnswering": lambda config, labels: PaddedForQuestionAnswering(config),
+    "AlbertModel": lambda config, labels: albert.PaddedAlbert(config),
+    "AlbertForPreTraining": lambda config, labels: albert.PaddedAlbertForPreTraining(config, has_pooler=True),
+    "AlbertForMaskedLM": lambda config, labels: albert.PaddedAlbertForPreTraining(config, has_pooler=False),
+    "AlbertForSequenceClassification": albert.PaddedAlbertForSequenceClassification,
+    "AlbertForTokenClassification": albert.PaddedAlbertForTokenClassification,
+    "AlbertForQuestionAnswering": lambda config, labels: albert.PaddedAlbertForQuestionAnswering(config),
+    "BertModel": lambda config, labels: bert.PaddedModel(config),
+    "BertForPreTraining": lambda config, labels: bert.PaddedForPreTraining(config, has_pooler=True),
+    "BertForMaskedLM": lambda config, labels: bert.PaddedForPreTraining(config, has_pooler=False),
+    "BertForSequenceClassification": bert.PaddedForSequenceClassification,
+    "BertForTokenClassification": bert.PaddedForTokenClassification,
+    "BertForQuestionAnswering": lambda config, labels: bert.PaddedForQuestionAnswering(config),
+    "DistilBertModel": lambda config, labels: distilbert.PaddedDistilBert(config),
+    "DistilBertForMaskedLM": lambda config, labels: distilbert.PaddedDistilBertForMaskedLM(config),
+    "DistilBertForSequenceClassification": distilbert.PaddedDistilBertForSequenceClassification,
+    "DistilBertForTokenClassification": distilbert.PaddedDistilBertForTokenClassification,
+    "DistilBertForQuestionAnswering": lambda config, labels: distilbert.PaddedDistilBertForQuestionAnswering(config),
+    "ElectraModel": lambda config, labels: electra.PaddedElectra(config),
+    "ElectraForPreTraining": lambda config, labels: electra.PaddedElectraForPreTraining(config),
+    "ElectraForMaskedLM": lambda config, labels: electra.PaddedElectraForMaskedLM(config),
+    "ElectraForSequenceClassification": electra.PaddedElectraForSequenceClassification,
+    "ElectraForTokenClassification": electra.PaddedElectraForTokenClassification,
+    "ElectraForQuestionAnswering": lambda config, labels: electra.PaddedElectraForQuestionAnswering(config),
     "ModernBertModel": lambda config, labels: modernbert.PaddedModernBert(config),
     "ModernBertForMaskedLM": modernbert.PaddedModernBertForMaskedLM,
     "ModernBertForSequenceClassification": modernbert.PaddedModernBertForSequenceClassification,
     "ModernBertForTokenClassification": modernbert.PaddedModernBertWithHead,
     "ModernBertForQuestionAnswering": modernbert.PaddedModernBertForQuestionAnswering,
+    "RobertaModel": lambda config, labels: roberta.PaddedRoberta(config, has_pooler=True),
+    "RobertaForMaskedLM": lambda config, labels: roberta.PaddedRobertaForMaskedLM(config),
+    "RobertaForSequenceClassification": roberta.PaddedRobertaForSequenceClassification,
+    "RobertaForTokenClassification": roberta.PaddedRobertaForTokenClassification,
+    "RobertaForQuestionAnswering": lambda config, labels: roberta.PaddedRobertaForQuestionAnswering(config),
 }

@@ -1,6 +1,6 @@
 """ModernBERT as Hugging Face's classes have it: their names of parameters, and (B, L) arrays with an attention mask.
 
-Written apart from `bertcore.model`, as `bertcore.export.padded` is for BERT. Segments are taken and ignored.
+Written apart from `bertcore.model`, as `padded_bert` is for BERT. Segments are taken and ignored.
 """
 
 import torch

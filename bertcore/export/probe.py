@@ -26,7 +26,9 @@ OUTPUTS: dict[Kind, dict[str, str]] = {
     "encoder": {"last_hidden_state": TOKEN},
     "pooled_encoder": {"last_hidden_state": TOKEN, "pooler_output": SEQUENCE},
     "pair_pretraining": {"prediction_logits": MASKED, "seq_relationship_logits": SEQUENCE},
+    "order_pretraining": {"prediction_logits": MASKED, "sop_logits": SEQUENCE},
     "masked_lm": {"logits": MASKED},
+    "replaced_tokens": {"logits": TOKEN},
     "sequence_classification": {"logits": SEQUENCE},
     "token_classification": {"logits": TOKEN},
     "question_answering": {"start_logits": TOKEN, "end_logits": TOKEN},
@@ -52,7 +54,7 @@ class Probe:
     @classmethod
     def of(cls, config: EncoderConfig, lengths: tuple[int, ...] = ()) -> "Probe":
         """Sequences of `lengths` tokens; by default three short ones and one as long as the model reads."""
-        longest = min(config.max_position_embeddings, _LONGEST)
+        longest = min(config.max_sequence_length, _LONGEST)
         sizes = torch.tensor(lengths or [min(length, longest) for length in (2, 13, 40, longest)])
         total = int(sizes.sum())
         order = torch.randperm(total, generator=torch.Generator().manual_seed(1))

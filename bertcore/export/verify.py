@@ -29,14 +29,17 @@ AUTO_CLASSES: dict[Kind, str] = {
     "encoder": "AutoModel",
     "pooled_encoder": "AutoModel",
     "pair_pretraining": "AutoModelForPreTraining",
+    "order_pretraining": "AutoModelForPreTraining",
     "masked_lm": "AutoModelForMaskedLM",
+    "replaced_tokens": "AutoModelForPreTraining",
     "sequence_classification": "AutoModelForSequenceClassification",
     "token_classification": "AutoModelForTokenClassification",
     "question_answering": "AutoModelForQuestionAnswering",
 }
 # Classes that read a part of it, all but the head for pairs: class -> its outputs by our names.
 PARTS: dict[Kind, dict[str, dict[str, str]]] = {
-    "pair_pretraining": {"AutoModelForMaskedLM": {"prediction_logits": "logits"}}
+    "pair_pretraining": {"AutoModelForMaskedLM": {"prediction_logits": "logits"}},
+    "order_pretraining": {"AutoModelForMaskedLM": {"prediction_logits": "logits"}},
 }
 
 

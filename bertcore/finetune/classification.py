@@ -16,6 +16,7 @@ from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.divergences import class_divergence
 from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import Batch
 from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
@@ -73,6 +74,11 @@ class Classification:
         if self._labels is None:
             return functional.mse_loss(logits.squeeze(-1).float(), batch.targets, reduction="sum")
         return functional.cross_entropy(logits.float(), batch.targets, reduction="sum")
+
+    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+        if self._labels is None:
+            return functional.mse_loss(logits.float(), teacher.float(), reduction="sum")
+        return class_divergence(logits, teacher, temperature)
 
     def predict(
         self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: EncoderModule

@@ -9,6 +9,27 @@ from bertcore.training.optimizers.config import OptimizationConfig
 
 
 @dataclass(frozen=True, kw_only=True)
+class DistillationConfig:
+    """`distillation` of a task: a fine-tuned model whose logits are targets beside the labels."""
+
+    teacher: str
+    """A Hugging Face directory, fine-tuned for the same task, with the same labels and tokenizer; a copy of what an
+    earlier run left in models/finetuned."""
+    temperature: float = 2.0
+    """Divides the logits of both, of classes; of numbers, none is divided."""
+    alpha: float = 0.5
+    """Share of the teacher's term in the loss; the labels have the rest."""
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ValueError(f"temperature: found {self.temperature}, expected more than 0, such as 2.0")
+        if not 0 < self.alpha <= 1:
+            raise ValueError(
+                f"alpha: found {self.alpha}, expected 0 < alpha <= 1, such as 0.5; without a teacher: null"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig(OptimizationConfig):
     """One run on one task: its data, and how a head on the encoder is trained for it."""
 
@@ -55,7 +76,7 @@ class RunConfig(OptimizationConfig):
     """Pieces of a word that learn its tag (tagging): the first one, or all. The first one predicts it either way."""
     crf: bool = False
     """Tagging: learn how tags follow each other too (a linear-chain conditional random field), and predict the best
-    sequence of tags instead of the best tag of each word. `bertcore.apply.tag` applies a saved model with its chain,
+    sequence of tags instead of the best tag of each word. `bertcore tag` applies a saved model with its chain,
     `transformers` without."""
     max_query_length: int = 64
     """Tokens of a question at most; the rest is cut off and counted."""
@@ -66,6 +87,8 @@ class RunConfig(OptimizationConfig):
     null_threshold: float | Literal["tuned"] = 0.0
     """How much better than the best answer "no answer" must score to be chosen (SQuAD 2.0); `tuned`: the value that is
     best by F1 on what is kept back from train."""
+    distillation: DistillationConfig | None = None
+    """A teacher of the same task; None = the labels alone."""
     seed: int = 1
     """Of the head's (or the whole model's) initial weights, the dropout and the order of the examples."""
 
@@ -87,6 +110,10 @@ class RunConfig(OptimizationConfig):
             raise ValueError(f"warmup_ratio: found {self.warmup_ratio}, expected a share between 0 and 1, such as 0.1")
         if not 0.0 < self.layer_decay <= 1.0:
             raise ValueError(f"layer_decay: found {self.layer_decay}, expected 0 < decay <= 1, such as 0.8; 1 = none")
+        if self.crf and self.distillation is not None:
+            raise ValueError(
+                "distillation: found a teacher with crf, whose chain it does not teach; expected crf: false"
+            )
         if self.crf and self.labels_on == "all":
             raise ValueError("labels_on: found 'all' with crf, which is a chain of words; expected 'first'")
 

@@ -71,6 +71,9 @@ class Family(Protocol):
     def loss(self, model: Any, logits: Tensor, batch: Batch) -> Tensor:
         """Scalar: the loss summed over the `batch.count` targets that count."""
 
+    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+        """Scalar: how far `logits` are from those of a teacher, of the same shape, summed as `loss` is."""
+
     def predict(self, table: pa.Table, features: Any, logits: NDArray[np.float32], model: Any) -> Predictions:
         """From the logits that `model` gave for all sequences of `features`, which are `featurize(table)`."""
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bertcore.finetune.features import Features
 from bertcore.model.architecture import EncoderModule
+from bertcore.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -17,27 +18,36 @@ TOKENS_AT_ONCE = {"cpu": 8192, "cuda": 2**17}
 
 
 @torch.inference_mode()
-def logits_of(model: EncoderModule, features: Features, accelerator: Accelerator) -> NDArray[np.float32]:
-    """The logits of all sequences (or tokens), in their order. Where a batch does not fit, smaller ones are tried."""
-    was_training = model.training
-    model.eval()
+def logits_of(
+    model: EncoderModule, features: Features, accelerator: Accelerator, progress: str | None = None
+) -> NDArray[np.float32]:
+    """The logits of all sequences (or tokens), in their order. Where a batch does not fit, smaller ones are tried.
+
+    `progress`: the name that the work is shown under, counted in tokens; None shows nothing.
+    """
+    if was_training := model.training:  # the way through all modules takes as long as a layer
+        model.eval()
     size = TOKENS_AT_ONCE.get(accelerator.device.type, TOKENS_AT_ONCE["cpu"])
     result: NDArray[np.float32] | None = None
     while result is None:
         try:
-            result = _logits(model, features, accelerator, size)
+            result = _logits(model, features, accelerator, size, progress)
         except torch.OutOfMemoryError:
             if size < features.lengths.max():
                 raise
             size //= 2
             torch.cuda.empty_cache()
             logger.info("evaluation: %d tokens at once do not fit; trying %d", 2 * size, size)
-    model.train(was_training)
+    if was_training:
+        model.train()
     return result
 
 
-def _logits(model: EncoderModule, features: Features, accelerator: Accelerator, size: int) -> NDArray[np.float32]:
+def _logits(
+    model: EncoderModule, features: Features, accelerator: Accelerator, size: int, name: str | None
+) -> NDArray[np.float32]:
     result: NDArray[np.float32] | None = None
+    progress = Progress(name or "", len(features.tokens), shown=name is not None)
     for rows in by_length(features.lengths, size):
         batch = features.batch(rows).to(accelerator.device)
         with accelerator.autocast():
@@ -46,6 +56,8 @@ def _logits(model: EncoderModule, features: Features, accelerator: Accelerator, 
             total = len(features.tokens) if len(logits) == batch.layout.total else len(features)
             result = np.empty((total, logits.shape[1]), dtype=np.float32)
         result[features.token_rows(rows) if len(result) == len(features.tokens) else rows] = logits
+        progress.advance(steps=batch.layout.total)
+    progress.close()
     return np.zeros((0, 1), dtype=np.float32) if result is None else result
 
 

@@ -18,7 +18,7 @@ from bertcore import draws
 from bertcore.errors import TrainingError
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Family
-from bertcore.finetune.features import Features
+from bertcore.finetune.features import Batch, Features
 from bertcore.model.architecture import EncoderModule
 from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
@@ -44,7 +44,10 @@ class Loop:
         features: Features,
         accelerator: Accelerator,
         report: Report,
+        teacher: NDArray[np.float32] | None = None,
     ) -> None:
+        """`teacher` are the logits of a teacher for all of `features`, where the task has one."""
+        self._teacher = teacher
         self._model, self._task, self._family, self._features = model, task, family, features
         self._accelerator, self._report = accelerator, report
         self._batches = batches(features.lengths, task)
@@ -91,17 +94,30 @@ class Loop:
     def _backward(self, rows: NDArray[np.int64]) -> Tensor:
         """Add the gradient of the mean loss over the sequences `rows`, and give that loss."""
         size = micro_batch_size(len(rows))
-        parts = [self._features.batch(rows[at : at + size]) for at in range(0, len(rows), size)]
+        of_parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+        parts = [self._features.batch(each) for each in of_parts]
         count = max(sum(part.count for part in parts), 1)
         total = torch.zeros((), device=self._accelerator.device)
-        for part in parts:
+        for part, own in zip(parts, of_parts, strict=True):
             batch = part.to(self._accelerator.device)
             with self._accelerator.autocast():
                 logits = self._model(batch.input_ids, batch.token_type_ids, batch.layout)
-            loss = self._family.loss(self._model, logits, batch) / count
+            loss = self._loss(logits, batch, own) / count
             self._accelerator.backward(loss)
             total += loss.detach()
         return total
+
+    def _loss(self, logits: Tensor, batch: Batch, rows: NDArray[np.int64]) -> Tensor:
+        """Summed over the batch, which has the sequences `rows`: that of the labels, and the teacher's share."""
+        distillation = self._task.distillation
+        if self._teacher is None or distillation is None:
+            return self._family.loss(self._model, logits, batch)
+        places = self._features.token_rows(rows) if len(self._teacher) == len(self._features.tokens) else rows
+        expected = torch.from_numpy(self._teacher[places]).to(logits.device)
+        soft = self._family.soft_loss(logits, expected, batch, distillation.temperature)
+        if distillation.alpha == 1.0:
+            return soft
+        return (1 - distillation.alpha) * self._family.loss(self._model, logits, batch) + distillation.alpha * soft
 
     def _record(self, step: int, metrics: dict[str, float]) -> None:
         self.curves.append({"step": step, **metrics})
@@ -196,8 +212,10 @@ def _parallel(group: dict[str, Any]) -> list[str]:
 
 def _steps_below_head(model: EncoderModule) -> dict[Parameter, int]:
     base = model.base_model
+    layers = list(dict.fromkeys(base.layers))  # one that is passed through several times is one step
     steps = dict.fromkeys(model.parameters(), 0)
-    steps |= dict.fromkeys(base.embeddings.parameters(), len(base.layers) + 1)
-    for index, layer in enumerate(base.layers):
-        steps |= dict.fromkeys(layer.parameters(), len(base.layers) - index)
+    for module in base.below_layers:
+        steps |= dict.fromkeys(module.parameters(), len(layers) + 1)
+    for index, layer in enumerate(layers):
+        steps |= dict.fromkeys(layer.parameters(), len(layers) - index)
     return steps

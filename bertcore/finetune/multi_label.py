@@ -16,6 +16,7 @@ from bertcore.evaluation import multi_label
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import write_predictions
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.divergences import yes_no_divergence
 from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import Batch
 from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
@@ -65,6 +66,9 @@ class MultiLabel:
         """Cross entropy in nats of each yes or no."""
         assert batch.targets is not None, "a batch without targets"
         return functional.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="sum")
+
+    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+        return yes_no_divergence(logits, teacher, temperature)
 
     def predict(
         self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: EncoderModule

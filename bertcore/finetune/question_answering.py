@@ -23,6 +23,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
 from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.divergences import class_divergence
 from bertcore.finetune.family import CHOICE, READING, Exported
 from bertcore.finetune.features import (
     IGNORED,
@@ -163,11 +164,15 @@ class QuestionAnswering:
     def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats of the start and of the end, each over the tokens of its own sequence."""
         assert batch.targets is not None, "a batch without targets"
-        sequences, longest = batch.layout.batch_size, batch.layout.max_length
-        padded = logits.new_full((sequences * longest, 2), float("-inf"), dtype=logits.float().dtype)
-        padded = padded.index_copy(0, batch.layout.padded_index, logits.float())
-        flat = padded.view(sequences, longest, 2).transpose(1, 2).flatten(0, 1)  # (2 * B, L)
+        flat = _by_sequence(logits, batch)
         return functional.cross_entropy(flat, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
+
+    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+        """Of the start and of the end, as `loss`."""
+        assert batch.targets is not None, "a batch without targets"
+        counted = batch.targets.flatten() != IGNORED
+        own, theirs = (_by_sequence(each, batch)[counted] for each in (logits, teacher))
+        return class_divergence(own, theirs, temperature)
 
     def predict(
         self, table: pa.Table, features: WindowFeatures, logits: NDArray[np.float32], model: EncoderModule
@@ -248,6 +253,14 @@ class _Question:
     token_types: NDArray[np.int64]
     characters: NDArray[np.int64]
     owned: NDArray[np.bool_]
+
+
+def _by_sequence(logits: Tensor, batch: Batch) -> Tensor:
+    """(T, 2) logits of start and end -> (2 * B, L) float32, minus infinity behind the end of a sequence."""
+    sequences, longest = batch.layout.batch_size, batch.layout.max_length
+    padded = logits.new_full((sequences * longest, 2), float("-inf"), dtype=logits.float().dtype)
+    padded = padded.index_copy(0, batch.layout.padded_index, logits.float())
+    return padded.view(sequences, longest, 2).transpose(1, 2).flatten(0, 1)
 
 
 def _spans(part: _Question, answers: list[dict[str, Any]]) -> NDArray[np.int64]:

@@ -1,7 +1,6 @@
 """What comes out of fine-tuning one task."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,14 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcore.compressed import read_json
-from bertcore.config import parse
-from bertcore.errors import ArtifactError, ConfigError
 from bertcore.evaluation.per_example import RECORDS_FILE, Records, Units
 from bertcore.files import replace_directory
-from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF
-from bertcore.finetune.family import READING, Exported, Predictions
+from bertcore.finetune.family import Exported, Predictions
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 
@@ -99,15 +94,16 @@ class Result:
             seconds=trained.seconds,
         )
 
-    def save_model(self, directory: Path, tokenizer_directory: Path) -> None:
-        """Write the model into `directory` as `transformers` loads it, with the files of the tokenizer."""
+    def save_model(self, directory: Path, tokenizer_directory: Path, card: str | None = None) -> None:
+        """Write the model into `directory` as `transformers` loads it, with the files of the tokenizer and its
+        card."""
         if CRF in self.model_config:
             logger.warning(
                 "%s: transformers knows no chain over the tags (crf) and gives other tags with this model than those "
-                "scored here; python -m bertcore.apply.tag gives the same",
+                "scored here; bertcore tag gives the same",
                 directory,
             )
-        save_pretrained(self.model, directory, tokenizer_directory, self.model_config)
+        save_pretrained(self.model, directory, tokenizer_directory, self.model_config, card)
 
     def save_predictions(self, directory: Path, records: Records | None = None) -> None:
         """Write the predictions of every split, and `records` where there are some, replacing what `directory` held."""
@@ -116,20 +112,3 @@ class Result:
                 records.write(beside / RECORDS_FILE)
             for split, predictions in sorted(self.predictions.items()):
                 predictions.write(beside, split)
-
-
-def saved_task(directory: Path, fields: Sequence[str], **more: Any) -> RunConfig:
-    """The `fields` of the task that the model in `directory` was fine-tuned with, as its config.json has them under
-    `READING`; `ArtifactError` where one is missing or impossible."""
-    path = directory / "config.json"
-    found = read_json(path).get(READING)
-    if not isinstance(found, dict) or not set(fields) <= set(found):
-        raise ArtifactError(
-            f"{path}: {READING}: found {found!r}, expected {', '.join(fields)}, which stage finetune saves with its "
-            "models; fine-tune the model anew"
-        )
-    values = {"format": "", "data": str(directory), **{name: found[name] for name in fields}, **more}
-    try:
-        return parse(RunConfig, values, f"{path}: {READING}")
-    except ConfigError as error:
-        raise ArtifactError(str(error)) from None

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from accelerate import Accelerator
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore import draws
@@ -20,6 +21,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.distillation import load_teacher
 from bertcore.finetune.family import CHOICE, READING, Family
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
@@ -49,9 +51,10 @@ class Finetuning:
         accelerator: Accelerator | None = None,
         *,
         several_settings: bool = False,
+        teacher: Path | None = None,
     ) -> None:
         """With `several_settings`, or where the task leaves something else open, part of train is kept back to choose
-        on, the split `CHOICE`."""
+        on, the split `CHOICE`. `teacher` is the directory of the task's `distillation`, its own name by default."""
         self._task, self._examples, self._tokenizer = task, examples, tokenizer
         self.accelerator = accelerator or make_accelerator()
         if self.accelerator.num_processes > 1:
@@ -67,6 +70,15 @@ class Finetuning:
         self._features = {split: self._family.featurize(table) for split, table in self._tables.items()}
         if not len(self._features["train"]) or self._features["train"].targets is None:
             raise InputError(f"task {task.data}: found no labelled training example, expected some; check the data")
+        self.teacher: EncoderModule | None = None
+        """Of the task's `distillation`."""
+        self._soft: NDArray[np.float32] | None = None
+        if (distillation := task.distillation) is not None:
+            directory = teacher or Path(distillation.teacher)
+            loaded = load_teacher(directory, distillation.teacher, self._family, tokenizer.get_vocab_size())
+            self.teacher = loaded.to(self.accelerator.device)
+            # Asked once for all epochs, seeds and settings: it drops nothing out, and the examples stay the same.
+            self._soft = logits_of(self.teacher, self._features["train"], self.accelerator)
 
     @property
     def examples(self) -> ExampleSet:
@@ -105,7 +117,7 @@ class Finetuning:
         torch.manual_seed(task.seed)
         model = self.build(encoder, task).to(self.accelerator.device)
         began = time.perf_counter()
-        loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report)
+        loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report, self._soft)
         choice = EarlyChoice(model, self._choice_scores, self.headline, report) if task.early_choice else None
         loop.run(name, None if choice is None else choice.after_epoch)
         if choice is not None:
@@ -157,15 +169,23 @@ class Finetuning:
                 f"{where}: vocab_size: found {config.vocab_size}, expected at least the {entries} entries of "
                 "the tokenizer; use the encoder's own tokenizer"
             )
-        if task.sequence_length > config.max_position_embeddings:
+        if task.sequence_length > config.max_sequence_length:
             raise ConfigError(
                 f"sequence_length: found {task.sequence_length}, expected at most the "
-                f"{config.max_position_embeddings} positions of the encoder; lower it"
+                f"{config.max_sequence_length} positions of the encoder; lower it"
             )
         model = self._family.build(config.with_dropout(task.dropout, task.attention_dropout))
         if isinstance(encoder, Path):
             _load_encoder(model, encoder)
         return model
+
+    def scored(self, model: EncoderModule, split: str = "dev") -> tuple[dict[str, float], float]:
+        """The metrics of any model of the family on a split with labels, and the seconds that its logits took."""
+        began = time.perf_counter()
+        logits = self._logits(split, model)
+        seconds = time.perf_counter() - began
+        predictions = {split: self._family.predict(self._tables[split], self._features[split], logits, model)}
+        return predictions[split].score(self._examples.metrics_of(split)), seconds
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:

@@ -24,6 +24,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF, LinearChain
+from bertcore.finetune.divergences import class_divergence
 from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import (
     IGNORED,
@@ -120,7 +121,7 @@ class Tagging:
 
     def exported(self, model: EncoderModule) -> Exported:
         """The chain's scores stand in config.json, under `crf`: its class at Hugging Face gives the words' own tags,
-        `bertcore.apply.tag` those of the chain."""
+        `bertcore tag` those of the chain."""
         if (chain := chain_of(model)) is not None:
             plain = without_chain(model, len(self._labels))
             return Exported(plain, {CRF: chain.to_config(), **label_names(self._labels)})
@@ -161,6 +162,12 @@ class Tagging:
             lengths = torch.bincount(sequences, minlength=batch.layout.batch_size)
             return chain.loss(logits[places].float(), batch.targets[places], lengths[lengths > 0])
         return functional.cross_entropy(logits.float(), batch.targets, ignore_index=IGNORED, reduction="sum")
+
+    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+        """Over the words, as `loss`."""
+        assert batch.targets is not None, "a batch without targets"
+        places = (batch.targets != IGNORED).nonzero().squeeze(1)
+        return class_divergence(logits[places], teacher[places], temperature)
 
     def predict(
         self, table: pa.Table, features: TaggingFeatures, logits: NDArray[np.float32], model: EncoderModule
@@ -208,7 +215,9 @@ class Tagging:
         return result
 
     def _encode(self, sentences: Sequence[list[str]]) -> list[Any]:
-        return self._tokenizer.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
+        blank = self._vocabulary.blank
+        running = [[blank + word if place else word for place, word in enumerate(words)] for words in sentences]
+        return self._tokenizer.encode_batch(running, is_pretokenized=True, add_special_tokens=False)
 
     def _windows(
         self, pieces: NDArray[np.int64], sizes: NDArray[np.int64]

@@ -12,8 +12,12 @@ from bertcore.tokens.tokenizer import Vocabulary
 
 Packing = Literal["pairs", "sentence_order", "full_sentences", "doc_sentences"]
 Unit = Literal["token", "whole_word", "span"]
+SpanLengths = Literal["harmonic", "geometric"]
 Rounding = Literal["bert", "roberta"]
 RandomIds = Literal["whole_vocabulary", "no_special"]
+
+_GEOMETRIC = 0.8
+"""How likely a span goes on behind each of its words (Joshi et al. 2020, section 3.1)."""
 
 LABELS: dict[Packing, str] = {"pairs": "random_next", "sentence_order": "swapped"}
 """What label 1 of a sequence means, by packing; the others have no labels."""
@@ -25,9 +29,12 @@ class MaskingRule:
 
     masking: Unit = "token"
     """What is chosen to be predicted: pieces, whole words (BERT's whole-word masking), or n-grams of whole words
-    (`span`, ALBERT)."""
+    (`span`, ALBERT and SpanBERT)."""
     max_ngram: int = 3
-    """Words of a span at most; n is drawn with p(n) ~ 1/n."""
+    """Words of a span at most (SpanBERT: 10)."""
+    span_lengths: SpanLengths = "harmonic"
+    """How the words of a span are drawn: p(n) ~ 1/n (`harmonic`, ALBERT), or p(n) ~ 0.8^n (`geometric`, SpanBERT: a
+    geometric distribution with p = 0.2)."""
     masked_lm_prob: float = 0.15
     """Share of a sequence's tokens, special tokens counted, that are predicted."""
     max_predictions_per_seq: int | None = 20
@@ -41,8 +48,9 @@ class MaskingRule:
     """Of the predicted tokens, the share that a random id replaces; the rest stays (ELECTRA: 0)."""
     random_ids: RandomIds = "whole_vocabulary"
     """What random ids are drawn from: `whole_vocabulary` (BERT) or `no_special` tokens among them (RoBERTa)."""
-    replace_unit: Literal["token", "word"] = "token"
-    """Whether the pieces of a predicted word are replaced each for itself (BERT, ALBERT) or together."""
+    replace_unit: Literal["token", "word", "span"] = "token"
+    """What is replaced together: nothing, each token is for itself (BERT, ALBERT), the pieces of a predicted word, or
+    all predicted tokens that stand side by side (SpanBERT)."""
 
     def __post_init__(self) -> None:
         if not 0 < self.masked_lm_prob < 1:
@@ -57,10 +65,10 @@ class MaskingRule:
                 f"mask_share: found {self.mask_share} beside random_share {self.random_share}, expected two shares "
                 "of at most 1 together, such as 0.8 and 0.1"
             )
-        if self.replace_unit == "word" and self.masking == "token":
+        if self.replace_unit != "token" and self.masking == "token":
             raise ValueError(
-                "replace_unit: found 'word' with masking 'token', expected masking 'whole_word' or 'span', which "
-                "choose whole words; correct one of them"
+                f"replace_unit: found {self.replace_unit!r} with masking 'token', expected masking 'whole_word' or "
+                "'span', which choose whole words; correct one of them"
             )
 
     def with_share(self, masked_lm_prob: float) -> "MaskingRule":
@@ -74,6 +82,13 @@ class MaskingRule:
     def longest(self) -> int:
         """Words of one choice at most."""
         return self.max_ngram if self.masking == "span" else 1
+
+    @property
+    def length_weights(self) -> NDArray[np.float64]:
+        """(longest,) how often a choice has one word, two words and so on, up to a factor."""
+        words = np.arange(1, self.longest + 1, dtype=np.float64)
+        weights: NDArray[np.float64] = _GEOMETRIC**words if self.span_lengths == "geometric" else 1 / words
+        return weights
 
     def bounds(self, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The least and the greatest number of predictions that sequences of `lengths` may ask for."""

@@ -122,19 +122,26 @@ def mask(
     elif rule.longest == 1:
         chosen = _greedy_words(words, order, budgets)
     else:
-        chosen = _greedy_spans(words, order, budgets, _span_sizes(words, keys, rule.longest), rule.longest)
+        chosen = _greedy_spans(words, order, budgets, _span_sizes(words, keys, rule.length_weights), rule.longest)
     lengths = words.ends[chosen + 1] - words.ends[chosen]
     starts = words.starts[chosen]
     rows = np.repeat(np.arange(len(keys)), np.diff(np.searchsorted(chosen, words.offsets)))
     positions = ranges(starts, lengths)
     labels = tokens[positions]
     rows, starts = np.repeat(rows, lengths), np.repeat(starts, lengths)
-    units = positions if rule.replace_unit == "token" else starts
+    units = {"token": positions, "word": starts, "span": run_starts(positions)}[rule.replace_unit]
     masked = tokens.copy()
     masked[positions] = _replacements(
         labels, units - offsets[rows], positions - offsets[rows], keys[rows], rule, vocabulary
     )
     return Masked(masked, positions, labels, np.bincount(rows, minlength=len(keys)))
+
+
+def run_starts(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(M,) ascending places -> the first of those that stand side by side with each. A special token parts them."""
+    first = np.diff(positions, prepend=-2) != 1
+    starts: NDArray[np.int64] = positions[np.flatnonzero(first)[np.cumsum(first) - 1]]
+    return starts
 
 
 def _visiting_order(counts: NDArray[np.int64], keys: draws.U64) -> NDArray[np.int64]:
@@ -215,13 +222,13 @@ def _greedy_spans(
     return np.flatnonzero(taken)
 
 
-def _span_sizes(words: Words, keys: draws.U64, longest: int) -> NDArray[np.int64]:
-    """(W,) the words of a span that begins at each word: p(n) ~ 1/n over what its segment has room for."""
-    rooms = np.minimum(words.rooms, longest)
+def _span_sizes(words: Words, keys: draws.U64, weights: NDArray[np.float64]) -> NDArray[np.int64]:
+    """(W,) the words of a span that begins at each word: p(n) ~ weights[n - 1] over what its segment has room for."""
+    rooms = np.minimum(words.rooms, len(weights))
     columns = (np.arange(len(words)) - np.repeat(words.offsets[:-1], words.counts)).astype(np.uint64)
     drawn = draws.uniform(np.repeat(draws.bits(draws.key("n-gram"), keys), words.counts), columns)
-    harmonic = np.cumsum(1 / np.arange(1, longest + 1))
-    return np.minimum(np.searchsorted(harmonic, drawn * harmonic[rooms - 1], side="right") + 1, rooms)
+    sums = np.cumsum(weights)
+    return np.minimum(np.searchsorted(sums, drawn * sums[rooms - 1], side="right") + 1, rooms)
 
 
 def _replacements(

@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihoods: how likely a masked language model finds a sentence, one masked token at a time.
+"""How likely a pre-trained model finds a sentence: pseudo-log-likelihoods, one masked token at a time.
 
 The score of a sentence is the sum, over its tokens, of the log-probability of the token where it is masked and all
 others are seen (Wang & Cho 2019; Salazar et al. 2020). In words of several pieces the later pieces give an earlier one
@@ -7,6 +7,9 @@ away; `within_word_l2r` masks them as well (Kauf & Ivanova 2023).
 A sentence of n tokens needs n masked copies of it, and attention in both directions lets them share nothing. So speed
 comes from how they are computed: copies of one length at a time, without padding; equal ones once, such as those of
 both sentences of a pair with the only token masked that differs; and logits at the masked token alone.
+
+A model that tells replaced tokens from original ones needs each sentence once: the score is the sum, over its tokens,
+of the log-probability that the token is the original one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +21,14 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from torch import Tensor
+from torch.nn import functional
 
-from bertcore.errors import ArtifactError, InputError
+from bertcore.errors import ArtifactError, ConfigError, InputError
 from bertcore.minimal_pairs.pairs import Pair, Scorer, Variant, score
 from bertcore.minimal_pairs.results import outcomes
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
-from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.huggingface import load_config, load_kind, load_pretrained
 from bertcore.model.layout import Layout
 from bertcore.progress import Progress
 from bertcore.tokens.tokenizer import Vocabulary
@@ -92,16 +96,30 @@ class MaskedCopies:
         )
 
 
+def load_language_model(directory: Path) -> EncoderModule:
+    """`load_masked_language_model`, or the encoder with its head for replaced tokens where the directory has that."""
+    config = load_config(directory)
+    if architecture_of(config).generator is None or load_kind(directory) == "masked_lm":
+        return load_masked_language_model(directory)
+    return _load(build_pretraining(config), directory, "head for replaced tokens")
+
+
 def load_masked_language_model(directory: Path) -> EncoderModule:
     """The encoder of a Hugging Face directory with its masked-LM head, in evaluation mode, on the GPU where there is
     one. `ArtifactError` where the directory has no such head."""
     config = load_config(directory)
-    model, row = build_pretraining(config), architecture_of(config)
+    generator = architecture_of(config).generator
+    model = build_pretraining(config) if generator is None else generator.build(config, None)
+    return _load(model, directory, "masked-LM head")
+
+
+def _load(model: EncoderModule, directory: Path, head: str) -> EncoderModule:
+    row = architecture_of(model.config)
     beside = (f"{row.prefix}.", *row.pair_head)  # the encoder is whole, or it would not have been read
     missing = [name for name in load_pretrained(model, directory).missing if not name.startswith(beside)]
     if missing:
         raise ArtifactError(
-            f"{directory}: found no {', '.join(missing)}, expected a model with its masked-LM head; give a directory "
+            f"{directory}: found no {', '.join(missing)}, expected a model with its {head}; give a directory "
             "such as models/pretrained"
         )
     return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
@@ -116,7 +134,7 @@ def pseudo_log_likelihoods(
     The model must be in evaluation mode; it computes where its weights are, in the precision that autocast says.
     `InputError` for a sentence that is longer than its positions.
     """
-    groups = encode(tokenizer, sentences, model.config.max_position_embeddings)
+    groups = encode(tokenizer, sentences, model.config.max_sequence_length)
     mask = Vocabulary.of(tokenizer).mask
     result = np.zeros(len(sentences))
     progress = Progress("minimal pairs", sum(int((group.words >= 0).sum()) for group in groups))
@@ -176,22 +194,62 @@ def _log_probabilities(logits: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
     return logits[rows, targets].float() - normaliser[rows]
 
 
+@torch.inference_mode()
+def originality(model: EncoderModule, tokenizer: Tokenizer, sentences: Sequence[str]) -> NDArray[np.float64]:
+    """(S,) log-probabilities that no token of a sentence is a replaced one, in nats, each token for itself.
+
+    `model` and errors as in `pseudo_log_likelihoods`; the model gives (T,) logits of replaced tokens.
+    """
+    device, result = next(model.parameters()).device, np.zeros(len(sentences))
+    for group in encode(tokenizer, sentences, model.config.max_sequence_length):
+        length = group.ids.shape[1]
+        size = max(1, TOKENS_AT_ONCE.get(device.type, TOKENS_AT_ONCE["cpu"]) // length)
+        for rows in np.split(np.arange(len(group.ids)), range(size, len(group.ids), size)):
+            input_ids = torch.from_numpy(group.ids[rows].reshape(-1).astype(np.int64)).to(device)
+            layout = Layout.from_lengths(torch.full((len(rows),), length)).to(device)
+            logits = model(input_ids, torch.zeros_like(input_ids), layout)
+            of_tokens = functional.logsigmoid(-logits.double()).view(-1, length).cpu().numpy()
+            result[group.places[rows]] = np.sum(of_tokens, axis=1, where=group.words[rows] >= 0)
+    return result
+
+
 def pseudo_likelihood_scorer(model: EncoderModule, tokenizer: Tokenizer, variant: Variant = "original") -> Scorer:
     """`pseudo_log_likelihoods` of a model, which is put into evaluation mode for as long as it computes."""
+    return _evaluating(model, lambda sentences: pseudo_log_likelihoods(model, tokenizer, sentences, variant))
 
-    def scorer(sentences: Sequence[str]) -> NDArray[np.float64]:
+
+def sentence_scorer(model: EncoderModule, tokenizer: Tokenizer, variant: Variant = "original") -> Scorer:
+    """`pseudo_likelihood_scorer`, or of a model that tells replaced tokens from original ones `originality`, with a
+    `ConfigError` for a variant that it has not."""
+    if architecture_of(model.config).kinds[model.architecture] != "replaced_tokens":
+        return pseudo_likelihood_scorer(model, tokenizer, variant)
+    check_variant(variant)
+    return _evaluating(model, lambda sentences: originality(model, tokenizer, sentences))
+
+
+def _evaluating(model: EncoderModule, scorer: Scorer) -> Scorer:
+    def evaluating(sentences: Sequence[str]) -> NDArray[np.float64]:
         was_training = model.training
         model.eval()
         try:
-            return pseudo_log_likelihoods(model, tokenizer, sentences, variant)
+            return scorer(sentences)
         finally:
             model.train(was_training)
 
-    return scorer
+    return evaluating
+
+
+def check_variant(variant: Variant, where: str = "variant") -> None:
+    """Raise `ConfigError` naming `where` if a model for replaced tokens is to mask some."""
+    if variant != "original":
+        raise ConfigError(
+            f"{where}: found {variant!r}, but the model tells replaced tokens from original ones, and "
+            "nothing is masked; expected 'original'"
+        )
 
 
 def score_pairs(
     model: EncoderModule, tokenizer: Tokenizer, pairs: Sequence[Pair], variant: Variant = "original"
 ) -> float:
     """The share of the pairs of which the model prefers the good sentence, ties counted half."""
-    return float(outcomes(score(pairs, pseudo_likelihood_scorer(model, tokenizer, variant))).mean())
+    return float(outcomes(score(pairs, sentence_scorer(model, tokenizer, variant))).mean())

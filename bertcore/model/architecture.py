@@ -14,15 +14,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.config import suggest
-from bertcore.errors import ConfigError
+from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, even
 
 Initializer = Literal["truncated_normal", "normal"]
 HeadFamily = Literal["sequence_classification", "token_classification", "question_answering"]
-Kind = Literal["encoder", "pooled_encoder", "pair_pretraining", "masked_lm"] | HeadFamily
-"""What a class of Hugging Face gives: hidden states (and a pooled one), logits of both pre-training heads or of the
-masked tokens, logits of a fine-tuned head."""
+Kind = (
+    Literal["encoder", "pooled_encoder", "pair_pretraining", "order_pretraining", "masked_lm", "replaced_tokens"]
+    | HeadFamily
+)
+"""What a class of Hugging Face gives: hidden states (and a pooled one), logits of both pre-training heads (pairs, or
+their order), of the masked tokens or of every token as a replaced one, logits of a fine-tuned head."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,11 @@ class EncoderConfig:
         return 4 * hidden_size
 
     @property
+    def max_sequence_length(self) -> int:
+        """Longest sequence, in tokens."""
+        return self.max_position_embeddings
+
+    @property
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
@@ -155,6 +163,13 @@ class EncoderModule(nn.Module):
         assert isinstance(base, Encoder), f"{type(self).__name__} without an encoder"
         return base
 
+    def token_logits(self, states: Tensor) -> Tensor:
+        """(R, H) states of tokens, as the encoder gives them -> (R, V) logits of the vocabulary.
+
+        Of classes with a head for masked tokens: what their own forward does at masked positions.
+        """
+        raise NotImplementedError
+
 
 class Encoder(EncoderModule):
     """Embeddings and a stack of layers, on sequences without padding."""
@@ -165,13 +180,29 @@ class Encoder(EncoderModule):
 
     @property
     def layers(self) -> list[EncoderLayer]:
-        """From the embeddings up."""
-        return list(self.encoder.layer.children())  # type: ignore[arg-type]
+        """From the embeddings up; one that is passed through several times as often."""
+        return self.encoder.passes
+
+    @property
+    def below_layers(self) -> list[nn.Module]:
+        """What stands before the first layer."""
+        return [self.embeddings]
 
     @property
     def token_embeddings(self) -> nn.Embedding:
         """The table of the vocabulary."""
         raise NotImplementedError
+
+    def embedded(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
+        """(T,) ids each -> (T, H): what the first layer is given."""
+        states: Tensor = self.embeddings(input_ids, token_type_ids, position_ids)
+        return states
+
+    @property
+    def segment_embeddings(self) -> nn.Embedding | None:
+        """The table of segments, (S, H); None where the encoder tells none apart."""
+        table = getattr(self.embeddings, "token_type_embeddings", None)
+        return table if isinstance(table, nn.Embedding) and self.config.segments > 1 else None
 
     def final(self, hidden: Tensor) -> Tensor:
         """What is still done to the states of the last layer; nothing by default."""
@@ -182,7 +213,7 @@ class Encoder(EncoderModule):
     ) -> Tensor:
         """(T,) token ids and (T,) segment ids of the B sequences in `layout` -> (T, H); with `rows`, flat positions
         (R,), only their (R, H) states. `ConfigError` if a sequence is longer than the model's positions."""
-        positions = self.config.max_position_embeddings
+        positions = self.config.max_sequence_length
         if layout.max_length > positions:
             raise ConfigError(
                 f"a sequence of {layout.max_length} tokens is longer than the {positions} positions of the model: "
@@ -190,9 +221,9 @@ class Encoder(EncoderModule):
             )
         ids = [input_ids, token_type_ids, layout.position_ids]
         if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
-            return self.final(self.encoder(self.embeddings(*ids), layout, rows))
+            return self.final(self.encoder(self.embedded(*ids), layout, rows))
         filling = (0, even(layout.total) - layout.total)
-        hidden = self.encoder(self.embeddings(*(functional.pad(each, filling) for each in ids)), layout, rows)
+        hidden = self.encoder(self.embedded(*(functional.pad(each, filling) for each in ids)), layout, rows)
         return self.final(hidden[: layout.total] if rows is None else hidden)
 
 
@@ -207,6 +238,20 @@ def scores(layer: nn.Linear, states: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Generator:
+    """A masked language model of the same architecture, that makes the inputs of the pre-training: it shares the
+    embeddings of the model that is pre-trained, and is trained beside it."""
+
+    shape: Callable[[Any, float, float], Any]
+    """config of the other, shares of its width and of its layers -> config."""
+    build: Callable[[Any, Encoder | None], EncoderModule]
+    """config, the encoder whose embeddings it shares (None: its own) -> the model, called as `pretraining` is in
+    `Architecture`."""
+    flops: Callable[[Any, Tensor, int], int]
+    """As `Architecture.flops`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Architecture:
     """All that the rest of the package knows of one architecture."""
 
@@ -217,14 +262,20 @@ class Architecture:
     """Hugging Face's name, and ours, of the attribute that is the encoder in models with heads."""
     presets: Mapping[str, Mapping[str, Any]]
     """Published sizes by name, from small to large: fields of `config`."""
+    tokenizers: tuple[str, ...] = ()
+    """Values of `tokenizer.kind` that it goes with, where its class at Hugging Face cannot read what others give; empty
+    where it goes with all."""
     encoder: Callable[[Any], Encoder]
     """config -> the encoder with initial weights."""
     pretraining: Callable[[Any], EncoderModule]
     """config -> the encoder with the heads that it is pre-trained with.
 
     Called with (T,) token ids, (T,) segment ids, the layout and (M,) flat masked positions, it gives (M, V) logits and,
-    where there is a `pair_head`, (B, 2) logits of the pairs.
+    where there is a `pair_head`, (B, 2) logits of the pairs. It has `token_logits`. With a `generator`, whose model has
+    them instead, it is called without masked positions, and gives (T,) logits: that a token is not the original one.
     """
+    generator: Generator | None = None
+    """Of an encoder that is pre-trained by telling the tokens of a text from those that a generator put there."""
     heads: Mapping[HeadFamily, Callable[[Any, int], EncoderModule]]
     """config, number of labels -> the encoder with a head to be fine-tuned.
 
@@ -256,3 +307,23 @@ class Architecture:
 def saved_fields(config: EncoderConfig) -> dict[str, Any]:
     """The fields of `config` that are keys of config.json as they are."""
     return {name: value for name, value in dataclasses.asdict(config).items() if name not in config.unsaved}
+
+
+def read_fields(
+    config: type[EncoderConfig],
+    raw: Mapping[str, Any],
+    path: Path,
+    required: Mapping[str, Any],
+    remedy: str,
+    keys: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The fields of `config` that stand in `raw`, the content of the config.json at `path`; null counts as absent.
+
+    `required`: key -> the value that the implementation takes for granted, also where it is absent. `keys`: field ->
+    its key, where they differ. `ArtifactError` for another value, asking to give `remedy`.
+    """
+    for key, expected in required.items():
+        if raw.get(key, expected) != expected:
+            raise ArtifactError(f"{path}: {key}: found {raw[key]!r}, expected {expected!r}; give {remedy}")
+    names = {field.name: (keys or {}).get(field.name, field.name) for field in dataclasses.fields(config)}
+    return {name: raw[key] for name, key in names.items() if raw.get(key) is not None}

@@ -70,7 +70,8 @@ def attend_variable(qkv: Tensor, layout: Layout, dropout: float, positions: Posi
     return context
 
 
-@torch.compiler.disable
+# torch.compiler.disable, at the first call: as a decorator it imports the compiler, a second of every stage's start.
+@torch._disable_dynamo
 def attend_groups(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) on the CPU, by plain matrix products over groups of sequences of similar length.
 

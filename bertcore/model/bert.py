@@ -13,8 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.errors import ArtifactError
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, saved_fields, scores
+from bertcore.model.architecture import (
+    Architecture,
+    Encoder,
+    EncoderConfig,
+    EncoderModule,
+    read_fields,
+    saved_fields,
+    scores,
+)
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.dropout import dropout
@@ -82,14 +89,16 @@ PRESETS: dict[str, dict[str, int]] = {
 
 
 class BertEmbeddings(nn.Module):
-    """(T,) token, segment and position ids -> (T, H): three embeddings, added and normalised (figure 2)."""
+    """(T,) token, segment and position ids -> (T, width): three embeddings, added and normalised (figure 2)."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, width: int | None = None) -> None:
+        """`width` None: the `hidden_size`."""
         super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        width = width or config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, width)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
@@ -115,17 +124,17 @@ class BertLayer(EncoderLayer):
         self.output = nn.Linear(config.intermediate_size, width)
         self.output_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.activation = ACTIVATIONS[config.hidden_act]
-        self.dropout_prob = config.hidden_dropout_prob
+        self.attended_dropout_prob = self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, hidden: Tensor, layout: Layout, rows: Tensor | None = None) -> Tensor:
         attended = self.attention(hidden, layout, rows)
-        hidden = self.attention_norm(self._added(selected(hidden, rows), attended))
+        hidden = self.attention_norm(self._added(selected(hidden, rows), attended, self.attended_dropout_prob))
         transformed = self.output(self.activation(self.intermediate(hidden)))
-        return self.output_norm(self._added(hidden, transformed))
+        return self.output_norm(self._added(hidden, transformed, self.dropout_prob))
 
-    def _added(self, hidden: Tensor, values: Tensor) -> Tensor:
+    def _added(self, hidden: Tensor, values: Tensor, dropout_prob: float) -> Tensor:
         # In the type of `hidden`, float32 under autocast: sums of mixed types are slow on the CPU.
-        return hidden + dropout(values, self.dropout_prob, self.training).to(hidden.dtype)
+        return hidden + dropout(values, dropout_prob, self.training).to(hidden.dtype)
 
 
 class BertPooler(nn.Module):
@@ -143,10 +152,11 @@ class BertModel(Encoder):
     """The encoder, and its pooled [CLS]."""
 
     architecture = "BertModel"
+    embedding_class: ClassVar[type[BertEmbeddings]] = BertEmbeddings
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
-        self.embeddings = BertEmbeddings(config)
+        self.embeddings = self.embedding_class(config)
         self.encoder = LayerStack([BertLayer(config) for _ in range(config.num_hidden_layers)])
         self.pooler = BertPooler(config)
         initialize(self, config)
@@ -204,8 +214,11 @@ class BertForPreTraining(EncoderModule):
         rows = torch.cat([layout.first_tokens, masked_positions])
         hidden = self.bert.hidden_states(input_ids, token_type_ids, layout, rows)
         first, masked = hidden.split([layout.batch_size, len(masked_positions)])
-        mlm_logits = self.cls["predictions"](masked, self.bert.token_embeddings.weight)
-        return mlm_logits, self.cls["seq_relationship"](self.bert.pooler(first))
+        return self.token_logits(masked), self.cls["seq_relationship"](self.bert.pooler(first))
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.cls["predictions"](states, self.bert.token_embeddings.weight)
+        return logits
 
 
 class BertForSequenceClassification(EncoderModule):
@@ -273,23 +286,30 @@ _REQUIRED = {
 
 
 def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    for key, expected in _REQUIRED.items():
-        if raw.get(key, expected) != expected:
-            raise ArtifactError(f"{path}: {key}: found {raw[key]!r}, expected {expected!r}; give a BERT encoder")
-    known = {field.name for field in dataclasses.fields(BertConfig)}
-    return {key: value for key, value in raw.items() if key in known and value is not None}
+    return read_fields(BertConfig, raw, path, _REQUIRED, "a BERT encoder")
 
 
 def _write(config: BertConfig) -> dict[str, Any]:
     return saved_fields(config) | _REQUIRED
 
 
-def _flops(config: BertConfig, lengths: Tensor, masked: int) -> int:
+def encoder_flops(config: BertConfig, lengths: Tensor, read: int) -> int:
+    """Of one forward pass over sequences of `lengths` (B,) through all layers, the last one for `read` tokens only."""
     width, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
-    sequences, tokens, squared = len(lengths), int(lengths.sum()), int((lengths * lengths).sum())
+    tokens, squared = int(lengths.sum()), int((lengths * lengths).sum())
     attention = layers * (2 * tokens * 3 * width**2 + 4 * squared * width)
-    rest = 2 * ((layers - 1) * tokens + sequences + masked) * (width**2 + 2 * width * inner)
-    return attention + rest + 2 * sequences * width**2 + 2 * masked * width * (width + config.vocab_size)
+    return attention + 2 * ((layers - 1) * tokens + read) * (width**2 + 2 * width * inner)
+
+
+def prediction_flops(config: BertConfig, masked: int) -> int:
+    """Of the head for `masked` tokens."""
+    return 2 * masked * config.hidden_size * (config.hidden_size + config.vocab_size)
+
+
+def _flops(config: BertConfig, lengths: Tensor, masked: int) -> int:
+    sequences = len(lengths)
+    pooler = 2 * sequences * config.hidden_size**2
+    return encoder_flops(config, lengths, sequences + masked) + pooler + prediction_flops(config, masked)
 
 
 BERT = Architecture(

@@ -8,12 +8,23 @@ from typing import Any
 
 from bertcore.config import convert, suggest
 from bertcore.errors import ConfigError
+from bertcore.model.albert import ALBERT
 from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule, HeadFamily
 from bertcore.model.bert import BERT
+from bertcore.model.distilbert import DISTILBERT
+from bertcore.model.electra import ELECTRA
 from bertcore.model.modernbert import MODERNBERT
+from bertcore.model.roberta import ROBERTA
 
 # `model_type` of config.json, `pretrain.model.architecture` of params.yaml -> all about it.
-ARCHITECTURES: dict[str, Architecture] = {"bert": BERT, "modernbert": MODERNBERT}
+ARCHITECTURES: dict[str, Architecture] = {
+    "albert": ALBERT,
+    "bert": BERT,
+    "distilbert": DISTILBERT,
+    "electra": ELECTRA,
+    "modernbert": MODERNBERT,
+    "roberta": ROBERTA,
+}
 
 FROM_ELSEWHERE = ("vocab_size", "pad_token_id")
 """Fields of a config that the tokenizer decides."""
@@ -79,13 +90,15 @@ class ModelConfig:
         except ConfigError as error:
             raise ValueError(str(error)) from None
 
-    def build(self, vocab_size: int, pad_token_id: int = 0) -> EncoderConfig:
-        """The encoder for a vocabulary of `vocab_size` entries."""
+    def build(self, vocab_size: int, pad_token_id: int | None = None) -> EncoderConfig:
+        """The encoder for a vocabulary of `vocab_size` entries; None = the architecture's usual id of the padding."""
         row, given = self._row, self.fields
         if "hidden_size" in given:
             given = {"intermediate_size": row.config.usual_intermediate_size(given["hidden_size"])} | given
         sizes = {**row.presets[self.preset or "tiny"], **given}
-        return row.config(vocab_size=vocab_size, pad_token_id=pad_token_id, **sizes)
+        if pad_token_id is not None:
+            sizes["pad_token_id"] = pad_token_id
+        return row.config(vocab_size=vocab_size, **sizes)
 
     def adapt(self, published: EncoderConfig) -> EncoderConfig:
         """The encoder of another model, with whatever is given here in place of its values."""

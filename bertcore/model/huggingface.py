@@ -15,12 +15,16 @@ from torch import Tensor
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import replace_directory, write_json
-from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
 from bertcore.model.config import ARCHITECTURES, architecture_of
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
-TOKENIZER_FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+CARD_FILE = "README.md"
+TOKENIZER_FILES = (
+    *("vocab.txt", "vocab.json", "merges.txt"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,6 +50,13 @@ def load_config(directory: Path) -> EncoderConfig:
         return parse(row.config, row.read(raw, path), str(path))
     except ConfigError as error:
         raise ArtifactError(str(error)) from None
+
+
+def load_kind(directory: Path) -> Kind | None:
+    """What the class that config.json names gives; None where it names none, several, or one that is not known."""
+    names = _read_json(directory / "config.json").get("architectures") or []
+    kinds = {name: kind for row in ARCHITECTURES.values() for name, kind in row.kinds.items()}
+    return kinds.get(names[0]) if len(names) == 1 else None
 
 
 def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
@@ -86,17 +97,21 @@ def save_pretrained(
     directory: Path,
     tokenizer_directory: Path | None = None,
     extra_config: Mapping[str, Any] | None = None,
+    card: str | None = None,
 ) -> None:
     """Write `model` as `directory`, replacing it in one move, so that `transformers` loads it; same model, same bytes.
 
     `model` has the attributes `config` and `architecture`, Hugging Face's class name. `extra_config` are more keys of
     config.json, such as a head's `id2label`. The files of `tokenizer_directory` are copied, with the model's positions
-    as the longest sequence; `ArtifactError` if it has none, or if its vocabulary is larger than the model's.
+    as the longest sequence; `ArtifactError` if it has none, or if its vocabulary is larger than the model's. `card` is
+    its README.md.
     """
     with replace_directory(directory) as beside:
         if tokenizer_directory is not None:
             _copy_tokenizer(tokenizer_directory, beside, model.config)
         _write_config(model, beside / "config.json", extra_config or {})
+        if card is not None:
+            (beside / CARD_FILE).write_text(card, encoding="utf-8")
         tensors = sorted(architecture_of(model.config).to_huggingface(model.state_dict()).items())
         ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
         save_file(ready, beside / WEIGHTS, metadata={"format": "pt"})
@@ -145,6 +160,10 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+
+
 def _write_config(model: EncoderModule, path: Path, extra: Mapping[str, Any]) -> None:
     config = architecture_of(model.config).write(model.config)
     content = config | {"architectures": [model.architecture], "dtype": "float32"} | dict(extra)
@@ -155,11 +174,10 @@ def _copy_tokenizer(source: Path, target: Path, config: EncoderConfig) -> None:
     names = [name for name in TOKENIZER_FILES if (source / name).exists()]
     if not names:
         raise ArtifactError(f"{source}: found no tokenizer, expected {' or '.join(TOKENIZER_FILES)}; correct the path")
-    if "vocab.txt" in names:
-        entries = len((source / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
-        if entries > config.vocab_size:
+    for name, entries in (("vocab.txt", _lines), ("vocab.json", _read_json)):
+        if name in names and (found := len(entries(source / name))) > config.vocab_size:
             raise ArtifactError(
-                f"{source}/vocab.txt: found {entries} entries, expected at most the model's vocab_size "
+                f"{source}/{name}: found {found} entries, expected at most the model's vocab_size "
                 f"{config.vocab_size}; use the tokenizer that the model was trained with"
             )
     for name in names:
@@ -167,5 +185,5 @@ def _copy_tokenizer(source: Path, target: Path, config: EncoderConfig) -> None:
     settings = target / "tokenizer_config.json"
     if settings.exists():  # without a length, `truncation=True` cuts nothing, and the model fails at longer texts
         values = json.loads(settings.read_text(encoding="utf-8"))
-        longest = min(values.get("model_max_length") or sys.maxsize, config.max_position_embeddings)
+        longest = min(values.get("model_max_length") or sys.maxsize, config.max_sequence_length)
         write_json(settings, values | {"model_max_length": longest})

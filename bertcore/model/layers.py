@@ -1,6 +1,6 @@
 """The stack of an encoder's layers, whatever a layer is."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -27,16 +27,23 @@ class EncoderLayer(nn.Module):
 
 
 class LayerStack(nn.Module):
-    """(T, H) -> (T, H) through all layers.
+    """(T, H) -> (T, H) through all layers, each of them once, or where `order` is given in that order.
 
     With `activation_checkpointing` set to True the backward pass computes each layer's activations again instead of
     keeping them: less memory, about a third more time, the same numbers.
     """
 
-    def __init__(self, layers: list[EncoderLayer]) -> None:
+    def __init__(self, layers: list[EncoderLayer], order: Sequence[int] | None = None) -> None:
         super().__init__()
         self.layer = nn.ModuleList(layers)
+        self._order = list(range(len(layers)) if order is None else order)
         self.activation_checkpointing = False
+
+    @property
+    def passes(self) -> list[EncoderLayer]:
+        """The layers in the order in which they are passed through; a shared one several times."""
+        layers: list[EncoderLayer] = list(self.layer.children())  # type: ignore[arg-type]
+        return [layers[place] for place in self._order]
 
     def compile_layers(self) -> None:
         """`torch.compile` every layer by itself: all share one compiled function, whatever the lengths."""
@@ -50,8 +57,9 @@ class LayerStack(nn.Module):
 
         The last layer then computes just them: most of its products are for tokens whose states nobody reads.
         """
-        last = len(self.layer) - 1
-        for index, layer in enumerate(self.layer):
+        passes = self.passes
+        last = len(passes) - 1
+        for index, layer in enumerate(passes):
             wanted = rows if index == last else None
             if self.activation_checkpointing and self.training:
                 hidden = checkpoint(layer, hidden, layout, wanted, use_reentrant=False)

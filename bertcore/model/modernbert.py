@@ -17,7 +17,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, scores
+from bertcore.model.architecture import (
+    Architecture,
+    Encoder,
+    EncoderConfig,
+    EncoderModule,
+    read_fields,
+    saved_fields,
+    scores,
+)
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
 from bertcore.model.initialization import initialize
@@ -255,9 +263,10 @@ class ModernBertForMaskedLM(_WithHead):
         self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
     ) -> tuple[Tensor]:
         """(M,) flat positions -> (M, V) logits there."""
-        masked = self.model.hidden_states(input_ids, token_type_ids, layout, masked_positions)
-        table = self.model.token_embeddings.weight
-        return (functional.linear(self.head(masked), table, self.decoder.bias),)
+        return (self.token_logits(self.model.hidden_states(input_ids, token_type_ids, layout, masked_positions)),)
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        return functional.linear(self.head(states), self.model.token_embeddings.weight, self.decoder.bias)
 
 
 class _Classifier(_WithHead):
@@ -355,13 +364,8 @@ _FULL, _SLIDING = "full_attention", "sliding_attention"
 
 
 def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    for key, expected in _REQUIRED.items():
-        if raw.get(key, expected) != expected:
-            raise ArtifactError(
-                f"{path}: {key}: found {raw[key]!r}, expected {expected!r}; give another ModernBERT encoder"
-            )
-    known = {field.name for field in dataclasses.fields(ModernBertConfig)} - ModernBertConfig.unsaved
-    values = _DEFAULTS | {key: value for key, value in raw.items() if key in known and value is not None}
+    saved = {key: value for key, value in raw.items() if key not in ModernBertConfig.unsaved}
+    values = _DEFAULTS | read_fields(ModernBertConfig, saved, path, _REQUIRED, "another ModernBERT encoder")
     return values | _rotary(raw, path) | _pattern(raw, path)
 
 
@@ -401,7 +405,6 @@ def _layer_types(layers: int, step: int) -> list[str]:
 
 
 def _write(config: ModernBertConfig) -> dict[str, Any]:
-    saved = {name: value for name, value in dataclasses.asdict(config).items() if name not in config.unsaved}
     # Both forms: the flat keys of transformers 4, and what transformers 5 makes of them.
     lists = {
         "layer_types": _layer_types(config.num_hidden_layers, config.global_attn_every_n_layers),
@@ -412,7 +415,7 @@ def _write(config: ModernBertConfig) -> dict[str, Any]:
     }
     # [CLS] and [SEP] stand in the tokenizer; Hugging Face's default ids may lie beyond the vocabulary.
     absent = dict.fromkeys(("bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"))
-    return saved | lists | absent | _REQUIRED
+    return saved_fields(config) | lists | absent | _REQUIRED
 
 
 def _flops(config: ModernBertConfig, lengths: Tensor, masked: int) -> int:

@@ -27,6 +27,9 @@ class PreTrainingBatch:
     """(M,) int64: the original ids at those positions; M may be 0."""
     next_sentence_labels: Tensor | None
     """(B,) int64: 0 if sentence B follows A in its document, 1 if it is random (Hugging Face's convention); or None."""
+    masked_draws: Tensor | None = None
+    """(M,) float64 in [0, 1): a random number for each masked token, a pure function of the training's seed, the step,
+    the place of the sequence in the global batch and that of the token in it; None where nobody draws."""
 
     @classmethod
     def from_numpy(
@@ -38,6 +41,7 @@ class PreTrainingBatch:
         masked_positions: NDArray[np.integer],
         masked_labels: NDArray[np.integer],
         next_sentence_labels: NDArray[np.integer] | None = None,
+        masked_draws: NDArray[np.float64] | None = None,
     ) -> "PreTrainingBatch":
         """From the arrays of the data loader: as the fields, any integer type, with `lengths` (B,) for the layout."""
         total = int(lengths.sum())
@@ -51,11 +55,12 @@ class PreTrainingBatch:
             masked_positions=functional.pad(_tensor(masked_positions), (0, even(masked) - masked)),
             masked_labels=_tensor(masked_labels),
             next_sentence_labels=None if next_sentence_labels is None else _tensor(next_sentence_labels),
+            masked_draws=None if masked_draws is None else torch.from_numpy(masked_draws),
         )
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "PreTrainingBatch":
         """The same batch with its tensors on `device`."""
-        labels = self.next_sentence_labels
+        labels, draws = self.next_sentence_labels, self.masked_draws
         return PreTrainingBatch(
             input_ids=self.input_ids.to(device, non_blocking=non_blocking),
             token_type_ids=self.token_type_ids.to(device, non_blocking=non_blocking),
@@ -63,6 +68,7 @@ class PreTrainingBatch:
             masked_positions=self.masked_positions.to(device, non_blocking=non_blocking),
             masked_labels=self.masked_labels.to(device, non_blocking=non_blocking),
             next_sentence_labels=None if labels is None else labels.to(device, non_blocking=non_blocking),
+            masked_draws=None if draws is None else draws.to(device, non_blocking=non_blocking),
         )
 
 

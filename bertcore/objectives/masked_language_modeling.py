@@ -11,10 +11,9 @@ from typing import Literal
 from torch import Tensor
 
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.config import architecture_of
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import cross_entropy
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
 
 PairTerm = Literal["nsp", "sop"]
 
@@ -43,11 +42,8 @@ class MaskedLanguageModeling(Objective):
         self.weights = {"mlm": options.mlm_weight, **({pair_term: options.pair_weight} if pair_term else {})}
 
     def prepare(self, model: EncoderModule) -> None:
-        """Without a term for pairs no gradient reaches the pooler and the pairs' head: they keep their weights."""
-        if self._pair_term is None and (unused := architecture_of(model.config).pair_head):
-            for name, parameter in model.named_parameters():
-                if name.startswith(unused):
-                    parameter.requires_grad_(False)
+        if self._pair_term is None:
+            freeze_pair_head(model)
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         counts = {"mlm": len(batch.masked_labels)}

@@ -6,11 +6,13 @@ micro-batches and ranks. `counts` tells a batch's part of that divisor before th
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import architecture_of
 from bertcore.objectives.batch import PreTrainingBatch
 
 
@@ -19,22 +21,36 @@ class Sums:
     """What one term says about one micro-batch: sums, so that several micro-batches and ranks can be added up."""
 
     loss_sum: Tensor
-    """Scalar, with gradient: cross entropy in nats, added over the predictions."""
+    """Scalar, with gradient: the term's loss (cross entropy in nats), added over the predictions."""
     count: int
     """Predictions made."""
-    correct: Tensor
-    """Scalar int64: predictions whose most probable class was the right one."""
+    correct: Tensor | None
+    """Scalar int64: predictions whose most probable class was the right one; None where a term has no classes."""
+    majority: Tensor | None = None
+    """Scalar int64: what `correct` would be if the most frequent class were always predicted; None where it says
+    little, such as over a vocabulary."""
 
 
 class Objective(nn.Module):
     """One objective for one model. It may own further modules: those that require gradients are trained and kept with
-    the model, others (a teacher) are kept only."""
+    the model, others are kept only. What a directory gives anew (a teacher) is held outside of the modules: no
+    checkpoint has it, and no process divides it."""
 
     weights: Mapping[str, float]
     """Of the terms in the loss, by name."""
 
     def prepare(self, model: EncoderModule) -> None:
         """Freeze what of `model` no gradient will reach, or give it other initial weights; nothing by default."""
+
+    def load(self, model: EncoderModule, directory: Path) -> list[str]:
+        """Take over what the published `directory`, which `model` has its weights from, holds beside them: the names
+        of the objective's own parameters that are new. All, by default."""
+        return [name for name, _ in self.named_parameters()]
+
+    @property
+    def companions(self) -> dict[str, EncoderModule]:
+        """Models that are trained beside the first one and saved with it, by their folder in its directory."""
+        return {}
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         """Term -> number of predictions in `batch`."""
@@ -45,8 +61,20 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
-        """Of one forward pass through what the objective computes beside the model."""
+        """Of one forward pass through what the objective computes, and trains, beside the model."""
         return 0
+
+    def frozen_flops(self, batch: PreTrainingBatch) -> int:
+        """Of one forward pass through what no gradient goes through."""
+        return 0
+
+
+def freeze_pair_head(model: EncoderModule) -> None:
+    """Where nothing is asked about pairs, no gradient reaches the heads for them: they keep their weights."""
+    if unused := architecture_of(model.config).pair_head:
+        for name, parameter in model.named_parameters():
+            if name.startswith(unused):
+                parameter.requires_grad_(False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +89,11 @@ class ObjectiveRow:
     """The values of `mask.packing` whose instances have the labels that it asks for."""
     needs_pair_head: bool = False
     """Whether it asks something about pairs, for which not every architecture has a head."""
+    needs_generator: bool = False
+    """Whether it trains a model that has a `Generator`, by what that puts into texts."""
+    models: tuple[str, ...] = ()
+    """The options that name a Hugging Face directory each, of a model with the tokenizer of this one. DVC watches what
+    is in them, and the objective is given their content, wherever it then lies."""
+    check: Callable[[EncoderConfig, Any, int], None] = lambda config, options, longest: None
+    """The encoder to be trained, the options and the tokens of the longest sequence -> `ValueError`, beginning with the
+    name of an option, or `ArtifactError`, where they cannot go together."""

@@ -5,9 +5,9 @@ from typing import Any
 
 from bertcore.config import parse
 from bertcore.errors import ConfigError
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.architecture import Architecture, EncoderModule
 from bertcore.model.config import ARCHITECTURES
-from bertcore.objectives import masked_language_modeling
+from bertcore.objectives import distillation, masked_language_modeling, replaced_tokens, span_boundary
 from bertcore.objectives.objective import Objective, ObjectiveRow
 
 # `pretrain.objective` of params.yaml -> all about it.
@@ -15,6 +15,9 @@ OBJECTIVES: dict[str, ObjectiveRow] = {
     "mlm": masked_language_modeling.MLM,
     "mlm_nsp": masked_language_modeling.MLM_NSP,
     "mlm_sop": masked_language_modeling.MLM_SOP,
+    "mlm_sbo": span_boundary.MLM_SBO,
+    "distillation": distillation.DISTILLATION,
+    "replaced_tokens": replaced_tokens.REPLACED_TOKENS,
 }
 
 
@@ -26,21 +29,39 @@ def build_objective(name: str, model: EncoderModule, options: Mapping[str, Any] 
     return objective
 
 
-def check_packing(objective: str, packing: str) -> None:
+def models_of(name: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Option -> directory, for those of `ObjectiveRow.models` that `options` give."""
+    return {option: options[option] for option in OBJECTIVES[name].models if options.get(option) is not None}
+
+
+def check_packing(objective: str, packing: str, architecture: str = "bert") -> None:
     """Raise `ConfigError` where the instances have not the labels that the objective asks for."""
     if packing not in (fitting := OBJECTIVES[objective].packings):
-        objectives = [name for name, row in OBJECTIVES.items() if packing in row.packings]
+        others = [name for name, row in OBJECTIVES.items() if packing in row.packings]
+        others = [name for name in others if _missing(OBJECTIVES[name], ARCHITECTURES[architecture]) is None]
         raise ConfigError(
             f"params.yaml: mask.packing: found {packing!r} with pretrain.objective {objective!r}, which expects "
-            f"{' or '.join(map(repr, fitting))}; change it, or set pretrain.objective to {objectives[0]!r}"
+            f"{' or '.join(map(repr, fitting))}; change it"
+            + (f", or set pretrain.objective to {others[0]!r}" if others else "")
         )
 
 
 def check_architecture(objective: str, architecture: str) -> None:
-    """Raise `ValueError`, naming the key of section `pretrain`, where `architecture` has no head for the objective."""
-    if OBJECTIVES[objective].needs_pair_head and not ARCHITECTURES[architecture].pair_head:
-        fitting = [name for name, row in OBJECTIVES.items() if not row.needs_pair_head]
-        raise ValueError(
-            f"objective: found {objective!r}, but {architecture} has no head for pairs of sentences; expected "
-            f"{' or '.join(map(repr, fitting))} (and mask.packing {OBJECTIVES[fitting[0]].packings[0]!r})"
-        )
+    """Raise `ValueError`, naming the key of section `pretrain`, where `architecture` has not what the objective
+    trains."""
+    row = ARCHITECTURES[architecture]
+    if (missing := _missing(OBJECTIVES[objective], row)) is None:
+        return
+    fitting = [name for name, each in OBJECTIVES.items() if _missing(each, row) is None]
+    raise ValueError(
+        f"objective: found {objective!r}, but {architecture} has {missing}; expected "
+        f"{' or '.join(map(repr, fitting))} (and mask.packing {OBJECTIVES[fitting[0]].packings[0]!r})"
+    )
+
+
+def _missing(objective: ObjectiveRow, architecture: Architecture) -> str | None:
+    if objective.needs_generator != (architecture.generator is not None):
+        return "no generator" if objective.needs_generator else "no head for masked tokens but its generator's"
+    if objective.needs_pair_head and not architecture.pair_head:
+        return "no head for pairs of sentences"
+    return None

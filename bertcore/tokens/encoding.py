@@ -2,12 +2,18 @@
 
 Most words of a text are repeats, so a batch of sentences is cut into words, the words are numbered (both by Arrow, in
 C++), only words that were not met before go to the tokenizer, and the ids are gathered. The result is bit-equal to
-`Tokenizer.encode_batch_fast`, for these reasons:
+`Tokenizer.encode_batch_fast`, for WordPiece for these reasons:
 
 * A blank ends a word for BERT's tokenizer, and its normaliser never looks across one. So sentences may be cut there.
 * ASCII punctuation is always a word of its own. So blanks may be put around it.
 * Where the normaliser lower-cases, ASCII letters may be lower-cased before.
 * A special token in the text (`[MASK]`) is matched before all of that: its sentence is cut at blanks only.
+
+And for byte-level BPE:
+
+* Its pattern ends a word before every blank that alone stands between two words, and the blank is a part of the second.
+* Of several blanks together all but the last are a word: a sentence that has such is not cut, nor is one with a special
+  token, which may take the blanks before it.
 """
 
 import re
@@ -21,12 +27,13 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.ragged import offsets_of, ranges
+from bertcore.tokens.byte_bpe import BYTE_BPE
 from bertcore.tokens.tokenizer import Vocabulary, kind_of
-from bertcore.tokens.wordpiece import SEP, WORDPIECE
+from bertcore.tokens.wordpiece import WORDPIECE
 
 ASCII_PUNCTUATION = r"([!-/:-@\[-`{-~])"
 WORDS_PER_CALL = 4096
-"""New words that the tokenizer is given at once, with [SEP] between them."""
+"""New words that the tokenizer is given at once, with a separator ([SEP]) between them."""
 REMEMBERED_WORDS = 1 << 18
 """Words that are remembered at most, about 40 MB."""
 
@@ -46,28 +53,31 @@ class WordEncoder:
     def __init__(self, tokenizer: Tokenizer, remembered_words: int = REMEMBERED_WORDS):
         self.vocabulary = Vocabulary.of(tokenizer)
         self._tokenizer, self._limit = tokenizer, remembered_words
-        self._lowercase = tokenizer.normalizer.lowercase
+        self._lowercase = tokenizer.normalizer is not None and tokenizer.normalizer.lowercase
+        self._separator = kind_of(tokenizer).special.sep
         added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-        assert SEP in added and not any(" " in token for token in added)
+        assert self._separator in added and not any(" " in token for token in added)
         self._special = "|".join(re.escape(token) for token in sorted(added))
         self._is_special = re.compile(self._special)
         self._known: dict[str, bytes] = {}
 
     def encode(self, sentences: pa.StringArray) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
         """(T,) ids of all sentences, one after the other, and (S + 1,) where each sentence begins in them."""
-        words = pc.split_pattern(self._spaced(sentences), " ")
-        numbered = pc.dictionary_encode(words.flatten())
+        words, offsets = self._words(sentences)
+        numbered = pc.dictionary_encode(words)
         ids, starts = self._ids_of(numbered.dictionary.to_pylist())
         which = numbered.indices.to_numpy()
         lengths = np.diff(starts)[which]
-        return ids[ranges(starts[which], lengths)], offsets_of(lengths)[words.offsets.to_numpy()]
+        return ids[ranges(starts[which], lengths)], offsets_of(lengths)[offsets]
 
-    def _spaced(self, sentences: pa.StringArray) -> pa.StringArray:
+    def _words(self, sentences: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int32]]:
+        """What can be encoded each for itself, and (S + 1,) where each sentence begins in it."""
         spaced = pc.replace_substring_regex(
             pc.ascii_lower(sentences) if self._lowercase else sentences, ASCII_PUNCTUATION, r" \1 "
         )
         special = pc.match_substring_regex(sentences, self._special)
-        return pc.if_else(special, sentences, spaced) if pc.any(special).as_py() else spaced
+        words = pc.split_pattern(pc.if_else(special, sentences, spaced), " ")
+        return words.flatten(), words.offsets.to_numpy()
 
     def _ids_of(self, words: list[str]) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
         """The ids of `words`, one after the other, and where each begins."""
@@ -81,14 +91,14 @@ class WordEncoder:
         return np.frombuffer(b"".join(encoded), self.vocabulary.dtype), offsets_of(lengths)
 
     def _learn(self, words: list[str]) -> None:
-        """Encode new words together: no ordinary text gives the id of [SEP], so it marks where each one ends."""
+        """Encode new words together: no ordinary text gives the separator's id, so it marks where each one ends."""
         plain = []
         for word in words:
             if self._is_special.search(word):
                 self._known[word] = self._encode(word).tobytes()
             else:
                 plain.append(word)
-        ids = self._encode(SEP.join(plain))
+        ids = self._encode(self._separator.join(plain))
         bounds = [-1, *np.flatnonzero(ids == self.vocabulary.sep).tolist(), len(ids)]
         for word, start, end in zip(plain, bounds[:-1], bounds[1:], strict=True) if plain else ():
             self._known[word] = ids[start + 1 : end].tobytes()
@@ -97,9 +107,24 @@ class WordEncoder:
         return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, self.vocabulary.dtype)
 
 
+class ByteEncoder(WordEncoder):
+    """The same for one of `byte_bpe.make_tokenizer`'s."""
+
+    def _words(self, sentences: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int32]]:
+        whole = pc.match_substring_regex(sentences, f"  |{self._special}")
+        cut = pc.split_pattern(pc.if_else(whole, "", sentences), " ")
+        words, offsets = cut.flatten(), cut.offsets.to_numpy()
+        follows = np.ones(len(words), bool)
+        follows[offsets[:-1]] = False
+        words = pc.if_else(follows, pc.binary_join_element_wise(" ", words, ""), words)
+        uncut = np.zeros(len(words), bool)  # of such a sentence the only word is "" until here
+        uncut[offsets[:-1][whole.to_numpy(zero_copy_only=False)]] = True
+        return pc.replace_with_mask(words, pa.array(uncut), sentences.filter(whole)), offsets
+
+
 def encoder_of(tokenizer: Tokenizer) -> Encoder:
     """The encoder for `tokenizer`, by its kind."""
     return ENCODERS[kind_of(tokenizer).name](tokenizer)
 
 
-ENCODERS: dict[str, Callable[[Tokenizer], Encoder]] = {WORDPIECE.name: WordEncoder}
+ENCODERS: dict[str, Callable[[Tokenizer], Encoder]] = {WORDPIECE.name: WordEncoder, BYTE_BPE.name: ByteEncoder}

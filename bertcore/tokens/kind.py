@@ -1,10 +1,56 @@
 """What a kind of tokenizer must say of itself, so that nothing else in the library knows it by name.
 
-A kind is a module with a `Kind` (`wordpiece`) and a row in `tokenizer.KINDS`.
+A kind is a module with a `Kind` (`wordpiece`, `byte_bpe`) and a row in `tokenizer.KINDS`.
 """
 
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from bertcore.errors import InputError
+from bertcore.files import write_json
+
+TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
+
+Texts = Iterable[list[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VocabularyConfig:
+    """What section `tokenizer` of params.yaml says of a vocabulary, whatever its kind."""
+
+    vocab_size: int = 8192
+    """Entries of the vocabulary, special and `[unused]` tokens included."""
+    lowercase: bool | None = None
+    """Lower-case and strip accents (BERT's uncased); False keeps both (cased). None = as the published tokenizers of
+    the kind: `wordpiece` lower-cases; `byte_bpe` keeps every byte, and allows nothing else."""
+    min_frequency: int = 2
+    """Occurrences that a pair of pieces needs in the training text to become an entry."""
+    alphabet_size: int = 1000
+    """Most frequent characters that become entries; rarer ones are unknown. Of `wordpiece`: the alphabet of `byte_bpe`
+    is the 256 bytes."""
+    unused_tokens: int = 0
+    """Slots `[unused0]` … kept free for a team's own tokens; of `wordpiece`."""
+    vocab_file: str | None = None
+    """An existing vocabulary to use instead of training one: a vocab.txt of `wordpiece`, a vocab.json or tokenizer.json
+    of `byte_bpe` (plain, .gz or .zst); the other fields but `lowercase` and `merges_file` are unused."""
+    merges_file: str | None = None
+    """The merges.txt that belongs to a vocab.json; a tokenizer.json holds its own."""
+
+    def __post_init__(self) -> None:
+        for name in ("min_frequency", "alphabet_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
+        if self.unused_tokens < 0:
+            raise ValueError(f"unused_tokens: found {self.unused_tokens}, expected 0 or more")
+        if self.merges_file is not None and self.vocab_file is None:
+            raise ValueError(
+                f"merges_file: found {self.merges_file!r} without vocab_file, expected the vocab.json that it belongs "
+                "to; set vocab_file, or remove it"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +76,7 @@ class Kind:
     """A kind of tokenizer."""
 
     name: str
-    """Its key in `tokenizer.KINDS`."""
+    """Its key in `tokenizer.KINDS`, `tokenizer.kind` of params.yaml."""
     model: type
     """The class of its model in the library `tokenizers`, by which a tokenizer is recognised."""
     special: SpecialTokens
@@ -40,3 +86,60 @@ class Kind:
     """How many `sep` stand between the two texts of a pair."""
     segment_ids: bool
     """Whether the second text of a pair, with the `sep` behind it, has token type 1; else every token has type 0."""
+    blank: str = ""
+    """What is put before a word or a sentence that is encoded for itself but follows another one in its text, so that
+    it gets the tokens that it has there; empty where the tokenizer drops blanks."""
+    vocabulary_files: tuple[str, ...]
+    """Hugging Face's names of the files that hold the vocabulary without the tokenizer, the one with the entries first;
+    of the others only one, `tokenizer.merges_file`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of tokenizer_config.json beside the special tokens: what the only tokenizers of this kind that are read have
+    there, if anything."""
+    check: Callable[[VocabularyConfig], None]
+    """`ValueError` for a field that this kind cannot do."""
+    train: Callable[[VocabularyConfig, Callable[[], Texts]], Tokenizer]
+    """The config and what gives batches of texts, as often as it is called -> a tokenizer of exactly `vocab_size`
+    entries, the same bytes for the same texts; `InputError` where the texts do not support so many."""
+    read: Callable[[Sequence[Path], bool | None, str], Tokenizer]
+    """`vocabulary_files` (or a tokenizer.json), `lowercase`, and what errors call the first of them -> the tokenizer.
+    `InputError` for files that hold no such vocabulary."""
+    recognises: Callable[[str], bool]
+    """Whether the content of a file can be the entries of a vocabulary of this kind."""
+    save: Callable[[Tokenizer, Path, int | None], None]
+    """Write the files that `AutoTokenizer.from_pretrained` reads into an existing directory, with the longest sequence
+    in tokens where it is given; the same tokenizer gives the same bytes."""
+
+
+def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphabet: int) -> None:
+    """`InputError` where training has found fewer (or, with a large alphabet, more) entries than were asked for."""
+    if len(vocabulary) != config.vocab_size:
+        raise InputError(
+            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports "
+            f"{len(vocabulary)} entries "
+            f"at min_frequency {config.min_frequency} and an alphabet of {alphabet}; set vocab_size to "
+            f"{len(vocabulary)} if that is smaller, lower alphabet_size if it is larger, or give more text"
+        )
+
+
+def save_files(tokenizer: Tokenizer, directory: Path, settings: Mapping[str, Any], special: Mapping[str, str]) -> None:
+    """tokenizer.json, tokenizer_config.json and special_tokens_map.json, with keys in order."""
+    (directory / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
+    write_json(directory / SETTINGS_FILE, dict(sorted({**settings, **special}.items())))
+    write_json(directory / "special_tokens_map.json", dict(sorted(special.items())))
+
+
+def ordered_entries(tokenizer: Tokenizer) -> list[str]:
+    """All entries, special tokens included, by id."""
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def is_whole(content: Mapping[str, Any]) -> bool:
+    """Whether JSON is that of a tokenizer.json, and not of a vocab.json, in which "model" may be an entry."""
+    return isinstance(content.get("model"), dict)
+
+
+def entries_of_file(content: Mapping[str, Any]) -> dict[str, int]:
+    """The ids of all entries, from what a tokenizer.json holds."""
+    added = {str(each["content"]): int(each["id"]) for each in content.get("added_tokens") or ()}
+    return {**content["model"]["vocab"], **added}

@@ -1,5 +1,6 @@
 """One interface to a tokenizer of any kind: its special tokens, where words begin, how texts are laid out."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,9 +11,42 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore.errors import ArtifactError
-from bertcore.tokens.kind import Kind
-from bertcore.tokens.wordpiece import TOKENIZER_FILE, WORDPIECE, Texts
+from bertcore.compressed import read_text
+from bertcore.config import suggest
+from bertcore.errors import ArtifactError, ConfigError
+from bertcore.tokens.byte_bpe import BYTE_BPE
+from bertcore.tokens.kind import TOKENIZER_FILE, Kind, Texts, VocabularyConfig, entries_of_file, is_whole
+from bertcore.tokens.wordpiece import WORDPIECE
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (WORDPIECE, BYTE_BPE)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerConfig(VocabularyConfig):
+    """Section `tokenizer` of params.yaml."""
+
+    kind: str = "wordpiece"
+    """Key of `KINDS`: `wordpiece` (BERT) or `byte_bpe` (RoBERTa)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in KINDS:
+            raise ValueError(f"kind: found {self.kind!r}; {suggest(self.kind, KINDS)}")
+        KINDS[self.kind].check(self)
+
+
+def check_vocabulary_file(config: TokenizerConfig) -> None:
+    """`ConfigError` where `config.vocab_file` is there, and of another kind than `config.kind`."""
+    if config.vocab_file is None or not Path(config.vocab_file).is_file():
+        return
+    content = read_text(Path(config.vocab_file))
+    fitting = [kind.name for kind in KINDS.values() if kind.recognises(content)]
+    if config.kind not in fitting:
+        raise ConfigError(
+            f"params.yaml: tokenizer.vocab_file: found a vocabulary of the kind {' or '.join(map(repr, fitting))} in "
+            f"{config.vocab_file}, expected {config.kind!r} as tokenizer.kind says; set tokenizer.kind to "
+            f"{fitting[0]!r}, or give another file"
+        )
 
 
 def kind_of(tokenizer: Tokenizer) -> Kind:
@@ -42,6 +76,8 @@ class Vocabulary:
     """How many `sep` stand between the two texts of a pair."""
     segment_ids: bool = True
     """Whether the second text of a pair, with the `sep` behind it, has token type 1."""
+    blank: str = ""
+    """What is put before a word or a sentence that follows another one in its text; see `Kind.blank`."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self:
@@ -54,7 +90,8 @@ class Vocabulary:
         special[[pad, unk, cls_, sep, mask]] = True
         continues[[index for token, index in ids.items() if kind.continues(token)]] = True
         continues[special] = False
-        return cls(len(ids), pad, unk, cls_, sep, mask, special, continues, kind.separators, kind.segment_ids)
+        layout = kind.separators, kind.segment_ids, kind.blank
+        return cls(len(ids), pad, unk, cls_, sep, mask, special, continues, *layout)
 
     @property
     def special_per_text(self) -> int:
@@ -90,7 +127,7 @@ class Vocabulary:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer that `save_tokenizer` (or Hugging Face) wrote, without truncation or padding."""
+    """The tokenizer that its kind's `save` (or Hugging Face) wrote, without truncation or padding."""
     path = directory / TOKENIZER_FILE
     if not path.is_file():
         raise ArtifactError(
@@ -126,10 +163,29 @@ def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
     }
 
 
-def flatten(documents: Iterable[list[list[str]]]) -> Iterator[list[str]]:
-    """Batches of documents as batches of sentences."""
+def flatten(documents: Iterable[list[list[str]]], blank: str = "") -> Iterator[list[str]]:
+    """Batches of documents as batches of sentences, with the `blank` of a kind before all that follow another one."""
     for batch in documents:
-        yield [sentence for document in batch for sentence in document]
+        yield [blank + text if place and text else text for document in batch for place, text in enumerate(document)]
 
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (WORDPIECE,)}
+def entries_of(path: Path) -> list[str]:
+    """The entries by id of a vocab.txt, a vocab.json or a tokenizer.json, plain or packed; empty where there is none.
+    `ArtifactError` for JSON that is none of these."""
+    if not path.is_file():
+        return []
+    content = read_text(path)
+    if not content.lstrip().startswith("{"):
+        return content.rstrip("\n").split("\n")
+    try:
+        values = json.loads(content)
+        ids = entries_of_file(values) if is_whole(values) else values
+        return sorted(ids, key=ids.__getitem__)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ArtifactError(f"{path}: found no vocabulary ({' '.join(str(error).split())}); fetch it again") from None
+
+
+def entries_in(directory: Path) -> list[str]:
+    """The entries by id of the tokenizer in a Hugging Face directory; empty where there is none."""
+    files = [*(kind.vocabulary_files[0] for kind in KINDS.values()), TOKENIZER_FILE]
+    return next((found for file in files if (found := entries_of(directory / file))), [])

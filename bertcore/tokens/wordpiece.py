@@ -1,8 +1,7 @@
 """WordPiece vocabularies: deterministic training, BERT's text normalisation, the Hugging Face tokenizer layout."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,44 +9,20 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 
 from bertcore.compressed import read_text
 from bertcore.errors import InputError
-from bertcore.files import write_json
-from bertcore.tokens.kind import Kind, SpecialTokens
+from bertcore.tokens.kind import (
+    Kind,
+    SpecialTokens,
+    Texts,
+    VocabularyConfig,
+    ordered_entries,
+    require_size,
+    save_files,
+)
 
 SPECIAL = SpecialTokens(pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]", mask="[MASK]")
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS = SPECIAL.names
 CONTINUATION = "##"
-TOKENIZER_FILE, VOCABULARY_FILE, SETTINGS_FILE = "tokenizer.json", "vocab.txt", "tokenizer_config.json"
-
-Texts = Iterable[list[str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
-    """Section `tokenizer` of params.yaml."""
-
-    vocab_size: int = 8192
-    """Entries of the vocabulary, special and `[unused]` tokens included."""
-    lowercase: bool = True
-    """Lower-case and strip accents (BERT's uncased); False keeps both (cased)."""
-    min_frequency: int = 2
-    """Occurrences that a word piece needs in the training text."""
-    alphabet_size: int = 1000
-    """Most frequent characters that become entries; rarer ones are unknown."""
-    unused_tokens: int = 0
-    """Slots `[unused0]` … kept free for a team's own tokens."""
-    vocab_file: str | None = None
-    """An existing vocab.txt (plain, .gz or .zst) to use instead of training one; the other fields but `lowercase` are
-    unused."""
-
-    def __post_init__(self) -> None:
-        least = len(SPECIAL_TOKENS) + self.unused_tokens + 1
-        if self.vocab_file is None and self.vocab_size <= least:
-            raise ValueError(f"vocab_size: found {self.vocab_size}, expected more than the {least} special tokens")
-        for name in ("min_frequency", "alphabet_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        if self.unused_tokens < 0:
-            raise ValueError(f"unused_tokens: found {self.unused_tokens}, expected 0 or more")
+VOCABULARY_FILE = "vocab.txt"
 
 
 def make_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
@@ -66,7 +41,7 @@ def make_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
     return tokenizer
 
 
-def train_vocabulary(config: TokenizerConfig, texts: Callable[[], Texts]) -> dict[str, int]:
+def train_vocabulary(config: VocabularyConfig, texts: Callable[[], Texts]) -> dict[str, int]:
     """A vocabulary of exactly `config.vocab_size` entries; the same texts give the same entries with the same ids.
 
     `texts()` gives batches of texts and is called twice. The library's trainer numbers the continuation characters in
@@ -76,7 +51,7 @@ def train_vocabulary(config: TokenizerConfig, texts: Callable[[], Texts]) -> dic
 
     The trainer holds every distinct word of the text, about 1.3 KB each: a million of them take 1.3 GB.
     """
-    normalizer = normalizers.BertNormalizer(lowercase=config.lowercase)
+    normalizer = normalizers.BertNormalizer(lowercase=config.lowercase is not False)
     alphabet = _alphabet(normalizer, texts(), config.alphabet_size)
     special = [*SPECIAL_TOKENS, *(f"[unused{index}]" for index in range(config.unused_tokens))]
     trainer = trainers.WordPieceTrainer(
@@ -93,13 +68,7 @@ def train_vocabulary(config: TokenizerConfig, texts: Callable[[], Texts]) -> dic
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.train_from_iterator(texts(), trainer)
     vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
-    if len(vocabulary) != config.vocab_size:
-        raise InputError(
-            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports "
-            f"{len(vocabulary)} entries "
-            f"at min_frequency {config.min_frequency} and an alphabet of {len(alphabet)}; set vocab_size to "
-            f"{len(vocabulary)} if that is smaller, lower alphabet_size if it is larger, or give more text"
-        )
+    require_size(vocabulary, config, len(alphabet))
     return vocabulary
 
 
@@ -141,23 +110,32 @@ def read_vocabulary(lines: Iterable[str], where: str) -> dict[str, int]:
     return vocabulary
 
 
+def read_tokenizer(files: Sequence[Path], lowercase: bool | None, where: str) -> Tokenizer:
+    """Of a vocab.txt, plain or packed, which errors call `where`; without `lowercase` it lower-cases, as
+    `transformers` does."""
+    return make_tokenizer(load_vocabulary(files[0], where), lowercase is not False)
+
+
 def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_length: int | None = None) -> None:
     """Write the files that `AutoTokenizer.from_pretrained` reads; the same tokenizer gives the same bytes."""
-    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-    ordered = sorted(vocabulary, key=vocabulary.__getitem__)
-    (directory / VOCABULARY_FILE).write_text("".join(f"{token}\n" for token in ordered), encoding="utf-8")
-    (directory / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
-    special = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), SPECIAL_TOKENS, strict=True))
-    configuration = {
+    lines = (f"{token}\n" for token in ordered_entries(tokenizer))
+    (directory / VOCABULARY_FILE).write_text("".join(lines), encoding="utf-8")
+    settings = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": lowercase,
-        "strip_accents": None,
-        "tokenize_chinese_chars": True,
+        **WORDPIECE.settings,
         **({"model_max_length": max_length} if max_length else {}),
-        **special,
     }
-    write_json(directory / SETTINGS_FILE, dict(sorted(configuration.items())))
-    write_json(directory / "special_tokens_map.json", dict(sorted(special.items())))
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    save_files(tokenizer, directory, settings, dict(zip(names, SPECIAL_TOKENS, strict=True)))
+
+
+def _check(config: VocabularyConfig) -> None:
+    least = len(SPECIAL_TOKENS) + config.unused_tokens + 1
+    if config.vocab_file is None and config.vocab_size <= least:
+        raise ValueError(f"vocab_size: found {config.vocab_size}, expected more than the {least} special tokens")
+    if config.merges_file is not None:
+        raise ValueError(f"merges_file: found {config.merges_file!r}, expected none with kind wordpiece; remove it")
 
 
 WORDPIECE = Kind(
@@ -167,4 +145,13 @@ WORDPIECE = Kind(
     continues=lambda entry: entry.startswith(CONTINUATION),
     separators=1,
     segment_ids=True,
+    vocabulary_files=(VOCABULARY_FILE,),
+    settings={"strip_accents": None, "tokenize_chinese_chars": True},
+    check=_check,
+    train=lambda config, texts: make_tokenizer(train_vocabulary(config, texts), config.lowercase is not False),
+    read=read_tokenizer,
+    recognises=lambda content: not content.lstrip().startswith("{"),
+    save=lambda tokenizer, directory, max_length: save_tokenizer(
+        tokenizer, directory, tokenizer.normalizer.lowercase, max_length
+    ),
 )

@@ -14,18 +14,19 @@ class WeightAverage:
     """The mean of a model's weights over its last 1 / (1 - decay) steps or so."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        """It begins with the weights that `model` has now."""
-        self._model, self._decay = model, decay
-        self._steps = 0
-        self._names = [name for name, _ in model.named_parameters()]
-        self._means = [parameter.detach().clone() for parameter in model.parameters()]
+        """It begins with the weights that `model` has now; those that are not trained stay what they are."""
+        self._decay, self._steps = decay, 0
+        trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        self._names = list(trained)
+        self._weights: list[Tensor] = list(trained.values())
+        self._means = [parameter.detach().clone() for parameter in self._weights]
 
     @torch.no_grad()
     def update(self) -> None:
         """The model has made a step."""
         self._steps += 1
         decay = min(self._decay, (1 + self._steps) / (_WARMUP + self._steps))
-        torch._foreach_lerp_(self._means, list(self._model.parameters()), 1 - decay)
+        torch._foreach_lerp_(self._means, self._weights, 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -38,7 +39,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def _exchange(self) -> None:
-        for parameter, mean in zip(self._model.parameters(), self._means, strict=True):
+        for parameter, mean in zip(self._weights, self._means, strict=True):
             own = parameter.detach().clone()
             parameter.copy_(mean)
             mean.copy_(own)

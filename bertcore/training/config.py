@@ -211,8 +211,9 @@ _BY_ELEMENT = ("adamw", "bert_adam")
 """Optimizers that may see a part of a matrix."""
 
 
-def check_division(config: PretrainConfig, processes: int, divided: bool) -> None:
-    """Raise `ConfigError` where so many processes cannot train the batches, or weights `divided` among them."""
+def check_division(config: PretrainConfig, processes: int, divided: bool, several: bool = False) -> None:
+    """Raise `ConfigError` where so many processes cannot train the batches, or weights `divided` among them, such as
+    those of `several` models that share some."""
     sizes = {"pretrain.batch_size": config.batch_size}
     if config.batch_size_start is not None:
         sizes["pretrain.batch_size_start"] = config.batch_size_start
@@ -234,6 +235,11 @@ def check_division(config: PretrainConfig, processes: int, divided: bool) -> Non
         raise ConfigError(
             f"pretrain.{name}: found {getattr(config, name)} where the processes divide the weights, expected null; "
             "remove it, or take infra/accelerate/gpus.yaml"
+        )
+    if divided and several:
+        raise ConfigError(
+            f"pretrain.objective: found {config.objective!r} where the processes divide the weights, expected one that "
+            "trains one model: two that share weights cannot be divided; take infra/accelerate/gpus.yaml"
         )
     if divided and config.optimizer not in _BY_ELEMENT:
         raise ConfigError(

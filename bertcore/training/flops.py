@@ -22,7 +22,9 @@ _PEAK_SECONDS = 0.2
 def training_flops(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None = None) -> int:
     """Of one forward and backward pass over `batch`: encoder and pre-training heads, and what `objective` adds."""
     model = architecture_of(config).flops(config, batch.layout.lengths, len(batch.masked_labels))
-    return _FORWARD_AND_BACKWARD * (model + (objective.further_flops(batch) if objective else 0))
+    if objective is None:
+        return _FORWARD_AND_BACKWARD * model
+    return _FORWARD_AND_BACKWARD * (model + objective.further_flops(batch)) + objective.frozen_flops(batch)
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float:

@@ -15,9 +15,9 @@ class HeadWarmup:
     """Leaves all weights but the new ones as they are for the first `pretrain.head_warmup_steps`."""
 
     def __init__(self, model: nn.Module, new: Collection[str], config: PretrainConfig, *, log: bool = True) -> None:
-        """`new` are names of parameters of `model`; those that the objective does not train do not count."""
+        """`new` are names of parameters of `model`, a `WithObjective`; those that are not trained do not count."""
         trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
-        heads = [name for name in trained if name in new]
+        heads = [name.removeprefix("model.") for name in trained if name in new]
         self._steps = config.head_warmup_steps if heads else 0
         self._frozen = [each for name, each in trained.items() if name not in new]
         if self._steps >= config.max_steps:

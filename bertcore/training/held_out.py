@@ -80,4 +80,6 @@ class HeldOut:
         places, size = np.arange(len(self._chosen.order)), micro_batch_size(_BATCH) * world
         for start in range(0, len(places), size):
             own = places[start : start + size][rank::world]
-            yield as_batch(self._chosen.take(own if len(own) else places[:1])), bool(len(own))
+            rows = own if len(own) else places[:1]
+            keys = draws.bits(draws.key("held-out draws"), rows.astype(np.uint64))
+            yield as_batch(self._chosen.take(rows), keys), bool(len(own))

@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer
-
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
-from bertcore.tokens.tokenizer import Vocabulary
-from bertcore.tokens.wordpiece import SETTINGS_FILE, TOKENIZER_FILE, VOCABULARY_FILE
+from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE
+from bertcore.tokens.tokenizer import KINDS, Vocabulary, entries_in, kind_of, load_tokenizer
 from bertcore.training.config import PretrainConfig
 
 
@@ -31,32 +29,31 @@ def initial_model(
     return model, load_pretrained(model, published).missing
 
 
-def check_vocabulary(published: Path, tokenizer: Path, name: str) -> None:
-    """`ArtifactError` unless every id means the same to the model in `published` (called `name`) and the pipeline, and
-    both normalise texts alike, as far as `published` says how."""
-    remedy = f"set tokenizer.vocab_file to {name}/{VOCABULARY_FILE} and tokenizer.lowercase as it was trained"
+def check_vocabulary(published: Path, tokenizer: Path, name: str, where: str = "pretrain.init_from") -> None:
+    """`ArtifactError` unless every id means the same to the model in `published` (called `name` at `where` in
+    params.yaml) and the pipeline, and both normalise texts alike, as far as `published` says how."""
+    remedy = vocabulary_remedy(_kind_in(tokenizer), name)
     entries, size = _entries(tokenizer), load_config(published).vocab_size
     if len(entries) > size:
         raise ArtifactError(
-            f"pretrain.init_from: {name}: found a model with vocab_size {size}, expected at least the {len(entries)} "
+            f"{where}: {name}: found a model with vocab_size {size}, expected at least the {len(entries)} "
             f"entries of {tokenizer}; {remedy}"
         )
     theirs = _entries(published)
     for index, (mine, other) in enumerate(zip(entries, theirs, strict=False)):
         if mine != other:
             raise ArtifactError(
-                f"pretrain.init_from: {name}: found {other!r} as entry {index}, expected {mine!r} as in "
+                f"{where}: {name}: found {other!r} as entry {index}, expected {mine!r} as in "
                 f"{tokenizer} ({len(theirs)} and {len(entries)} entries); {remedy}"
             )
     if len(theirs) != len(entries):
         raise ArtifactError(
-            f"pretrain.init_from: {name}: found {len(theirs)} entries, expected the {len(entries)} of "
-            f"{tokenizer}; {remedy}"
+            f"{where}: {name}: found {len(theirs)} entries, expected the {len(entries)} of {tokenizer}; {remedy}"
         )
-    _check_normalization(published, tokenizer, name)
+    _check_normalization(published, tokenizer, name, where)
 
 
-def _check_normalization(published: Path, tokenizer: Path, name: str) -> None:
+def _check_normalization(published: Path, tokenizer: Path, name: str, where: str) -> None:
     theirs, mine = _normalization(published), _normalization(tokenizer)
     if not theirs or not mine or theirs == mine:
         return
@@ -66,8 +63,7 @@ def _check_normalization(published: Path, tokenizer: Path, name: str) -> None:
     else:
         remedy = "no tokenizer of the pipeline does that; give another model"
     raise ArtifactError(
-        f"pretrain.init_from: {name}: found a model of texts with {found}, expected {expected} as in {tokenizer}; "
-        f"{remedy}"
+        f"{where}: {name}: found a model of texts with {found}, expected {expected} as in {tokenizer}; {remedy}"
     )
 
 
@@ -94,14 +90,25 @@ def _object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def vocabulary_remedy(kind: str, name: str) -> str:
+    """What to write into params.yaml so that the tokenizer, of that kind, is that of the directory `name`."""
+    file, *further = KINDS[kind].vocabulary_files
+    keys = [f"tokenizer.vocab_file to {name}/{file}", *(f"tokenizer.merges_file to {name}/{each}" for each in further)]
+    return f"set {' and '.join(keys)}, and tokenizer.lowercase as it was trained"
+
+
+def _kind_in(directory: Path) -> str:
+    """Of the tokenizer there, by the files of its vocabulary."""
+    there = (kind.name for kind in KINDS.values() if (directory / kind.vocabulary_files[0]).is_file())
+    return next(there, None) or kind_of(load_tokenizer(directory)).name
+
+
 def _entries(directory: Path) -> list[str]:
-    """By id, from vocab.txt or tokenizer.json."""
-    if (path := directory / VOCABULARY_FILE).is_file():
-        return path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    if (path := directory / TOKENIZER_FILE).is_file():
-        ids = Tokenizer.from_file(str(path)).get_vocab()
-        return sorted(ids, key=ids.__getitem__)
+    """By id; `ArtifactError` where there are none."""
+    if found := entries_in(directory):
+        return found
+    files = ", ".join(kind.vocabulary_files[0] for kind in KINDS.values())
     raise ArtifactError(
-        f"{directory}: found neither {VOCABULARY_FILE} nor {TOKENIZER_FILE}, expected one, to see that every id means "
+        f"{directory}: found neither {files} nor {TOKENIZER_FILE}, expected one, to see that every id means "
         "the same there and here; copy it there from where the model is from"
     )

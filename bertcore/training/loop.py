@@ -4,13 +4,16 @@ import copy
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from accelerate import Accelerator
 from torch import nn
 
+from bertcore import draws
 from bertcore.instances.sources import InstanceSource
 from bertcore.model.architecture import EncoderModule
+from bertcore.model.layers import LayerStack
 from bertcore.objectives.pretraining import build_objective
 from bertcore.progress import Progress
 from bertcore.training.averaging import WeightAverage
@@ -25,6 +28,7 @@ from bertcore.training.loader import Loader, Phases
 from bertcore.training.metrics import History, Timed, silent
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.groups import set_learning_rate
+from bertcore.training.segments import distance_of, keep_distance
 from bertcore.training.state import TrainingState, divided, random_state, set_random_state, whole_model
 from bertcore.training.step import Computed, Feed, Gradients, WithObjective, explain_out_of_memory
 from bertcore.training.supervision import Interrupted, Keeper, Supervision
@@ -60,17 +64,20 @@ class Pretraining:
         supervision: Supervision | None = None,
         stable: Checkpoints | None = None,
         new_heads: Collection[str] = (),
+        published: Path | None = None,
     ) -> None:
-        """`stable` holds the ends of stable phases (see `PretrainConfig.decay_share`); `new_heads` are names of weights
-        of `model` that no training has seen (see `head_warmup_steps`)."""
+        """`stable` holds the ends of stable phases (see `PretrainConfig.decay_share`); `published` is the directory
+        that `model` has its weights from, `new_heads` names of its weights that are not there (see
+        `head_warmup_steps`)."""
         self._config, self._accelerator, self._checkpoints = config, accelerator, checkpoints
         self._control, self._interval = Control(accelerator.num_processes), Timed()
         self.model = model
         """The trained model, without its wrappers."""
-        self._prepare(new_heads)
+        self._distance = distance_of(model, config)
+        self._prepare(new_heads, published)
         supervision, watch = supervision or Supervision(), LossWatch(config.loss_spike)
         history = History(supervision.report if accelerator.is_main_process else silent)
-        average = None if config.ema_decay is None else WeightAverage(model, config.ema_decay)
+        average = None if config.ema_decay is None else WeightAverage(self._trained, config.ema_decay)
         self.state = TrainingState(
             model=self._trained, optimizer=self._optimizer.optimizer, history=history, watch=watch, average=average
         )
@@ -86,30 +93,46 @@ class Pretraining:
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
         """FLOP/s that a large matrix product reaches, on all devices together."""
 
-    def _prepare(self, new_heads: Collection[str]) -> None:
+    def _prepare(self, new_heads: Collection[str], published: Path | None) -> None:
         """The model as the processes train it, its optimizer, and what computes its gradients."""
         config, model, accelerator = self._config, self.model, self._accelerator
-        objective = build_objective(config.objective, model, config.objective_options)
-        self._objective, layers = objective, model.base_model.encoder
-        layers.activation_checkpointing = activation_checkpointing()
-        if compiled():
-            layers.compile_layers()
+        new = {f"model.{name}" for name in new_heads}
+        with torch.random.fork_rng(devices=[]):  # the same initial weights on every rank, and none like the model's
+            torch.default_generator.manual_seed(draws.key("objective", config.seed))
+            objective = self._objective = build_objective(config.objective, model, config.objective_options)
+            if published is not None:
+                new |= {f"objective.{name}" for name in objective.load(model, published)}
         self._trained = WithObjective(model, objective)
+        for layers in (module for module in self._trained.modules() if isinstance(module, LayerStack)):
+            layers.activation_checkpointing = activation_checkpointing()
+            if compiled():
+                layers.compile_layers()
         optimizer = build_optimizer(self._trained, config, config.refinements)
         self._module, self._optimizer = accelerator.prepare(self._trained, optimizer)
-        check_division(config, accelerator.num_processes, divided(model))
-        warmup = HeadWarmup(model, new_heads, config, log=accelerator.is_main_process)
-        self._gradients = Gradients(self._module, objective, accelerator, self._control, warmup, config.encoder_key)
+        check_division(config, accelerator.num_processes, divided(model), bool(objective.companions))
+        warmup = HeadWarmup(self._trained, new, config, log=accelerator.is_main_process)
+        self._gradients = Gradients(self._module, objective, accelerator, self._control, warmup, config)
 
-    def whole_model(self) -> EncoderModule:
-        """What the training has made, with all its weights on rank 0; every process must ask.
+    @property
+    def companions(self) -> dict[str, EncoderModule]:
+        """The models that are trained beside `model` and saved with it, by their folders."""
+        return self._objective.companions
+
+    def whole_models(self) -> dict[str, EncoderModule]:
+        """What the training has made, with all weights on rank 0; every process must ask: the model under an empty
+        name, and its companions by their folders.
 
         The averaged weights, where an average is kept.
         """
+        models = {"": self.model, **self.companions}
         if self.state.average is None:
-            return whole_model(self.model, self._accelerator)
-        with self.state.average.in_place():
-            return copy.deepcopy(self.model)
+            whole = {folder: whole_model(model, self._accelerator) for folder, model in models.items()}
+        else:
+            with self.state.average.in_place():
+                whole = {folder: copy.deepcopy(model) for folder, model in models.items()}
+        if self._distance is not None:
+            keep_distance(whole[""], self._distance)
+        return whole
 
     def timing(self) -> dict[str, float]:
         """`tokens_per_second` and `mfu` over `state.timed`."""

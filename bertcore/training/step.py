@@ -1,9 +1,11 @@
 """One step of the training up to its gradients: forward and backward over the micro-batches of the global batch."""
 
+import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import torch
@@ -11,12 +13,14 @@ from accelerate import Accelerator
 from torch import nn
 from torch.distributed.tensor import DTensor
 
+from bertcore import draws
 from bertcore.errors import TrainingError
 from bertcore.instances.sources import Instances
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Objective, Sums
+from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import Control, activation_checkpointing, micro_batch_size
 from bertcore.training.flops import training_flops
 from bertcore.training.head_warmup import HeadWarmup
@@ -45,13 +49,16 @@ class Tally:
     """Sums of an objective's terms over micro-batches, kept on the device until they are asked for."""
 
     totals: dict[str, torch.Tensor] = field(default_factory=dict)
-    """term -> (3,) float64: summed loss, right predictions, predictions."""
+    """term -> (3,) float64: summed loss, right predictions (NaN where nothing can be right), predictions; (4,) with
+    those that the most frequent class would get right."""
 
     def add(self, terms: Mapping[str, Sums]) -> None:
         """What the objective said about one micro-batch."""
         for term, sums in terms.items():
             loss_sum = sums.loss_sum.detach()
-            row = (loss_sum, sums.correct, torch.full_like(loss_sum, sums.count))
+            correct = torch.full_like(loss_sum, torch.nan) if sums.correct is None else sums.correct
+            row = [loss_sum, correct, torch.full_like(loss_sum, sums.count)]
+            row += [] if sums.majority is None else [sums.majority]
             self._add(term, torch.stack([value.double() for value in row]))
 
     def merge(self, other: "Tally") -> None:
@@ -60,26 +67,29 @@ class Tally:
             self._add(term, row)
 
     def metrics(self, control: Control, prefix: str, weights: Mapping[str, float]) -> dict[str, float]:
-        """Mean loss and accuracy of every term over all processes, and the total loss, in which each term has its
-        weight; empty where nothing was added.
+        """Mean loss and accuracy of every term over all processes, that of the most frequent class where the term has
+        one, and the total loss, in which each term has its weight; empty where nothing was added.
 
         The sums start anew.
         """
         # A process may have had no row of a small set.
-        names = sorted(set().union(*control.gather(set(self.totals))))
-        if not names:
+        gathered = control.gather({name: len(row) for name, row in self.totals.items()})
+        widths = dict(sorted(pair for each in gathered for pair in each.items()))
+        if not widths:
             return {}
-        sums = control.sum([value for name in names for value in self._row(name)])
+        sums = iter(control.sum([value for name, width in widths.items() for value in self._row(name, width)]))
         result: dict[str, float] = {}
-        for index, term in enumerate(names):
-            loss_sum, correct, count = sums[3 * index : 3 * index + 3]
+        for term, width in widths.items():
+            loss_sum, correct, count, *majority = islice(sums, width)
             result[f"{prefix}/{term}_loss"] = loss_sum / max(count, 1)
-            result[f"{prefix}/{term}_accuracy"] = correct / max(count, 1)
+            if not math.isnan(correct):
+                result[f"{prefix}/{term}_accuracy"] = correct / max(count, 1)
+            result |= {f"{prefix}/{term}_majority": value / max(count, 1) for value in majority}
         self.totals.clear()
-        return {f"{prefix}/loss": sum(weights[term] * result[f"{prefix}/{term}_loss"] for term in names), **result}
+        return {f"{prefix}/loss": sum(weights[term] * result[f"{prefix}/{term}_loss"] for term in widths), **result}
 
-    def _row(self, term: str) -> list[float]:
-        return self.totals[term].tolist() if term in self.totals else [0.0, 0.0, 0.0]
+    def _row(self, term: str, width: int) -> list[float]:
+        return self.totals[term].tolist() if term in self.totals else [0.0] * width
 
     def _add(self, term: str, row: torch.Tensor) -> None:
         self.totals[term] = self.totals[term] + row if term in self.totals else row
@@ -117,12 +127,11 @@ class Gradients:
         objective: Objective,
         accelerator: Accelerator,
         control: Control,
-        warmup: HeadWarmup | None = None,
-        encoder_key: str = ENCODER_KEY,
+        warmup: HeadWarmup,
+        config: PretrainConfig,
     ) -> None:
-        """`module` is a `WithObjective` as the accelerator has prepared it; for `encoder_key` see
-        `explain_out_of_memory`."""
-        self._warmup, self._encoder_key = warmup, encoder_key
+        """`module` is a `WithObjective` as the accelerator has prepared it."""
+        self._warmup, self._encoder_key, self._seed = warmup, config.encoder_key, config.seed
         self._module, self._objective = module, objective
         self._accelerator, self._control = accelerator, control
         self._config = accelerator.unwrap_model(module).model.config
@@ -133,7 +142,9 @@ class Gradients:
         `TrainingError` naming `step` where a micro-batch does not fit into the memory.
         """
         accelerator, world = self._accelerator, self._accelerator.num_processes
-        parts = [as_batch(part) for part in split(instances, micro_batch_size(len(instances)))]
+        rows = np.arange(len(instances)) * world + accelerator.process_index  # in the global batch
+        keys = draws.bits(draws.key("objective", self._seed, step), rows.astype(np.uint64))
+        parts = [as_batch(*part) for part in split(instances, keys, micro_batch_size(len(instances)))]
         counts, tally = self._global_counts(parts), Tally()  # before they are on a device, which would be waited for
         for index, batch in enumerate(parts):
             last = index == len(parts) - 1
@@ -146,8 +157,7 @@ class Gradients:
                 loss = sum(weights[term] * sums.loss_sum / counts[term] for term, sums in terms.items()) * world
                 accelerator.backward(loss)
             tally.add(terms)
-        if self._warmup is not None:
-            self._warmup.drop_gradients(step)
+        self._warmup.drop_gradients(step)
         gradients = [parameter.grad for parameter in self._module.parameters() if parameter.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         whole = norm.full_tensor() if isinstance(norm, DTensor) else norm  # of gradients divided among processes
@@ -169,9 +179,13 @@ class Gradients:
         return {name: int(value) for name, value in zip(names, sums, strict=True)}
 
 
-def as_batch(instances: Instances) -> PreTrainingBatch:
-    """The tensors of a micro-batch."""
+def as_batch(instances: Instances, keys: draws.U64 | None = None) -> PreTrainingBatch:
+    """The tensors of a micro-batch; `keys` (N,) decide what is drawn at random in each sequence."""
     position = np.arange(len(instances.tokens)) - np.repeat(instances.offsets[:-1], instances.lengths)
+    drawn = None
+    if keys is not None:
+        predicted = np.diff(instances.masked_offsets)
+        drawn = draws.uniform(np.repeat(keys, predicted), position[instances.masked_positions].astype(np.uint64))
     return PreTrainingBatch.from_numpy(
         input_ids=instances.tokens,
         token_type_ids=(position >= np.repeat(instances.segment_a_lengths, instances.lengths)).astype(np.int64),
@@ -179,15 +193,16 @@ def as_batch(instances: Instances) -> PreTrainingBatch:
         masked_positions=instances.masked_positions,
         masked_labels=instances.masked_labels,
         next_sentence_labels=instances.next_sentence_labels,
+        masked_draws=drawn,
     )
 
 
-def split(instances: Instances, size: int) -> list[Instances]:
-    """Consecutive parts of at most `size` sequences."""
+def split(instances: Instances, keys: draws.U64, size: int) -> list[tuple[Instances, draws.U64]]:
+    """Consecutive parts of at most `size` sequences, with their `keys` (N,)."""
     if size >= len(instances):
-        return [instances]
-    rows = np.arange(len(instances))
-    return [instances.take(rows[start : start + size]) for start in range(0, len(rows), size)]
+        return [(instances, keys)]
+    parts = np.split(np.arange(len(instances)), range(size, len(instances), size))
+    return [(instances.take(rows), keys[rows]) for rows in parts]
 
 
 class Feed:

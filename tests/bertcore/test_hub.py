@@ -1,10 +1,15 @@
-import httpx
+import os
+import subprocess
+import sys
+
+import httpx2
 import pytest
 from huggingface_hub import constants
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from bertcore.errors import BertcoreError, ConfigError, InputError, UnavailableError
 from bertcore.hub import HubLocation, one_line_errors, parse_uri
+from tests.import_closure import ROOT
 
 
 @pytest.mark.parametrize(
@@ -35,9 +40,9 @@ def test_unknown_option() -> None:
         parse_uri("hf://o/n?colum=x")
 
 
-def status(code: int) -> httpx.HTTPStatusError:
-    request = httpx.Request("GET", "http://hub/api")
-    return httpx.HTTPStatusError(f"answer\n{code}", request=request, response=httpx.Response(code, request=request))
+def status(code: int) -> httpx2.HTTPStatusError:
+    request = httpx2.Request("GET", "http://hub/api")
+    return httpx2.HTTPStatusError(f"answer\n{code}", request=request, response=httpx2.Response(code, request=request))
 
 
 def raised(error: Exception, *causes: Exception) -> BertcoreError:
@@ -58,7 +63,7 @@ def test_a_hub_that_may_answer_later(code: int) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [httpx.ReadTimeout(""), httpx.ConnectError("refused"), httpx.RemoteProtocolError("x"), ConnectionError("x")],
+    [httpx2.ReadTimeout(""), httpx2.ConnectError("refused"), httpx2.RemoteProtocolError("x"), ConnectionError("x")],
 )
 def test_a_network_that_may_come_back(error: Exception) -> None:
     assert type(raised(RuntimeError("wrapped"), error)) is UnavailableError
@@ -70,8 +75,8 @@ def test_a_network_that_may_come_back(error: Exception) -> None:
     [
         [status(401)],
         [FileNotFoundError("no data file"), status(404)],
-        [status(404), httpx.ConnectError("an earlier one")],
-        [httpx.UnsupportedProtocol("htp://hub")],
+        [status(404), httpx2.ConnectError("an earlier one")],
+        [httpx2.UnsupportedProtocol("htp://hub")],
         [ValueError("Bad split: dev")],
     ],
 )
@@ -82,3 +87,12 @@ def test_what_a_second_attempt_would_not_mend(errors: list[Exception]) -> None:
 def test_a_hub_that_is_switched_off_stays_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     assert type(raised(ConnectionError("offline"))) is InputError
+
+
+def test_the_clients_own_error_of_an_unreachable_hub_is_one_line() -> None:
+    """In a process of its own: the client reads its address when it is imported."""
+    ask = "from bertcore.hub import HubLocation, load; load(HubLocation(repository='o/n'), split='train')"
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(ROOT)}
+    environment |= {"HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0"}
+    done = subprocess.run([sys.executable, "-c", ask], env=environment, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("bertcore.errors.UnavailableError: hf://o/n: cannot be read now")

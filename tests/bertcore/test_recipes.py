@@ -61,9 +61,21 @@ def test_every_recipe_gives_sound_sections(name: str) -> None:
     assert parse(TaskConfig, found["finetune"]["tasks"]["one"], "one").format == "f"
 
 
+def test_a_preset_has_its_published_rate_and_a_warmup_that_does_not_fit_is_left_out() -> None:
+    found = {}
+    for preset in ("base", "large"):
+        values = with_recipe({"recipe": "roberta", "pretrain": {"model": {"preset": preset}}})
+        found[preset] = parse(PretrainConfig, values["pretrain"], "pretrain")
+    assert [(each.learning_rate, each.warmup) for each in found.values()] == [(6e-4, 24_000), (4e-4, 30_000)]
+    short = with_recipe({"recipe": "roberta", "pretrain": {"max_steps": 1000, "learning_rate": 3e-3}})
+    config = parse(PretrainConfig, short["pretrain"], "pretrain")
+    assert (config.warmup, config.learning_rate) == (60, 3e-3)
+    assert with_recipe({"recipe": "roberta", "pretrain": {"max_steps": 24_000}})["pretrain"]["warmup_steps"] == 24_000
+
+
 def test_what_is_no_mapping_is_left_to_those_who_check_it() -> None:
     values = {"recipe": "modern", "pretrain": [], "finetune": {"tasks": {"one": "cola"}}}
-    assert with_recipe(values) == {**values, "mask": RECIPES["modern"]["mask"]}
+    assert with_recipe(values) == {**values, **{name: RECIPES["modern"][name] for name in ("tokenizer", "mask")}}
 
 
 def test_an_unknown_recipe_is_named() -> None:

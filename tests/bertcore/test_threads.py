@@ -20,7 +20,7 @@ def understood(statement: str, **given: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["tasks.training.process", "tasks.finetune", "bertcore.apply.extract", "benchmarks.machine"]
+    "module", ["tasks.training.process", "tasks.finetune", "bertcore.commands.embed", "benchmarks.machine"]
 )
 def test_every_process_that_computes_has_it_before_torch(module: str) -> None:
     assert understood(f"import {module}") == [bertcore.SPIN_COUNT]

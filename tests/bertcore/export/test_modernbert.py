@@ -63,7 +63,7 @@ def test_the_gate_accepts_it_in_a_fresh_process_and_a_changed_weight_is_caught(t
 def test_onnx_gives_the_same_for_windows_and_padding(tmp_path: Path) -> None:
     model, directory, _ = saved(tmp_path, "sequence_classification", classifier_pooling="mean")
     assert "ONNX Runtime gives equal outputs" in onnx.export(directory, tmp_path / "model.onnx")
-    session = onnx._session(tmp_path / "model.onnx")
+    session = onnx.session_of(tmp_path / "model.onnx")
     assert [port.name for port in session.get_inputs()] == ["input_ids", "attention_mask"]
     for lengths in ((1,), (48, 3, 20)):
         probe = Probe.of(model.config, lengths)

@@ -7,9 +7,11 @@ from typing import Any
 import onnx
 import onnxruntime
 import pytest
+import torch
 from torch import nn
 
-from bertcore.errors import ArtifactError, ConfigError
+from bertcore.commands.main import main
+from bertcore.errors import BAD_INPUT, ArtifactError, ConfigError
 from bertcore.export import onnx as exporter
 from bertcore.export.directory import Saved, read_model
 from bertcore.export.probe import Probe, outputs_of, require_equal
@@ -38,6 +40,34 @@ def test_outputs_are_equal_for_every_shape(architecture: str, examples: dict[str
     assert onnx.load(path).opset_import[0].version == 18
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["BertForSequenceClassification", "BertForQuestionAnswering"])
+def test_int8_is_smaller_and_points_the_same_way(
+    architecture: str, examples: dict[str, Example], tmp_path: Path
+) -> None:
+    example, path = examples[architecture], tmp_path / "int8.onnx"
+    exporter.export(example.directory, tmp_path / "float32.onnx")
+    said = exporter.export(example.directory, path, int8=True)
+    assert "; int8; outputs point where those in float32 do (cosine 0." in said
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["float32.onnx", "int8.onnx"]
+    assert path.stat().st_size < (tmp_path / "float32.onnx").stat().st_size
+    stored = {tensor.data_type for tensor in onnx.load(path).graph.initializer if len(tensor.dims) == 2}
+    assert onnx.TensorProto.INT8 in stored
+    probe = Probe.of(example.model.config, (7, 24, 3))
+    found = exporter.run_onnx(exporter.session_of(path), architecture, probe)
+    for name, expected in probe.outputs_of(example.model).items():
+        assert float(torch.cosine_similarity(expected.flatten(), found[name].flatten(), dim=0)) > exporter.DIRECTION
+
+
+def test_an_int8_that_points_elsewhere_is_not_put_in_place(
+    examples: dict[str, Example], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "DIRECTION", 1.01)
+    with pytest.raises(ArtifactError, match=r"found a cosine of .* expected at least 1.01; convert it without"):
+        exporter.export(examples["BertForTokenClassification"].directory, tmp_path / "a.onnx", int8=True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_that_computes_something_else_is_not_put_in_place(
     examples: dict[str, Example], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +94,7 @@ def test_errors_are_one_line_with_the_remedy(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     directory = examples["BertModel"].directory
-    assert exporter.main([str(tmp_path / "none"), str(tmp_path / "a.onnx")]) == 1
+    assert main(["convert", str(tmp_path / "none"), str(tmp_path / "a.onnx")]) == BAD_INPUT
     assert capsys.readouterr().err.startswith(f"error: {tmp_path}/none/config.json: not found")
     with pytest.raises(ConfigError, match="found a directory, expected the name of a file"):
         exporter.export(directory, tmp_path)

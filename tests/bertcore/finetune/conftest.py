@@ -12,9 +12,13 @@ from tokenizers import Tokenizer
 
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.finetune.config import RunConfig
+from bertcore.model.albert import AlbertConfig
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
+from bertcore.model.distilbert import DistilBertConfig
+from bertcore.model.electra import ElectraConfig
 from bertcore.model.modernbert import ModernBertConfig
+from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 
 WORDS = [
@@ -58,7 +62,19 @@ def config(tokenizer: Tokenizer) -> BertConfig:
 def configs(config: BertConfig) -> dict[str, EncoderConfig]:
     """One small encoder of each architecture; the windows of ModernBERT are shorter than the texts."""
     shared = {field.name: getattr(config, field.name) for field in dataclasses.fields(EncoderConfig)}
-    return {"bert": config, "modernbert": ModernBertConfig(**shared, local_attention=8)}
+    narrow = {
+        **shared,
+        "embedding_size": 24,
+        "initializer_range": 0.1,
+    }  # through a projection little would come at 0.02
+    return {
+        "albert": AlbertConfig(**narrow, classifier_dropout_prob=0.0),
+        "bert": config,
+        "distilbert": DistilBertConfig(**shared, dropout=0.0, attention_dropout=0.0),
+        "electra": ElectraConfig(**narrow, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+        "modernbert": ModernBertConfig(**shared, local_attention=8),
+        "roberta": RobertaConfig(**shared, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
+    }
 
 
 @pytest.fixture(scope="session")

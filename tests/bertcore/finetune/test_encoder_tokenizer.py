@@ -9,8 +9,10 @@ import transformers
 
 from bertcore.errors import ArtifactError, InputError
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS
+from tests.samples import byte_tokenizer
 
 ENTRIES = [*SPECIAL_TOKENS, "the", "The", "cafe", "café", "##s", "中", "!", "x"]
 TEXTS = ["The cafés!", "the CAFE x中 unknown", ""]
@@ -51,7 +53,7 @@ def test_a_directory_with_a_whole_tokenizer_is_used_itself(tmp_path: Path) -> No
     [
         ({"strip_accents": False}, ArtifactError, "tokenizer_config.json: strip_accents: found False, expected None"),
         ({"do_lower_case": "yes"}, ArtifactError, "tokenizer_config.json: found .*expected an object with do_lower"),
-        (None, ArtifactError, "encoder: found neither tokenizer.json nor vocab.txt, expected the encoder's tokenizer"),
+        (None, ArtifactError, "encoder: found neither tokenizer.json nor vocab.txt, vocab.json with merges.txt"),
         ({}, InputError, r"vocab.txt: \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\] not found"),
     ],
 )
@@ -64,4 +66,19 @@ def test_what_cannot_be_used_is_named(
     elif not settings:
         (encoder / "vocab.txt").write_text("a\nb\n")
     with pytest.raises(error, match=message), tokenizer_directory(encoder):
+        pass
+
+
+def test_vocab_json_and_merges_are_a_tokenizer_too(tmp_path: Path) -> None:
+    """As the first RoBERTas were published."""
+    save_byte_tokenizer(byte_tokenizer(), tmp_path)
+    encoder = tmp_path / "encoder"
+    encoder.mkdir()
+    for name in ("vocab.json", "merges.txt"):
+        (tmp_path / name).rename(encoder / name)
+    with tokenizer_directory(encoder) as directory:
+        assert load_tokenizer(directory).to_str() == byte_tokenizer().to_str()
+    (encoder / "tokenizer_config.json").write_text('{"add_prefix_space": true}')
+    said = "add_prefix_space: found True, expected False, as the published tokenizers of the kind byte_bpe"
+    with pytest.raises(ArtifactError, match=said), tokenizer_directory(encoder):
         pass

@@ -187,7 +187,7 @@ def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
     assert again.metrics["dev"].keys() == {"pearson"}
 
 
-@pytest.mark.parametrize("architecture", ["bert", "modernbert"])
+@pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "electra", "modernbert", "roberta"])
 @pytest.mark.parametrize("name", ["single", "tagging", "question_answering"])
 def test_what_is_saved_predicts_the_same(
     name: str,
@@ -286,11 +286,11 @@ def test_evaluation_takes_smaller_batches_where_large_ones_do_not_fit(
     trained = prepared.train(config)
     sizes: list[int] = []
 
-    def limited(model: Any, features: Any, accelerator: Any, size: int) -> np.ndarray:
+    def limited(model: Any, features: Any, accelerator: Any, size: int, progress: str | None) -> np.ndarray:
         sizes.append(size)
         if size > 100:
             raise torch.OutOfMemoryError
-        return compute(model, features, accelerator, size)
+        return compute(model, features, accelerator, size, progress)
 
     compute = inference._logits
     monkeypatch.setattr(inference, "_logits", limited)

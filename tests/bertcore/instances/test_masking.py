@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ rules = st.builds(
     masking=st.sampled_from(["token", "whole_word", "span"]),
     rounding=st.sampled_from(["bert", "roberta"]),
     random_ids=st.sampled_from(["whole_vocabulary", "no_special"]),
+    span_lengths=st.sampled_from(["harmonic", "geometric"]),
+    max_ngram=st.sampled_from([1, 3, 10]),
 )
 lengths_of_rows = st.lists(st.integers(2, 128), min_size=1, max_size=12)
 seeds = st.integers(0, 2**32)
@@ -140,7 +143,9 @@ def test_the_pieces_of_a_word_are_replaced_together_where_that_is_asked() -> Non
     assert ((mixed > 0) & (mixed < 1)).mean() < 0.01  # only where a random id happens to be the label
 
 
-def reference_choice(words: list[list[int]], budget: int, longest: int, rng: random.Random) -> set[int]:
+def reference_choice(
+    words: list[list[int]], budget: int, longest: int, rng: random.Random, geometric: bool = False
+) -> set[int]:
     """The published procedure in plain Python: the pieces of words chosen in one segment, given as lists of pieces."""
     order = list(range(len(words)))
     rng.shuffle(order)
@@ -150,7 +155,8 @@ def reference_choice(words: list[list[int]], budget: int, longest: int, rng: ran
         if len(chosen) >= budget:
             break
         room = min(longest, len(words) - first)
-        size = rng.choices(range(1, room + 1), [1 / n for n in range(1, room + 1)])[0]
+        weights = [0.2 * 0.8 ** (n - 1) if geometric else 1 / n for n in range(1, room + 1)]
+        size = rng.choices(range(1, room + 1), weights)[0]
         while size > 1 and len(chosen) + sum(map(len, words[first : first + size])) > budget:
             size -= 1
         span = range(first, first + size)
@@ -162,18 +168,23 @@ def reference_choice(words: list[list[int]], budget: int, longest: int, rng: ran
     return chosen
 
 
-@pytest.mark.parametrize("unit", ["whole_word", "span"])
-def test_choices_are_distributed_as_the_published_procedure_draws_them(unit: str) -> None:
+@pytest.mark.parametrize(
+    "choice",
+    [{"masking": "whole_word"}, {"masking": "span"}, {"masking": "span", "span_lengths": "geometric", "max_ngram": 10}],
+    ids=["whole_word", "albert", "spanbert"],
+)
+def test_choices_are_distributed_as_the_published_procedure_draws_them(choice: dict[str, Any]) -> None:
     first, more = 10, 150
     row = [VOCABULARY.cls, first, more, more, first, first, more, first, first, more, first, first, VOCABULARY.sep]
     words = [[1, 2, 3], [4], [5, 6], [7], [8, 9], [10], [11]]
-    rule = MaskingRule(masked_lm_prob=0.31, max_predictions_per_seq=None, masking=unit)  # 4 of 13
+    rule = MaskingRule(masked_lm_prob=0.31, max_predictions_per_seq=None, **choice)  # 4 of 13
+    geometric = rule.span_lengths == "geometric"
     count, rng = 30_000, random.Random(0)
     tokens, offsets = np.tile(np.array(row, np.uint16), count), np.arange(count + 1) * len(row)
     masked = mask(tokens, offsets, keys(count), rule, VOCABULARY)
     rows = np.split(masked.positions % len(row), np.cumsum(masked.counts)[:-1])
     ours = Counter(tuple(positions.tolist()) for positions in rows)
-    theirs = Counter(tuple(sorted(reference_choice(words, 4, rule.longest, rng))) for _ in range(count))
+    theirs = Counter(tuple(sorted(reference_choice(words, 4, rule.longest, rng, geometric))) for _ in range(count))
     common = [choice for choice in ours | theirs if ours[choice] + theirs[choice] > 20]
     table = np.array([[counter[choice] for choice in common] for counter in (ours, theirs)])
     assert table.sum() > 1.99 * count and len(common) > 10
@@ -243,6 +254,21 @@ def test_the_words_of_a_span_are_drawn_as_often_as_one_over_their_number_says() 
     assert first_is_three < whole.mean() < first_is_three + 0.06
     starts = np.bincount(places[whole, 0], minlength=42)[1:39]
     assert stats.chisquare(starts[1:-1]).pvalue > 1e-4
+
+
+def test_words_side_by_side_are_replaced_together() -> None:
+    tokens, offsets, _ = text_of_words(1500, seed=5)
+    rule = replace(SPAN, span_lengths="geometric", max_ngram=10, replace_unit="span", random_ids="no_special")
+    masked = mask(tokens, offsets, keys(1500), rule, VOCABULARY)
+    starts = np.flatnonzero(np.diff(masked.positions, prepend=-2) != 1)
+    sizes = np.diff(np.append(starts, len(masked.positions)))
+    assert sizes.max() > 6  # tokens
+    found = masked.tokens[masked.positions]
+    is_mask, is_label = found == VOCABULARY.mask, found == masked.labels
+    by_mask, kept = (np.add.reduceat(what, starts) / sizes for what in (is_mask, is_label))
+    assert set(by_mask.tolist()) == {0.0, 1.0}
+    shares = [(by_mask == 1).sum(), (kept == 1).sum(), ((by_mask == 0) & (kept < 1)).sum()]
+    assert stats.chisquare(shares, np.array([0.8, 0.1, 0.1]) * len(starts)).pvalue > 1e-4
 
 
 def test_spans_do_not_cross_a_separator() -> None:

@@ -22,6 +22,8 @@ from bertcore.minimal_pairs.scoring import (
     score_pairs,
 )
 from bertcore.model.bert import BertConfig, BertForPreTraining
+from bertcore.tokens.tokenizer import Vocabulary
+from tests.samples import byte_tokenizer
 
 SENTENCES = [
     "the red cat is on the table .",
@@ -76,7 +78,7 @@ def plain(directory: Path, tokenizer: Tokenizer, sentence: str, variant: Variant
         ids = list(encoding.ids)
         for later in range(place, len(ids) - 1):
             if later == place or (variant != "original" and encoding.word_ids[later] == encoding.word_ids[place]):
-                ids[later] = tokenizer.token_to_id("[MASK]")
+                ids[later] = Vocabulary.of(tokenizer).mask
         with torch.no_grad():
             logits = model(torch.tensor([ids])).logits[0, place]
         total += float(torch.log_softmax(logits, -1)[encoding.ids[place]])
@@ -112,6 +114,21 @@ def test_modernbert_is_scored_as_by_a_plain_loop(modern: Path, tokenizer: Tokeni
     # transformers turns queries and keys in float32, whatever the type of the weights.
     assert_allclose(found, expected, rtol=1e-5)
     assert len(set(found)) == len(SENTENCES)
+
+
+@pytest.mark.parametrize("variant", ["original", "within_word_l2r"])
+def test_roberta_is_scored_by_bytes_as_by_a_plain_loop(variant: Variant, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    published = transformers.RobertaConfig(
+        vocab_size=400, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=130, type_vocab_size=1, initializer_range=0.3,
+    )  # fmt: skip
+    transformers.RobertaForMaskedLM(published).save_pretrained(tmp_path)
+    model = load_masked_language_model(tmp_path).double()
+    sentences = [*SENTENCES, "हिन्दी में", "東京で会う", "😀 e\u0301"]
+    found = pseudo_log_likelihoods(model, byte_tokenizer(), sentences, variant)
+    expected = [plain(tmp_path, byte_tokenizer(), sentence, variant) for sentence in sentences]
+    assert_allclose(found, expected, rtol=2e-6)
 
 
 def test_the_variants_differ_in_words_of_several_pieces_only(model: BertForPreTraining, tokenizer: Tokenizer) -> None:

@@ -256,7 +256,7 @@ def test_damaged_directories_are_one_clear_error(model, tmp_path):
     config, weights = tmp_path / "m" / "config.json", tmp_path / "m" / "model.safetensors"
     good = json.loads(config.read_text())
     for change, message in (
-        ({"model_type": "roberta"}, "model_type: found 'roberta', expected 'bert'.*; give such an encoder"),
+        ({"model_type": "xlnet"}, "model_type: found 'xlnet', expected 'albert' or 'bert' .*; give such an encoder"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type: found 'relative_key'"),
         ({"num_attention_heads": 3}, "num_attention_heads: found 3, expected a divisor of hidden_size"),
         ({"hidden_size": "16"}, r"hidden_size: found '16' \(str\), expected int"),

@@ -10,7 +10,7 @@ from torch.nn import functional
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import CHUNK_ROWS, cross_entropy
-from bertcore.objectives.pretraining import OBJECTIVES, build_objective
+from bertcore.objectives.pretraining import build_objective
 
 
 @settings(max_examples=30, deadline=None)
@@ -130,7 +130,7 @@ def test_arrays_that_contradict_each_other_are_refused():
         PreTrainingBatch.from_numpy(**arrays() | {"masked_labels": np.array([7])})
 
 
-@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+@pytest.mark.parametrize("name", ["mlm", "mlm_nsp", "mlm_sop"])
 def test_sums_are_the_losses_of_all_predictions(name):
     batch, network = PreTrainingBatch.from_numpy(**arrays()), model()
     objective = build_objective(name, network)

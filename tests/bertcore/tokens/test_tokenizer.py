@@ -38,7 +38,9 @@ def test_words_begin_where_the_tokenizer_says() -> None:
 
 
 def test_an_unknown_kind_and_a_missing_special_token_are_named() -> None:
-    with pytest.raises(ArtifactError, match="found a tokenizer of the kind Unigram, expected one of: wordpiece"):
+    with pytest.raises(
+        ArtifactError, match="found a tokenizer of the kind Unigram, expected one of: wordpiece, byte_bpe"
+    ):
         kind_of(Tokenizer(models.Unigram()))
     with pytest.raises(ArtifactError, match=r"\[MASK\] not found"):
         Vocabulary.of(Tokenizer(models.WordPiece({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}, unk_token="[UNK]")))

@@ -13,10 +13,10 @@ from tokenizers import normalizers
 from bertcore.compressed import read_lines
 from bertcore.errors import ArtifactError, InputError
 from bertcore.tokens import wordpiece
+from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.tokenizer import load_tokenizer, vocabulary_report
 from bertcore.tokens.wordpiece import (
     SPECIAL_TOKENS,
-    TokenizerConfig,
     load_vocabulary,
     make_tokenizer,
     read_vocabulary,
@@ -28,9 +28,10 @@ from tests.samples import sentences, tokenizer
 TRAIN_AND_HASH = """
 import hashlib, sys
 from tests.samples import sentences
-from bertcore.tokens.wordpiece import TokenizerConfig, train_vocabulary
+from bertcore.tokens.kind import VocabularyConfig
+from bertcore.tokens.wordpiece import train_vocabulary
 texts = sentences(3000, seed=2) + ["naïve café 東京 coöperation", "Ünïcode ßtraße"] * 3
-vocabulary = train_vocabulary(TokenizerConfig(vocab_size=150, min_frequency=1, unused_tokens=3), lambda: iter([texts]))
+vocabulary = train_vocabulary(VocabularyConfig(vocab_size=150, min_frequency=1, unused_tokens=3), lambda: iter([texts]))
 print(hashlib.sha256(repr(sorted(vocabulary.items(), key=lambda item: item[1])).encode()).hexdigest())
 """
 
@@ -50,7 +51,7 @@ def test_special_tokens_come_first_and_the_size_is_exact() -> None:
 
 
 def test_a_vocabulary_that_the_text_does_not_support_is_refused() -> None:
-    config = TokenizerConfig(vocab_size=5000, min_frequency=2)
+    config = VocabularyConfig(vocab_size=5000, min_frequency=2)
     with pytest.raises(InputError, match=r"tokenizer.vocab_size: found 5000, but the corpus supports \d+ entries"):
         train_vocabulary(config, lambda: iter([sentences(50, seed=1)]))
 

@@ -52,7 +52,7 @@ def test_the_average_is_evaluated_and_exported_and_the_steps_are_those_without(t
     plain, averaged = after_8_steps(), after_8_steps(ema_decay=0.9)
     for name, tensor in weights(plain).items():
         assert torch.equal(weights(averaged)[name], tensor), name
-    found, exported = averaged.evaluate(), averaged.whole_model()
+    found, exported = averaged.evaluate(), averaged.whole_models()[""]
     assert found != plain.evaluate()
     plain.model.load_state_dict(exported.state_dict())
     assert found == plain.evaluate()
@@ -74,7 +74,7 @@ def test_a_resumed_training_has_the_same_average_and_curves(tmp_path: Path) -> N
     assert resumed.state.resumed_from == {"step": 7, "run_id": ""}
     assert resumed.state.history.curves == whole.state.history.curves
     for (name, tensor), other in zip(
-        whole.whole_model().state_dict().items(), resumed.whole_model().state_dict().values(), strict=True
+        whole.whole_models()[""].state_dict().items(), resumed.whole_models()[""].state_dict().values(), strict=True
     ):
         assert torch.equal(tensor, other), name
 

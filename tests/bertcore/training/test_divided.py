@@ -50,7 +50,7 @@ else:
     layers = run.model.bert.encoder.layer.parameters()  # what lies outside of them is still whole after a forward pass
     assert mode == "one" or all(isinstance(value, DTensor) for value in layers)
     norms = weight_norms(run.model)  # every process must ask
-    model = run.whole_model()
+    model = run.whole_models()[""]
     if run._accelerator.is_main_process:
         torch.save(model.state_dict(), directory / "weights.pt")
         assert norms == pytest.approx(weight_norms(model), rel=1e-6)

@@ -11,12 +11,15 @@ from safetensors.torch import load_file, save_file
 
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.bert import BertConfig, BertForPreTraining
-from bertcore.model.config import ModelConfig
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
+from bertcore.model.roberta import RobertaConfig
+from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
+from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import initial_model
-from tests.samples import tokenizer, vocabulary
+from tests.samples import byte_tokenizer, tokenizer, vocabulary
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 
@@ -92,7 +95,7 @@ def test_without_vocab_txt_the_entries_of_tokenizer_json_count(tmp_path: Path, t
     with pytest.raises(ArtifactError, match=re.escape(f"found {other!r} as entry 7, expected {one!r}")):
         initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
     path.unlink()
-    with pytest.raises(ArtifactError, match="found neither vocab.txt nor tokenizer.json, expected one"):
+    with pytest.raises(ArtifactError, match="found neither vocab.txt, vocab.json nor tokenizer.json"):
         initial_model(begin, vocabulary(), tokenizer_directory, tmp_path / "bert")
 
 
@@ -180,3 +183,19 @@ def test_sizes_that_contradict_the_published_model_are_refused(tmp_path: Path, t
     config = PretrainConfig(init_from="bert", model=ModelConfig(fields={"hidden_size": 32, "num_attention_heads": 2}))
     with pytest.raises((ArtifactError, ConfigError), match=r"hidden_size.*16.*32|hidden_size.*32.*16"):
         initial_model(config, vocabulary(), tokenizer_directory, tmp_path / "bert")
+
+
+def test_a_published_roberta_has_its_entries_in_vocab_json(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    save_byte_tokenizer(byte_tokenizer(), tmp_path / "tokenizer")
+    own = Vocabulary.of(byte_tokenizer())
+    original = build_pretraining(RobertaConfig(vocab_size=own.size, pad_token_id=own.pad, **SIZES))
+    save_pretrained(original, tmp_path / "roberta", tmp_path / "tokenizer")
+    begin = PretrainConfig(init_from="org/roberta", objective="mlm", model=ModelConfig(architecture="roberta"))
+    model, missing = initial_model(begin, own, tmp_path / "tokenizer", tmp_path / "roberta")
+    assert missing == [] and all(torch.equal(t, model.state_dict()[n]) for n, t in original.state_dict().items())
+    path = tmp_path / "roberta" / "vocab.json"
+    path.write_text(path.read_text().replace('"<pad>": 1', '"<other>": 1'))
+    said = "found '<other>' as entry 1, expected '<pad>'.*vocab_file to org/roberta/vocab.json and tokenizer.merges_f"
+    with pytest.raises(ArtifactError, match=said):
+        initial_model(begin, own, tmp_path / "tokenizer", tmp_path / "roberta")

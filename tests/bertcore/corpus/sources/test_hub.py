@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -129,7 +129,7 @@ def test_the_commit_that_is_read(hub: HubServer, tmp_path: Path) -> None:
 @pytest.mark.parametrize("switched_off", [True, False])
 def test_without_a_hub_no_commit_is_known(switched_off: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
-        raise httpx.ConnectError("refused")
+        raise httpx2.ConnectError("refused")
 
     monkeypatch.setattr(HfApi, "dataset_info", refuse)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", switched_off)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from bertcore.apply.answer import main
+from bertcore.commands.main import main
+from bertcore.errors import BAD_INPUT
 from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
@@ -48,15 +49,14 @@ def saved(
     return result, examples, tmp_path / "model"
 
 
-def test_answers_to_a_file_are_those_that_were_scored(
-    saved: Saved, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_to_a_file_are_those_that_were_scored(saved: Saved, tmp_path: Path) -> None:
     result, examples, model = saved
     reading = json.loads((model / "config.json").read_text())[READING]
     assert reading["null_threshold"] == result.tuned["null_threshold"] and reading["max_query_length"] == 7
     (tmp_path / "dev.json").write_text(json.dumps({"data": to_articles(examples.splits["dev"])}))
-    assert main([str(model), "--file", str(tmp_path / "dev.json")]) == 0
-    found = json.loads(capsys.readouterr().out)
+    out = tmp_path / "predictions.json"
+    assert main(["answer", "--model", str(model), "--squad", str(tmp_path / "dev.json"), "--out", str(out)]) == 0
+    found = json.loads(out.read_text())
     assert found == result.predictions["dev"].predicted and len(set(found.values())) > 1
 
 
@@ -68,7 +68,8 @@ def test_one_question(as_file: bool, saved: Saved, tmp_path: Path, capsys: pytes
     if as_file:
         (tmp_path / "context.txt").write_text(context)
         context = str(tmp_path / "context.txt")
-    assert main([str(model), "--question", row["question"], "--context", context]) == 0
+    arguments = ["answer", "--model", str(model), "--question", row["question"], "--context", context]
+    assert main([*arguments, "--top", "9"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["answer"] == result.predictions["dev"].predicted[row["id"]]
     assert [each["text"] for each in found["best"]] == [
@@ -76,6 +77,17 @@ def test_one_question(as_file: bool, saved: Saved, tmp_path: Path, capsys: pytes
         for each in result.predictions["dev"].n_best[row["id"]]  # type: ignore[attr-defined]
     ]
     assert sum(each["probability"] for each in found["best"]) == pytest.approx(1.0)
+    for each in found["best"]:
+        assert each["text"] == ("" if each["start"] is None else row["context"][each["start"] : each["end"]])
+
+
+def test_a_table_of_questions(saved: Saved, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result, examples, model = saved
+    rows = examples.splits["dev"].to_pylist()
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["answer", "--model", str(model), "--file", str(tmp_path / "in.jsonl")]) == 0
+    found = [json.loads(line)["answer"] for line in capsys.readouterr().out.splitlines()]
+    assert found == [result.predictions["dev"].predicted[row["id"]] for row in rows]
 
 
 def test_what_cannot_be_answered_is_one_line(
@@ -84,11 +96,15 @@ def test_what_cannot_be_answered_is_one_line(
     _, _, model = saved
     save_pretrained(BertForPreTraining(config), tmp_path / "encoder")
     for arguments, said in (
-        ([str(tmp_path / "encoder"), "--question", "who", "--context", "a cat"], "expected a BertForQuestionAnswering"),
+        (
+            [str(tmp_path / "encoder"), "--question", "who", "--context", "a cat"],
+            "expected a head for answers in a context; give models/finetuned/TASK",
+        ),
         ([str(model), "--question", "who"], "found no --question with a --context"),
-        ([str(model), "--question", " ", "--context", "a cat"], "--question: found ' ', expected words"),
-        ([str(model), "--file", str(tmp_path / "none.json")], "none.json"),
+        ([str(model), "--question", " ", "--context", "a cat"], "question: found ' ', expected words"),
+        ([str(model), "--file", str(tmp_path / "none.jsonl")], "none.jsonl"),
+        ([str(model), "--squad", str(tmp_path / "none.json")], "--out: found None, expected a .json file"),
     ):
-        assert main(arguments) == 1
+        assert main(["answer", "--model", *arguments]) == BAD_INPUT
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1

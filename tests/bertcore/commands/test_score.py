@@ -1,6 +1,7 @@
 """The command on a directory that transformers wrote; BLiMP itself where its files are."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from bertcore.apply.minimal_pairs import main
+from bertcore.apply.fill_mask import MaskedLanguageModel
+from bertcore.commands.main import main
+from bertcore.errors import BAD_INPUT
 from bertcore.minimal_pairs.pairs import by_paradigm, read_pairs
 from bertcore.minimal_pairs.scoring import load_masked_language_model, score_pairs
 from bertcore.model.bert import BertConfig
@@ -38,7 +41,7 @@ def test_the_command_prints_a_table_and_json(
     saved: Path, tokenizer: Tokenizer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = saved.parent / "pairs.jsonl"
-    assert main([str(saved), str(file), "--variant", "within_word_l2r"]) == 0
+    assert main(["score", "--model", str(saved), "--pairs", str(file), "--variant", "within_word_l2r"]) == 0
     out, err = capsys.readouterr()
     metrics = json.loads(out)
     assert (metrics["variant"], metrics["share"], metrics["pairs"]) == ("within_word_l2r", 1.0, 3)
@@ -50,20 +53,48 @@ def test_the_command_prints_a_table_and_json(
 
 def test_several_files_and_a_share(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(saved.parent / "pairs.jsonl")
-    assert main([str(saved), file, file, "--share", "0.5"]) == 0
+    assert main(["score", "--model", str(saved), "--pairs", file, file, "--share", "0.5"]) == 0
     assert json.loads(capsys.readouterr().out)["pairs"] == 3  # 2 of 4 and 1 of 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["none.jsonl"], "none.jsonl: no such file"), (["--share", "2"], "options.share: found 2.0")],
+    [
+        (["none.jsonl"], "none.jsonl: no such file"),
+        (["--share", "2"], "options.share: found 2.0"),
+        (["--out", "scores.csv"], "--out: found 'scores.csv', expected a .json file with --pairs"),
+        (["--file", "texts.txt"], "--pairs: found texts beside it"),
+    ],
 )
 def test_a_mistake_is_one_line(
     saved: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([str(saved), str(saved.parent / "pairs.jsonl"), *arguments]) == 1
+    assert main(["score", "--model", str(saved), "--pairs", str(saved.parent / "pairs.jsonl"), *arguments]) == BAD_INPUT
     said = capsys.readouterr().err
-    assert said.startswith(message) and said.count("\n") == 1
+    assert said.startswith(f"error: {message}") and said.count("\n") == 1
+
+
+def test_pseudo_perplexity_is_of_the_tokens_masked_one_at_a_time(
+    saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By transformers, a token at a time."""
+    text = "the red cat is on the table"
+    assert main(["score", "--model", str(saved), text, "dog"]) == 0
+    found, other = map(json.loads, capsys.readouterr().out.splitlines())
+    own = MaskedLanguageModel.load(saved)
+    ids = torch.tensor([own.tokenizer.encode(text).ids])
+    theirs = transformers.BertForMaskedLM.from_pretrained(saved).eval()
+    sums = 0.0
+    for place in range(1, ids.shape[1] - 1):
+        masked = ids.clone()
+        masked[0, place] = own.vocabulary.mask
+        with torch.no_grad():
+            sums += float(theirs(masked).logits[0, place].log_softmax(-1)[ids[0, place]])
+    assert found["tokens"] == 7 and other["tokens"] == 1
+    assert found["pseudo_log_likelihood"] == pytest.approx(sums, rel=1e-4)
+    assert found["pseudo_perplexity"] == pytest.approx(math.exp(-sums / 7), rel=1e-3)
+    assert main(["score", "--model", str(saved), "dog", ""]) == BAD_INPUT
+    assert "found the text '', which has no token" in capsys.readouterr().err
 
 
 def test_blimp_is_read_as_it_is(shared_data: Path) -> None:

@@ -1,6 +1,5 @@
 """Pooled vectors against the hidden states and attentions of `transformers`."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,9 +10,9 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from bertcore.apply.extract import BAD_INPUT, main
 from bertcore.apply.pooling import POOLINGS, extract, load_encoder
-from bertcore.errors import ConfigError
+from bertcore.commands.main import main
+from bertcore.errors import BAD_INPUT, ConfigError
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
@@ -72,10 +71,9 @@ def test_command_reads_each_kind_of_file(
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
         out = tmp_path / f"out{ending}"
-        assert main([str(saved), str(tmp_path / name), str(out), "--pooling", "max"]) == 0
-        assert json.loads(capsys.readouterr().out) == {
-            "texts": 2, "hidden_size": 32, "truncated": 0, "pooling": "max"
-        }  # fmt: skip
+        arguments = ["embed", "--model", str(saved), "--file", str(tmp_path / name), "--out", str(out)]
+        assert main([*arguments, "--pooling", "max"]) == 0
+        assert f"{out}: 2 vectors of 32 numbers" in capsys.readouterr().err
         if ending == ".npy":
             found = np.load(out)
         else:
@@ -93,21 +91,22 @@ def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
     older.mkdir()
     for name in ("config.json", "model.safetensors", "vocab.txt"):
         shutil.copyfile(saved / name, older / name)
-    assert main([str(older), str(tmp_path / "in.txt"), str(tmp_path / "out.npy")]) == 0
+    arguments = ["embed", "--model", str(older), "--file", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.npy")]
+    assert main(arguments) == 0
     expected, _ = extract(load_encoder(saved), tokenizer, ["Red CAT"])
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
     (older / "vocab.txt").unlink()
-    assert main([str(older), str(tmp_path / "in.txt"), str(tmp_path / "out.npy")]) == BAD_INPUT
+    assert main(arguments) == BAD_INPUT
     assert "older: found neither tokenizer.json nor vocab.txt" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("name", "content", "arguments", "said"),
     [
-        ("in.jsonl", '{"text": "a"}\n{"txt": "b"}\n', [], "in.jsonl:2: found no text under 'text'"),
-        ("in.tsv", "id\tbody\n1\ta\n", [], "in.tsv: found the columns id, body, expected 'text'"),
-        ("in.tsv", "id\ttext\n1\n", [], "in.tsv:2: found 1 columns, expected more than 1"),
-        ("in.csv", "a\n", [], "found 'in.csv', expected .txt, .jsonl or .tsv"),
+        ("in.jsonl", '{"text": "a"}\n{"txt": "b"}\n', [], "in.jsonl:2: found no column 'text'; did you mean 'txt'?"),
+        ("in.tsv", "id\tbody\n1\ta\n", [], "in.tsv:2: found no column 'text'; "),
+        ("in.tsv", "id\ttext\n1\n", [], "in.tsv:2: found 1 columns, expected 2"),
+        ("in.doc", "a\n", [], "in.doc: found the ending '.doc', expected .csv, .tsv, .txt"),
         *(
             ("in.txt", "a b c\n", ["--max-length", length], f"max_length: found {length}, expected at least 3")
             for length in ("2", "1", "0", "-1")
@@ -125,7 +124,8 @@ def test_what_cannot_be_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / name).write_text(content)
-    assert main([str(saved), str(tmp_path / name), str(tmp_path / "out.npy"), *arguments]) == BAD_INPUT
+    out = str(tmp_path / "out.npy")
+    assert main(["embed", "--model", str(saved), "--file", str(tmp_path / name), "--out", out, *arguments]) == BAD_INPUT
     error = capsys.readouterr().err
     assert error.startswith("error: ") and said in error and error.count("\n") == 1
     assert not (tmp_path / "out.npy").exists()
@@ -138,6 +138,5 @@ def test_shortest_length_leaves_one_token_of_a_text(saved: Path, tokenizer: Toke
 
 
 def test_output_of_another_kind_is_refused(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "in.txt").write_text("a\n")
-    assert main([str(saved), str(tmp_path / "in.txt"), str(tmp_path / "out.bin")]) == BAD_INPUT
-    assert "found the ending '.bin', expected .npy or .parquet" in capsys.readouterr().err
+    assert main(["embed", "--model", str(saved), "--file", "in.txt", "--out", str(tmp_path / "out.bin")]) == BAD_INPUT
+    assert "--out: found 'out.bin', expected the ending .csv, .jsonl, .npy, .parquet, .tsv" in capsys.readouterr().err

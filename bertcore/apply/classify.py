@@ -1,0 +1,48 @@
+"""Classes, sets of labels or numbers for texts and pairs of texts, by a model of stage `finetune`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bertcore.apply.finetuned import FineTuned
+from bertcore.examples.schema import schema_of
+from bertcore.finetune.texts import Text
+
+CLASSIFY, REGRESS = ("classify", "classify-multi"), ("regress",)
+"""What a model must be for."""
+
+
+def classify(model: FineTuned, texts: Sequence[Text], progress: str | None = None) -> list[dict[str, Any]]:
+    """For each text `label` and its `probability`; of sets `labels`; of a number `score`. Beside a label or labels the
+    `probabilities` of all that there are, the largest first."""
+    found = model.predict(_table(model, texts), progress)
+    predicted = found.predictions.predicted
+    if model.labels is None:
+        return [{"score": score} for score in predicted]
+    logits = found.features.pooled(found.logits).astype(np.float64)
+    is_set = model.description.problem == "multi_label_classification"
+    rows = []
+    for label, row in zip(predicted, 1 / (1 + np.exp(-logits)) if is_set else softmax(logits), strict=True):
+        order = np.argsort(-row, kind="stable")
+        probabilities = {model.labels[index]: float(row[index]) for index in order}
+        best = {"labels": label} if is_set else {"label": label, "probability": probabilities[label]}
+        rows.append({**best, "probabilities": probabilities})
+    return rows
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Along the last axis."""
+    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _table(model: FineTuned, texts: Sequence[Text]) -> pa.Table:
+    is_set = model.description.problem == "multi_label_classification"
+    schema = schema_of("multi_label" if is_set else "classification", model.labels)
+    pairs = [(text, None) if isinstance(text, str) else text for text in texts]
+    columns = [[str(row) for row in range(len(pairs))], *([pair[side] for pair in pairs] for side in (0, 1))]
+    arrays = [pa.array(column, pa.string()) for column in columns]
+    return pa.table([*arrays, pa.nulls(len(pairs), schema.field(3).type)], schema=schema)

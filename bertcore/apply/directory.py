@@ -1,0 +1,199 @@
+"""What a saved model is for: its own config.json says it, so that the right head is taken, and a wrong use is one
+line."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertcore.compressed import read_json
+from bertcore.errors import ArtifactError, ConfigError
+from bertcore.finetune.family import READING
+from bertcore.model.architecture import Kind
+from bertcore.model.config import ARCHITECTURES
+from bertcore.model.huggingface import load_config
+
+PRETRAINED, FINETUNED = Path("models/pretrained"), Path("models/finetuned")
+"""Where the stages of a tree leave their models."""
+
+MASKED: tuple[Kind, ...] = ("masked_lm", "pair_pretraining", "order_pretraining")
+"""Kinds of classes with a masked-LM head."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """A model directory, as far as config.json tells."""
+
+    directory: Path
+    values: dict[str, Any]
+    """config.json."""
+    architecture: str
+    """Hugging Face's name of the class."""
+    kind: Kind | None
+    """What that class gives; None for a class that is not known here, whose encoder can still be read."""
+
+    @classmethod
+    def read(cls, directory: Path) -> "Description":
+        """`ArtifactError` where `directory` is no model of an architecture that is known here."""
+        config = load_config(directory)
+        values = read_json(directory / "config.json")
+        names = values.get("architectures") or [""]
+        kind = ARCHITECTURES[config.model_type].kinds.get(names[0])
+        return cls(directory=directory, values=values, architecture=names[0], kind=kind)
+
+    @property
+    def labels(self) -> list[str] | None:
+        """The names of the classes, sets or tags; None where the head has none."""
+        names = self.values.get("id2label")
+        if self.kind == "sequence_classification" and self.problem == "regression":
+            return None
+        if self.kind not in ("sequence_classification", "token_classification"):
+            return None
+        if not isinstance(names, dict) or not names:
+            raise ArtifactError(
+                f"{self.directory}/config.json: id2label: found {names!r}, expected the names of the labels of a "
+                f"{self.architecture}; save the model with them"
+            )
+        return [names[index] for index in sorted(names, key=int)]
+
+    @property
+    def problem(self) -> str:
+        """`single_label_classification`, `multi_label_classification` or `regression`, by Hugging Face's rule where
+        config.json does not say it: one output is a number."""
+        names = self.values.get("id2label") or {}
+        return self.values.get("problem_type") or ("regression" if len(names) == 1 else "single_label_classification")
+
+    @property
+    def use(self) -> str:
+        """What the model is for: a key of `USES`."""
+        return next((name for name, use in USES.items() if use.fits(self)), "embed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Use:
+    """Something that a model can be good for."""
+
+    fits: Callable[[Description], bool]
+    expected: str
+    """What model it takes."""
+    remedy: str
+    """Which one to give."""
+    family: str | None = None
+    """A key of `bertcore.finetune.run.FAMILIES`, for heads that stage `finetune` trains."""
+
+
+def _classifies(*problems: str) -> Callable[[Description], bool]:
+    return lambda model: model.kind == "sequence_classification" and model.problem in problems
+
+
+def _is_kind(*kinds: Kind) -> Callable[[Description], bool]:
+    return lambda model: model.kind in kinds
+
+
+_FINETUNED = "give models/finetuned/TASK of such a task"
+
+USES: dict[str, Use] = {
+    "fill-mask": Use(
+        fits=_is_kind(*MASKED), expected="a masked-LM head", remedy="give a directory such as models/pretrained"
+    ),
+    "classify": Use(
+        fits=_classifies("single_label_classification"),
+        expected="a head for classes of texts",
+        remedy=_FINETUNED,
+        family="classification",
+    ),
+    "classify-multi": Use(
+        fits=_classifies("multi_label_classification"),
+        expected="a head for sets of labels",
+        remedy=_FINETUNED,
+        family="multi_label",
+    ),
+    "regress": Use(
+        fits=_classifies("regression"), expected="a head for a number", remedy=_FINETUNED, family="classification"
+    ),
+    "tag": Use(
+        fits=_is_kind("token_classification"),
+        expected="a head for tags of words",
+        remedy=_FINETUNED,
+        family="tagging",
+    ),
+    "answer": Use(
+        fits=_is_kind("question_answering"),
+        expected="a head for answers in a context",
+        remedy=_FINETUNED,
+        family="question_answering",
+    ),
+    "embed": Use(fits=lambda model: True, expected="an encoder", remedy="give any model directory"),
+}
+"""What models are for, by the name of the command that uses them; any model has an encoder."""
+
+
+def require(directory: Path, *uses: str) -> Description:
+    """What `directory` is; `ArtifactError` where it is for none of `uses`."""
+    model = Description.read(directory)
+    if any(USES[use].fits(model) for use in uses):
+        return model
+    found = f"{model.architecture or 'no architecture'}" + (f" ({model.problem})" if _is_classifier(model) else "")
+    expected = " or ".join(USES[use].expected for use in uses)
+    other = f"; for this one there is `bertcore {model.use.removesuffix('-multi')}`" if model.use not in uses else ""
+    raise ArtifactError(f"{directory}: found {found}, expected {expected}; {USES[uses[0]].remedy}{other}")
+
+
+def _is_classifier(model: Description) -> bool:
+    return model.kind == "sequence_classification"
+
+
+def default(uses: Sequence[str], root: Path = Path()) -> Path:
+    """The last model of the tree at `root` for one of `uses`: models/pretrained, a model within it, or the newest of
+    models/finetuned.
+
+    `ConfigError` where there is none.
+    """
+    beside = sorted((root / PRETRAINED).glob("*/"))
+    places = [root / PRETRAINED, *beside, *sorted((root / FINETUNED).glob("*"), key=_changed, reverse=True)]
+    for place in places:
+        if (place / "config.json").is_file() and any(USES[use].fits(Description.read(place)) for use in uses):
+            return place
+    expected = " or ".join(USES[use].expected for use in uses)
+    raise ConfigError(
+        f"--model: found no model with {expected} in {root.absolute() / 'models'}, expected one; name its directory, "
+        "or run the pipeline (make pretrain)"
+    )
+
+
+def _changed(directory: Path) -> float:
+    path = directory / "config.json"
+    return path.stat().st_mtime if path.is_file() else 0.0
+
+
+def published_reading(model: Description) -> dict[str, Any]:
+    """How texts are read by a model that says nothing of it under `READING`, as those of others: what `transformers`'s
+    pipelines do with them, but in windows where a text is longer than `LONGEST_PUBLISHED` or what the model reads."""
+    config = load_config(model.directory)
+    settings = model.directory / "tokenizer_config.json"
+    limit = read_json(settings).get("model_max_length") if settings.is_file() else None
+    longest = min(config.max_sequence_length, int(limit or LONGEST_PUBLISHED), LONGEST_PUBLISHED)
+    return {
+        "sequence_length": longest,
+        "doc_stride": max(longest // 4, 1),
+        "max_query_length": min(64, longest // 2),
+        **({"long_texts": "truncate"} if model.kind == "sequence_classification" else {}),
+    }
+
+
+LONGEST_PUBLISHED = 512
+"""Tokens of a window, for published models: what most of them were fine-tuned with at most."""
+
+
+def reading(model: Description, fields: Sequence[str]) -> dict[str, Any]:
+    """The `fields` of the task that the model was fine-tuned with, as config.json has them under `READING`;
+    `ArtifactError` where it has some and not all of them."""
+    found = model.values.get(READING)
+    if found is None:
+        return {name: value for name, value in published_reading(model).items() if name in fields}
+    if not isinstance(found, dict) or not set(fields) <= set(found):
+        raise ArtifactError(
+            f"{model.directory}/config.json: {READING}: found {found!r}, expected {', '.join(fields)}, which stage "
+            "finetune saves with its models; fine-tune the model anew"
+        )
+    return {name: found[name] for name in fields}

@@ -1,0 +1,103 @@
+"""Vectors of texts from any encoder, with cosines between them, and the files that vectors are kept in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from bertcore.apply.pooling import extract, load_encoder
+from bertcore.files import replace_file
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.model.architecture import Encoder
+from bertcore.tokens.tokenizer import load_tokenizer
+
+ENDINGS = (".npy", ".parquet")
+"""Of files of vectors."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedder:
+    """An encoder with its tokenizer, and how its states become one vector; see `pooling.extract`."""
+
+    directory: Path
+    model: Encoder
+    tokenizer: Tokenizer
+    pooling: str = "mean"
+    layer: int = -1
+    max_length: int | None = None
+
+    @classmethod
+    def load(cls, directory: Path, pooling: str = "mean", layer: int = -1, max_length: int | None = None) -> "Embedder":
+        """The encoder of a model directory, whatever head it has."""
+        with tokenizer_directory(directory) as place:
+            tokenizer = load_tokenizer(place)
+        model = load_encoder(directory)
+        return cls(
+            directory=directory,
+            model=model,
+            tokenizer=tokenizer,
+            pooling=pooling,
+            layer=layer,
+            max_length=max_length,
+        )
+
+    def embed(self, texts: Sequence[str], progress: str | None = None) -> tuple[NDArray[np.float32], int]:
+        """(texts, H) vectors, and how many texts were cut to what the model reads."""
+        return extract(
+            self.model,
+            self.tokenizer,
+            texts,
+            pooling=self.pooling,
+            layer=self.layer,
+            max_length=self.max_length,
+            progress=progress,
+        )
+
+    def unit(self, texts: Sequence[str], progress: str | None = None) -> NDArray[np.float32]:
+        """(texts, H) vectors of length 1, whose products are cosines."""
+        return normalized(self.embed(texts, progress)[0])
+
+
+def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row by its length; one of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(lengths, np.float32(1e-12))).astype(np.float32, copy=False)
+
+
+def nearest(
+    queries: NDArray[np.float32], vectors: NDArray[np.float32], top: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """(Q, top) rows of `vectors` and their cosines, the largest first, of equals the first; both given with length 1.
+
+    Exact: every row is compared, a block of queries at a time.
+    """
+    top = min(top, len(vectors))
+    rows = np.empty((len(queries), top), dtype=np.int64)
+    cosines = np.empty((len(queries), top), dtype=np.float32)
+    size = max(1, _PRODUCTS_AT_ONCE // max(len(vectors), 1))
+    for start in range(0, len(queries), size):
+        products = queries[start : start + size] @ vectors.T
+        order = np.argsort(-products, axis=1, kind="stable")[:, :top]
+        rows[start : start + size] = order
+        cosines[start : start + size] = np.take_along_axis(products, order, axis=1)
+    return rows, cosines
+
+
+_PRODUCTS_AT_ONCE = 2**24
+
+
+def write_vectors(path: Path, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    """Into .npy, an array (texts, H), or .parquet with the columns `text` and `vector`; nothing half-written is
+    left."""
+    with replace_file(path) as beside:
+        if path.suffix == ".npy":
+            with beside.open("wb") as file:
+                np.save(file, vectors)
+        else:
+            flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+            pq.write_table(pa.table({"text": pa.array(texts, pa.string()), "vector": flat}), beside, compression="zstd")

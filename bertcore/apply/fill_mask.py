@@ -1,0 +1,111 @@
+"""The words that a masked language model expects in place of [MASK]."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from bertcore.apply.directory import require
+from bertcore.errors import InputError
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.finetune.inference import by_length
+from bertcore.minimal_pairs.scoring import load_masked_language_model
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.layout import Layout
+from bertcore.tokens.tokenizer import Vocabulary, kind_of, load_tokenizer
+
+MASK = "[MASK]"
+"""How a mask may always be written, whatever the tokenizer's own word for it."""
+TOKENS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedLanguageModel:
+    """A model with its masked-LM head and its tokenizer, on the GPU where there is one."""
+
+    directory: Path
+    model: EncoderModule
+    tokenizer: Tokenizer
+    vocabulary: Vocabulary
+
+    @classmethod
+    def load(cls, directory: Path) -> "MaskedLanguageModel":
+        """`ArtifactError` where the directory has no such head."""
+        require(directory, "fill-mask")
+        with tokenizer_directory(directory) as place:
+            tokenizer = load_tokenizer(place)
+        model = load_masked_language_model(directory)
+        return cls(directory=directory, model=model, tokenizer=tokenizer, vocabulary=Vocabulary.of(tokenizer))
+
+    def word(self, index: int) -> str:
+        """An entry of the vocabulary as text, a piece that continues a word with the mark that says so."""
+        return self.tokenizer.decode([index]).strip() or str(self.tokenizer.id_to_token(index))
+
+
+def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) -> list[dict[str, Any]]:
+    """For each text its `masks`, in their order: the `top` likeliest words, each with `word`, `probability` and `text`,
+    the text with that word in the mask's place. Several masks are filled independently of each other.
+
+    `InputError` for a text without a mask, or one that is longer than the model reads.
+    """
+    own = kind_of(model.tokenizer).special.mask
+    written = [text.replace(MASK, own) for text in texts]
+    encodings = model.tokenizer.encode_batch_fast(written)
+    sequences = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
+    _check(texts, sequences, model)
+    found: list[list[NDArray[np.float64]]] = [[] for _ in texts]
+    for rows in by_length(np.asarray([len(ids) for ids in sequences]), TOKENS_AT_ONCE):
+        batch = [sequences[row] for row in rows]
+        places = [np.flatnonzero(ids == model.vocabulary.mask) for ids in batch]
+        probabilities = iter(_probabilities(model.model, batch, places))
+        for row, of_text in zip(rows, places, strict=True):
+            found[row] = [next(probabilities) for _ in of_text]
+    return [
+        {"masks": [_best(model, text, own, nth, row, top) for nth, row in enumerate(of_text)]}
+        for text, of_text in zip(written, found, strict=True)
+    ]
+
+
+def _check(texts: Sequence[str], sequences: Sequence[NDArray[np.int64]], model: MaskedLanguageModel) -> None:
+    longest = model.model.config.max_sequence_length
+    for text, ids in zip(texts, sequences, strict=True):
+        if not (ids == model.vocabulary.mask).any():
+            raise InputError(f"{text[:60]!r}: found no {MASK}, expected one where a word is to be found; write it")
+        if len(ids) > longest:
+            raise InputError(
+                f"{text[:60]!r}…: found {len(ids)} tokens, expected at most the {longest} that the model reads; "
+                f"give less of the text around {MASK}"
+            )
+
+
+@torch.inference_mode()
+def _probabilities(
+    model: EncoderModule, batch: Sequence[NDArray[np.int64]], places: Sequence[NDArray[np.int64]]
+) -> NDArray[np.float64]:
+    """(M, V) of all masks of the sequences, in their order."""
+    device = next(model.parameters()).device
+    lengths = np.asarray([len(ids) for ids in batch])
+    starts = np.cumsum(lengths) - lengths
+    ids = torch.from_numpy(np.concatenate(batch)).to(device)
+    layout = Layout.from_lengths(torch.from_numpy(lengths)).to(device)
+    positions = torch.from_numpy(np.concatenate([first + own for first, own in zip(starts, places, strict=True)]))
+    logits, *_ = model(ids, torch.zeros_like(ids), layout, positions.to(device))
+    return torch.softmax(logits[: len(positions)].double(), dim=1).cpu().numpy()
+
+
+def _best(
+    model: MaskedLanguageModel, text: str, mask: str, nth: int, row: NDArray[np.float64], top: int
+) -> list[dict[str, Any]]:
+    # Entries of an embedding table that is larger than the vocabulary are no words.
+    order = np.argsort(-row[: model.vocabulary.size], kind="stable")[:top]
+    parts = text.split(mask)
+    before, after = mask.join(parts[: nth + 1]), mask.join(parts[nth + 1 :])
+    return [
+        {"word": (word := model.word(int(index))), "probability": float(row[index]), "text": before + word + after}
+        for index in order
+    ]

@@ -1,0 +1,110 @@
+"""A model with a fine-tuned head, loaded once: its predictions are exactly those that its scores are about.
+
+The family that trained the head reads the texts and makes the predictions here too, with the settings that the model's
+own config.json keeps (`finetuning`).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from accelerate import Accelerator
+from numpy.typing import NDArray
+
+from bertcore.apply import directory as directories
+from bertcore.apply.directory import USES, Description
+from bertcore.config import parse
+from bertcore.errors import ArtifactError, ConfigError
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.crf import CRF, LinearChain
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.finetune.family import READING, Family
+from bertcore.finetune.features import Features
+from bertcore.finetune.inference import logits_of
+from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
+from bertcore.finetune.run import FAMILIES
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.training.distributed import make_accelerator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """What a model says about the rows of a table."""
+
+    features: Any
+    """The sequences that the rows were read as; `counts` says what they do not show."""
+    logits: NDArray[np.float32]
+    """Of all sequences, or of all their tokens."""
+    predictions: Any
+    """As stage `finetune` has them: the family's `Predictions`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuned:
+    """A saved model, ready to predict."""
+
+    description: Description
+    labels: list[str] | None
+    family: Family
+    model: EncoderModule
+    accelerator: Accelerator
+
+    @classmethod
+    def load(cls, directory: Path, *uses: str) -> "FineTuned":
+        """The model of `directory`, which must be for one of `uses` (keys of `USES`); on the GPU where there is one.
+
+        `ArtifactError` for a model of another use, or one that is not whole.
+        """
+        description = directories.require(directory, *uses)
+        name = next(use.family for key, use in USES.items() if key in uses and use.fits(description))
+        assert name is not None, f"no family for {uses}"
+        labels = description.labels
+        task = _task(description, FAMILIES[name].reading)  # type: ignore[attr-defined]
+        with tokenizer_directory(directory) as place:
+            tokenizer = load_tokenizer(place)
+        nothing = ExampleSet(family=name, labels=labels, metrics=[], splits={})
+        family: Family
+        if name == "question_answering":
+            null = bool((description.values.get(READING) or {}).get(UNANSWERABLE))
+            family = QuestionAnswering(task, nothing, tokenizer, may_be_null=null)
+        else:
+            family = FAMILIES[name](task, nothing, tokenizer)
+        model = family.build(load_config(directory))
+        _load_weights(model, description)
+        accelerator = make_accelerator()
+        model.to(accelerator.device).eval()
+        return cls(description=description, labels=labels, family=family, model=model, accelerator=accelerator)
+
+    def predict(self, table: pa.Table, progress: str | None = None) -> Predicted:
+        """Of the rows of `table`, in the schema of the family; what is to be predicted may be null. `progress`: the
+        name that the work is shown under."""
+        features: Features = self.family.featurize(table)
+        logits = logits_of(self.model, features, self.accelerator, progress)
+        predictions = self.family.predict(table, features, logits, self.model)
+        return Predicted(features=features, logits=logits, predictions=predictions)
+
+
+def _task(description: Description, fields: tuple[str, ...]) -> RunConfig:
+    where = f"{description.directory}/config.json: {READING}"
+    more = {"crf": True} if CRF in description.values else {}
+    values = {"format": "", "data": str(description.directory), **directories.reading(description, fields), **more}
+    try:
+        return parse(RunConfig, values, where)
+    except ConfigError as error:
+        raise ArtifactError(str(error)) from None
+
+
+def _load_weights(model: EncoderModule, description: Description) -> None:
+    """All weights, those of a chain of tags from config.json."""
+    found = load_pretrained(model, description.directory).missing
+    if missing := [name for name in found if not name.startswith(f"{CRF}.")]:
+        raise ArtifactError(
+            f"{description.directory}: found no {', '.join(missing)}, expected the whole model; save it anew"
+        )
+    if CRF in description.values:
+        model.add_module(CRF, LinearChain.from_config(description.values[CRF]))

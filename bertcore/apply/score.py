@@ -1,0 +1,42 @@
+"""How likely a masked language model finds texts: pseudo-perplexities, and minimal pairs without any training."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertcore.apply.fill_mask import MaskedLanguageModel
+from bertcore.errors import InputError
+from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant, read_pairs, score, subset
+from bertcore.minimal_pairs.results import summarize
+from bertcore.minimal_pairs.scoring import encode, pseudo_likelihood_scorer, pseudo_log_likelihoods
+
+
+def score_texts(
+    model: MaskedLanguageModel, texts: Sequence[str], variant: Variant = "original"
+) -> list[dict[str, Any]]:
+    """For each text its `tokens`, its `pseudo_log_likelihood` in nats and its `pseudo_perplexity`, exp of minus the
+    mean of the tokens (Salazar et al. 2020, section 2.4). `InputError` for a text without a token."""
+    tokens = np.zeros(len(texts), dtype=np.int64)
+    for group in encode(model.tokenizer, texts, model.model.config.max_sequence_length):
+        tokens[group.places] = (group.words >= 0).sum(axis=1)
+    for text, count in zip(texts, tokens, strict=True):
+        if not count:
+            raise InputError(f"found the text {text[:60]!r}, which has no token, expected words; remove it")
+    sums = pseudo_log_likelihoods(model.model, model.tokenizer, texts, variant)
+    return [
+        {
+            "tokens": int(count),
+            "pseudo_log_likelihood": float(value),
+            "pseudo_perplexity": float(np.exp(-value / count)),
+        }
+        for count, value in zip(tokens, sums, strict=True)
+    ]
+
+
+def score_pairs(model: MaskedLanguageModel, config: MinimalPairsConfig) -> dict[str, Any]:
+    """How often the model prefers the good sentences in the files of `config`; see `results.summarize`."""
+    pairs = subset([pair for name in config.files for pair in read_pairs(Path(name))], config.share)
+    scores = score(pairs, pseudo_likelihood_scorer(model.model, model.tokenizer, config.variant))
+    return {"variant": config.variant, "share": config.share, **summarize(pairs, {"model": scores})}

@@ -1,0 +1,173 @@
+"""Search by meaning without any training: passages and queries as the mean of an encoder's states, and exact cosines.
+
+An index is a directory: the passages, their vectors, and what both were made from. It is made anew where the texts, the
+model or the settings are others, with the vectors of the passages that were there before; readers of an index see the
+old one or the new one.
+"""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bertcore.apply.embed import Embedder, nearest
+from bertcore.compressed import plain_name, read_text
+from bertcore.errors import InputError
+from bertcore.files import disk_errors, replace_directory
+
+ENDINGS = (".txt", ".md", ".rst")
+"""Of the files of a directory that are read; also .gz, .zst."""
+
+_MADE_FROM, _PASSAGES, _VECTORS = "index.json", "passages.parquet", "vectors.npy"
+_LAYOUT = 1
+"""Of an index; raised where what an index holds changes."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Something that can be found."""
+
+    text: str
+    source: str
+    """The file that it stands in."""
+    line: int
+    """Where it begins there, counted from 1."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A passage for a query."""
+
+    score: float
+    """Cosine of the two vectors."""
+    passage: Passage
+
+
+def read_passages(place: Path, words: int) -> list[Passage]:
+    """The paragraphs of a file, or of all files with `ENDINGS` below a directory, in pieces of at most `words` words;
+    `InputError` where there is none."""
+    if not place.exists():
+        raise InputError(f"{place}: no such file or directory; correct the path")
+    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if _is_text(path, place))
+    found = [
+        Passage(text, file.relative_to(place).as_posix() if file != place else file.name, line)
+        for file in files
+        for text, line in _paragraphs(read_text(file), words)
+    ]
+    if not found:
+        raise InputError(f"{place}: found no text, expected a file, or a directory of {', '.join(ENDINGS)}; add some")
+    return found
+
+
+def _is_text(path: Path, root: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
+    return not hidden and path.is_file() and plain_name(path).endswith(ENDINGS)
+
+
+def _paragraphs(text: str, words: int) -> Iterator[tuple[str, int]]:
+    """The paragraphs between blank lines, each with the line where it begins; long ones in pieces."""
+    line = 1
+    for block in re.split(r"(\n\s*\n)", text):
+        first = line + len(block) - len(block.lstrip("\n")) if block.strip() else line
+        found = block.split()
+        for start in range(0, len(found), words):
+            yield " ".join(found[start : start + words]), first
+        line += block.count("\n")
+
+
+@dataclass(frozen=True)
+class Index:
+    """Passages and their vectors of length 1, (P, H)."""
+
+    passages: list[Passage]
+    vectors: NDArray[np.float32]
+    embedded: int
+    """How many of the passages were new when the index was opened."""
+
+    @classmethod
+    def open(
+        cls, place: Path, directory: Path, embedder: Embedder, words: int = 120, progress: str | None = None
+    ) -> "Index":
+        """The index in `directory` of the texts at `place`, made anew as far as it is not of these texts, this model
+        and these settings."""
+        if directory.exists() and not (directory / _MADE_FROM).is_file():
+            raise InputError(
+                f"{directory}: found something that is no index, expected one or nothing; name another place"
+            )
+        passages = read_passages(place, words)
+        made_by = {
+            "layout": _LAYOUT,
+            "model": model_hash(embedder.directory),
+            **{name: getattr(embedder, name) for name in ("pooling", "layer", "max_length")},
+        }
+        made_from = {**made_by, "words": words, "passages": _hash_of(passages)}
+        before = _made_from(directory)
+        if before == made_from:
+            return cls(passages, np.load(directory / _VECTORS, mmap_mode="r"), 0)
+        known = _known(directory) if {name: before.get(name) for name in made_by} == made_by else {}
+        new = list(dict.fromkeys(each.text for each in passages if each.text not in known))
+        known |= dict(zip(new, embedder.unit(new, progress), strict=True)) if new else {}
+        vectors = np.stack([known[each.text] for each in passages])
+        _write(directory, passages, vectors, made_from)
+        return cls(passages, vectors, len(new))
+
+    def search(self, queries: NDArray[np.float32], top: int) -> list[list[Found]]:
+        """For each of (Q, H) vectors of length 1 the `top` passages, the nearest first."""
+        rows, cosines = nearest(queries, self.vectors, top)
+        return [
+            [Found(cosine, self.passages[row]) for row, cosine in zip(*pair, strict=True)]
+            for pair in zip(rows.tolist(), cosines.tolist(), strict=True)
+        ]
+
+
+def model_hash(directory: Path) -> str:
+    """SHA-256 over the names and contents of a model's own files."""
+    digest = hashlib.sha256()
+    for path in sorted(directory.iterdir()):
+        if path.suffix in (".json", ".safetensors", ".txt"):
+            with path.open("rb") as file:
+                digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _hash_of(passages: Sequence[Passage]) -> str:
+    lines = (json.dumps(dataclasses.astuple(each)) for each in passages)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _made_from(directory: Path) -> dict[str, Any]:
+    """What the index in `directory` was made from; nothing where there is none, or one that cannot be read."""
+    try:
+        found = json.loads((directory / _MADE_FROM).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _known(directory: Path) -> dict[str, NDArray[np.float32]]:
+    """Text -> vector of the index in `directory`; nothing where it is damaged."""
+    try:
+        texts = pq.read_table(directory / _PASSAGES, columns=["text"])["text"].to_pylist()
+        vectors = np.load(directory / _VECTORS)
+    except (OSError, ValueError, pa.ArrowException):
+        return {}
+    return dict(zip(texts, vectors, strict=True)) if len(texts) == len(vectors) else {}
+
+
+def _write(
+    directory: Path, passages: Sequence[Passage], vectors: NDArray[np.float32], made_from: dict[str, Any]
+) -> None:
+    with disk_errors(directory), replace_directory(directory) as beside:
+        table = pa.Table.from_pylist([dataclasses.asdict(each) for each in passages])
+        pq.write_table(table, beside / _PASSAGES, compression="zstd")
+        np.save(beside / _VECTORS, vectors)
+        (beside / _MADE_FROM).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,76 @@
+"""`bertcore answer`."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bertcore.apply.answer import answer, answer_pairs
+from bertcore.apply.finetuned import FineTuned
+from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.texts import add_model, model_directory, progress_of, read_file
+from bertcore.compressed import read_text
+from bertcore.errors import ConfigError
+from bertcore.examples.squad import read_file as read_squad
+from bertcore.files import write_json
+
+EXAMPLES = """\
+  bertcore answer --question "Which type has the parameter size?" --context page.txt
+  bertcore answer --file questions.csv --out answers.jsonl    # columns question and context
+  bertcore answer --squad dev-v1.1.json --out predictions.json   # as bertcore.evaluation.squad scores them
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("--question", action="append", help="may be given several times")
+    parser.add_argument("--context", help="a text of any length, or a file with one; also .gz, .zst")
+    parser.add_argument("--file", type=Path, help="a table with the columns question and context")
+    parser.add_argument("--squad", type=Path, help="a file in SQuAD's layout; also .gz, .zst")
+    parser.add_argument("--top", type=int, default=3, help="answers for each question (default: %(default)s)")
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    given = [options.squad is not None, options.file is not None, options.question is not None]
+    if sum(given) != 1 or (options.question is None) != (options.context is None):
+        raise ConfigError("found no --question with a --context, expected both of them, or --file, or --squad alone")
+    if options.squad is not None:
+        _squad(options)
+        return
+    check_output(options)
+    if options.file is not None:
+        pairs = [pair for pair in read_file(options.file, "question", "context") if not isinstance(pair, str)]
+    else:
+        context = text_or_file(options.context)
+        pairs = [(question, context) for question in options.question]
+    model = FineTuned.load(model_directory(options, "answer"), "answer")
+    found = answer_pairs(model, pairs, progress_of("answer", len(pairs)))
+    records: list[dict[str, Any]] = [
+        {"question": question, "answer": row["answer"], "best": row["best"][: options.top]}
+        for (question, _), row in zip(pairs, found, strict=True)
+    ]
+    write(options, records, _rows)
+
+
+def _squad(options: argparse.Namespace) -> None:
+    if options.out is None or options.out.suffix != ".json":
+        raise ConfigError(f"--out: found {options.out}, expected a .json file with --squad; name one")
+    questions = read_squad(options.squad, is_train=False, labelled=False)
+    model = FineTuned.load(model_directory(options, "answer"), "answer")
+    write_json(options.out, answer(model, questions, progress_of("answer", questions.num_rows)).predicted)
+
+
+def text_or_file(given: str) -> str:
+    """The text of a file of that name, or what was given itself."""
+    try:
+        is_file = Path(given).is_file()
+    except OSError:  # longer than any name of a file
+        is_file = False
+    return read_text(Path(given)) if is_file else given
+
+
+def _rows(record: Record) -> Iterator[Record]:
+    for rank, each in enumerate(record["best"], start=1):
+        shown = each["text"] or "(no answer)"
+        yield {"question": record["question"], "rank": rank, **each, "text": shown}

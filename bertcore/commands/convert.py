@@ -1,0 +1,34 @@
+"""`bertcore convert`."""
+
+import argparse
+from pathlib import Path
+
+from bertcore.commands.onnx_scores import scores
+from bertcore.export import onnx
+
+EXAMPLES = """\
+  bertcore convert models/finetuned/topic                  # writes models/finetuned/topic.onnx
+  bertcore convert models/finetuned/topic topic-int8.onnx --int8 --examples data/examples/topic
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("directory", type=Path, metavar="MODEL", help="what a stage saved, such as models/pretrained")
+    parser.add_argument("path", type=Path, nargs="?", metavar="OUT.onnx", help="default: MODEL.onnx")
+    parser.add_argument("--int8", action="store_true", help="a quarter of the size; its numbers are others")
+    parser.add_argument(
+        "--examples",
+        type=Path,
+        metavar="DIR",
+        help="score the model and the file on the dev examples there (default with --int8: data/examples/TASK, if any)",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    path = options.path or options.directory.with_name(f"{options.directory.resolve().name}.onnx")
+    print(onnx.export(options.directory, path, int8=options.int8))
+    examples = options.examples or Path("data/examples") / options.directory.resolve().name
+    if options.examples is not None or (options.int8 and examples.is_dir()):
+        found = scores(options.directory, path, examples)
+        for metric, value in found["model"].items():
+            print(f"{metric} on {examples}: {value:.4f} as a model, {found['onnx'][metric]:.4f} as {path.name}")

@@ -1,0 +1,66 @@
+"""`bertcore embed`.
+
+Pooling: `cls` is the state of [CLS]; `mean` and `max` are over all tokens, [CLS] and [SEP] among them; `attention` is
+the mean weighted by what [CLS] attends to, averaged over the heads, in the layer that gives the states (by default the
+last one). Layers count as Hugging Face's `hidden_states` do: 0 are the embeddings, -1 is the last layer.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+
+from bertcore.apply.embed import ENDINGS, Embedder, write_vectors
+from bertcore.apply.pooling import POOLINGS
+from bertcore.commands.results import WRITERS, Record, add_output, write
+from bertcore.commands.texts import add_input, add_model, model_directory, progress_of, texts_of
+from bertcore.errors import ConfigError
+
+EXAMPLES = """\
+  bertcore embed --file texts.txt --out vectors.parquet          # columns text and vector
+  bertcore embed --file texts.jsonl --column body --out vectors.npy --pooling cls
+  bertcore embed "open a file" | jq .vector
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_model(parser)
+    add_pooling(parser)
+    add_output(parser)
+
+
+def add_pooling(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say how the states of a text become one vector."""
+    parser.add_argument("--pooling", choices=POOLINGS, default="mean", help="of the tokens (default: %(default)s)")
+    parser.add_argument("--layer", type=int, default=-1, help="0 = embeddings, -1 = last (default: %(default)s)")
+    parser.add_argument("--max-length", type=int, help="tokens of a text at most (default: what the model reads)")
+
+
+def embedder_of(options: argparse.Namespace) -> Embedder:
+    """The encoder that the arguments name."""
+    return Embedder.load(model_directory(options, "embed"), options.pooling, options.layer, options.max_length)
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.out is not None and options.out.suffix not in (expected := {*ENDINGS, *WRITERS}):
+        raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(sorted(expected))}")
+    texts = texts_of(options)
+    embedder = embedder_of(options)
+    vectors, cut = embedder.embed(texts, progress_of("embed", len(texts)))
+    if cut:
+        print(f"{cut} of {len(texts)} texts were cut to what the model reads", file=sys.stderr)
+    if options.out is not None and options.out.suffix in ENDINGS:
+        write_vectors(options.out, texts, vectors)
+        print(f"{options.out}: {len(texts):,} vectors of {vectors.shape[1]} numbers", file=sys.stderr)
+        return
+
+    def records() -> Iterator[Record]:
+        for text, vector in zip(texts, vectors, strict=True):
+            yield {"text": text, "vector": vector.tolist()}
+
+    write(options, records(), _rows if options.out is None and options.format != "jsonl" else None)
+
+
+def _rows(record: Record) -> Iterator[Record]:
+    first = " ".join(f"{value:.3f}" for value in record["vector"][:4])
+    yield {"text": record["text"], "numbers": len(record["vector"]), "vector": f"{first} …"}

@@ -1,0 +1,41 @@
+"""`bertcore fill-mask`."""
+
+import argparse
+from collections.abc import Iterator
+
+from bertcore.apply import fill_mask
+from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, texts_of
+
+EXAMPLES = """\
+  bertcore fill-mask "returns the [MASK] of a list"
+  bertcore fill-mask --top 10 --file sentences.txt --out words.jsonl
+  echo "the [MASK] is [MASK]" | bertcore fill-mask --model models/pretrained
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_model(parser)
+    parser.add_argument("--top", type=int, default=5, help="words for each mask (default: %(default)s)")
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    check_output(options)
+    texts = texts_of(options)
+    model = fill_mask.MaskedLanguageModel.load(model_directory(options, "fill-mask"))
+
+    def records() -> Iterator[Record]:
+        for part in in_parts(texts):
+            found = fill_mask.fill_mask(model, [str(text) for text in part], options.top)
+            yield from ({"text": text, **row} for text, row in zip(part, found, strict=True))
+
+    write(options, records(), _rows)
+
+
+def _rows(record: Record) -> Iterator[Record]:
+    for number, words in enumerate(record["masks"], start=1):
+        mask = {"mask": number} if len(record["masks"]) > 1 else {}
+        for each in words:
+            yield {**mask, "word": each["word"], "probability": each["probability"], "text": each["text"]}

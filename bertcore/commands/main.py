@@ -1,0 +1,112 @@
+"""The command `bertcore` itself: which commands there are, and how one of them ends.
+
+A command is a module beside this one, with `EXAMPLES`, `arguments(parser)` and `run(options)`, and a row in `COMMANDS`.
+Its module is imported when the command is called: `bertcore --help` waits for no torch.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bertcore.config import suggest
+from bertcore.errors import BAD_INPUT, INTERRUPTED, UNAVAILABLE, BertcoreError, UnavailableError
+
+
+@dataclass(frozen=True)
+class Command:
+    """A row of `bertcore --help`."""
+
+    module: str
+    """Its module in this package."""
+    summary: str
+    example: str
+    """What follows `bertcore` in the most usual call."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0, or one of `bertcore.errors`. What is wrong with the input is one line."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    name = given[0] if given else "--help"
+    if name in ("-h", "--help"):
+        print(_help())
+        return 0
+    if name not in COMMANDS:
+        return _fail(f"{name}: no command; {suggest(name, COMMANDS)}; `bertcore --help` shows them all")
+    command = COMMANDS[name]
+    try:
+        module = importlib.import_module(f"bertcore.commands.{command.module}")
+    except ModuleNotFoundError as error:
+        return _fail(f"{sys.executable}: {error.name} is not installed; activate the environment: . .venv/bin/activate")
+    parser = argparse.ArgumentParser(
+        prog=f"bertcore {name}",
+        description=f"{command.summary}.",
+        epilog=f"examples:\n{module.EXAMPLES.rstrip()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.arguments(parser)
+    options = parser.parse_args(given[1:])
+    try:
+        module.run(options)
+        sys.stdout.flush()
+    except BertcoreError as error:
+        return _fail(str(error), UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT)
+    except BrokenPipeError:  # whoever reads the output has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _fail(message: str, status: int = BAD_INPUT) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items())
+    examples = "\n".join(f"  bertcore {name} {command.example}" for name, command in COMMANDS.items())
+    return _HELP.format(commands=rows, examples=examples)
+
+
+_HELP = """\
+usage: bertcore COMMAND …          (python -m bertcore is the same)
+
+Use a finished model: any that this project has saved, and any Hugging Face directory of its architectures, offline.
+
+commands:
+{commands}
+
+examples:
+{examples}
+
+A model is --model DIR; without it, the last one of this tree for that use. Texts are arguments, --file FILE (.txt with
+a text a line; .csv, .tsv, .jsonl, .parquet with --column), or a pipe. Results are a table in a terminal, JSON lines in
+a pipe, or --out FILE (.jsonl, .csv, .tsv, .parquet). `bertcore COMMAND --help` says more."""
+
+COMMANDS: dict[str, Command] = {
+    "fill-mask": Command("fill_mask", "the words that fit in place of [MASK]", '"the [MASK] of a function"'),
+    "classify": Command("classify", "the class, or the set of labels, of texts", "--file tickets.csv --column body"),
+    "regress": Command("regress", "a number for texts, such as their similarity", '"a cat" --pair "a dog"'),
+    "tag": Command("tag", "the words of texts with their tags and places", '"size : int , the number of bytes"'),
+    "answer": Command(
+        "answer",
+        "the answer to a question, cut out of a text",
+        '--question "Which type?" --context page.txt',
+    ),
+    "embed": Command("embed", "a vector for each text", "--file texts.txt --out vectors.parquet"),
+    "similar": Command("similar", "how alike texts are, or the lines nearest to a text", '"open a file" "read a file"'),
+    "search": Command("search", "the passages of your texts nearest to a query", '"sort a list in place" --in docs/'),
+    "score": Command("score", "how likely texts are, or which of two is likelier", "--pairs blimp.jsonl"),
+    "serve": Command(
+        "serve", "models behind HTTP: a page and an API on this machine", "models/pretrained models/finetuned/*"
+    ),
+    "card": Command("card", "a model's card (README.md), with a report's scores", "models/pretrained --scores metrics"),
+    "push": Command("push", "a model to the Hugging Face hub", "models/finetuned/topic hub://ORG/NAME --license mit"),
+    "convert": Command("convert", "a model as ONNX, in float32 or int8", "models/finetuned/topic topic.onnx --int8"),
+}
+"""The commands by name, in the order in which the help shows them."""

@@ -1,0 +1,112 @@
+"""What a command gives: a table in a terminal, JSON lines in a pipe, or a file."""
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table
+
+from bertcore.errors import ConfigError
+from bertcore.files import disk_errors, replace_file
+
+Record = Mapping[str, Any]
+Flatten = Callable[[Record], Iterable[Record]]
+"""What a record is in a table whose cells are words and numbers: any number of rows."""
+
+SHOWN = ("table", "jsonl", "csv", "tsv")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say where the results go."""
+    parser.add_argument("--out", type=Path, metavar="FILE", help=f"{', '.join(WRITERS)}; an old one is replaced")
+    parser.add_argument("--format", choices=SHOWN, help="of what is printed (default: table in a terminal, else jsonl)")
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """`ConfigError`, before anything is computed, for a file of a kind that is not written."""
+    if options.out is not None and options.out.suffix not in WRITERS:
+        raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(WRITERS)}; rename it")
+
+
+def write(options: argparse.Namespace, records: Iterable[Record], flatten: Flatten | None = None) -> None:
+    """`records` to where the arguments of `add_output` say. Nothing half-written is left where a file is asked for."""
+    flat = flatten or (lambda record: [record])
+    if options.out is None:
+        shown = options.format or ("table" if sys.stdout.isatty() else "jsonl")
+        _PRINTERS[shown](sys.stdout, records, flat)
+        return
+    count = 0
+
+    def counted() -> Iterator[Record]:
+        nonlocal count
+        for record in records:
+            count += 1
+            yield record
+
+    with disk_errors(options.out), replace_file(options.out) as beside:
+        WRITERS[options.out.suffix](beside, counted(), flat)
+    print(f"{options.out}: {count:,} written", file=sys.stderr)
+
+
+def _jsonl(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
+    for record in records:
+        file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _separated(delimiter: str) -> Callable[[TextIO, Iterable[Record], Flatten], None]:
+    def write(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
+        writer = None
+        for row in (row for record in records for row in flatten(record)):
+            if writer is None:
+                writer = csv.DictWriter(file, list(row), delimiter=delimiter, lineterminator="\n")
+                writer.writeheader()
+            writer.writerow({name: _cell(value) for name, value in row.items()})
+
+    return write
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
+
+
+def _table(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
+    table: Table | None = None
+    for row in (row for record in records for row in flatten(record)):
+        if table is None:
+            table = Table(*row, box=None, header_style="bold", pad_edge=False)
+        table.add_row(*map(_shown, row.values()))
+    if table is not None:
+        Console(file=file, markup=False, highlight=False, emoji=False).print(table)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(_cell(value))
+
+
+def _parquet(path: Path, records: Iterable[Record], flatten: Flatten) -> None:
+    pq.write_table(pa.Table.from_pylist([dict(record) for record in records]), path, compression="zstd")
+
+
+def _text_file(printer: Callable[[TextIO, Iterable[Record], Flatten], None]) -> Callable[..., None]:
+    def write(path: Path, records: Iterable[Record], flatten: Flatten) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            printer(file, records, flatten)
+
+    return write
+
+
+_PRINTERS = {"table": _table, "jsonl": _jsonl, "csv": _separated(","), "tsv": _separated("\t")}
+WRITERS: dict[str, Callable[[Path, Iterable[Record], Flatten], None]] = {
+    ".jsonl": _text_file(_jsonl),
+    ".csv": _text_file(_separated(",")),
+    ".tsv": _text_file(_separated("\t")),
+    ".parquet": _parquet,
+}
+"""By the ending of --out; `.parquet` and `.jsonl` keep records as they are, the others have flat rows."""

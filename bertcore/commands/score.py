@@ -1,0 +1,69 @@
+"""`bertcore score`."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from typing import get_args
+
+from bertcore.apply.fill_mask import MaskedLanguageModel
+from bertcore.apply.score import score_pairs, score_texts
+from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, texts_of
+from bertcore.config import parse
+from bertcore.errors import ConfigError
+from bertcore.files import write_json
+from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant
+from bertcore.minimal_pairs.results import as_table
+
+EXAMPLES = """\
+  bertcore score "the list is sorted" "the sorted is list"      # pseudo-perplexities: lower is likelier
+  bertcore score --file sentences.txt --out scores.csv
+  bertcore score --pairs blimp.jsonl --share 0.1                 # how often the good one of two is likelier
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_model(parser)
+    parser.add_argument("--pairs", nargs="+", metavar="FILE", help="minimal pairs, BLiMP's or good, bad, kind; .jsonl")
+    parser.add_argument("--share", type=float, default=1.0, help="of each paradigm's pairs (default: %(default)s)")
+    parser.add_argument(
+        "--variant",
+        choices=get_args(Variant),
+        default=MinimalPairsConfig.variant,
+        help="what is masked with a piece: nothing, or the later pieces of its word (default: %(default)s)",
+    )
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.pairs:
+        _pairs(options)
+        return
+    check_output(options)
+    texts = texts_of(options)
+    model = MaskedLanguageModel.load(model_directory(options, "fill-mask"))
+
+    def records() -> Iterator[Record]:
+        for part in in_parts(texts):
+            found = score_texts(model, [str(text) for text in part], options.variant)
+            yield from ({**row, "text": text} for text, row in zip(part, found, strict=True))
+
+    write(options, records())
+
+
+def _pairs(options: argparse.Namespace) -> None:
+    """A table for people, and JSON as the stage `minimal_pairs` writes it; baselines need the training text."""
+    if options.texts or options.file:
+        raise ConfigError("--pairs: found texts beside it, expected files of pairs alone; leave the texts out")
+    if options.out is not None and options.out.suffix != ".json":
+        raise ConfigError(f"--out: found {options.out.name!r}, expected a .json file with --pairs; rename it")
+    values = {"pairs": options.pairs, "variant": options.variant, "share": options.share}
+    config = parse(MinimalPairsConfig, values, "options")
+    metrics = score_pairs(MaskedLanguageModel.load(model_directory(options, "fill-mask")), config)
+    print(as_table(metrics), file=sys.stdout if sys.stdout.isatty() else sys.stderr)
+    if options.out is not None:
+        write_json(options.out, metrics)
+    elif not sys.stdout.isatty():
+        print(json.dumps(metrics, indent=2))

@@ -1,0 +1,58 @@
+"""`bertcore serve`."""
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+
+from bertcore.commands.search import index_directory
+from bertcore.config import parse
+from bertcore.serving.app import create_app
+from bertcore.serving.limits import TOKEN_VARIABLE, Limits, token_for
+from bertcore.serving.models import Models
+from bertcore.serving.run import serve
+
+EXAMPLES = f"""\
+  bertcore serve models/pretrained models/finetuned/*         # a page and an API on http://127.0.0.1:8000
+  bertcore serve models/pretrained --search docs/ --port 9000
+  {TOKEN_VARIABLE}=… bertcore serve models/finetuned/topic --host 0.0.0.0
+  curl -s 127.0.0.1:8000/v1/classify -H 'content-type: application/json' -d '{{"texts": ["parse a date"]}}'
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("models", nargs="+", type=Path, metavar="MODEL", help="directories; each one is loaded once")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="others than this machine need a token (default: %(default)s)"
+    )
+    parser.add_argument("--port", type=int, default=8000, help="0 = any free one (default: %(default)s)")
+    parser.add_argument("--search", type=Path, metavar="PATH", help="texts to be searched, with the first model")
+    for field in dataclasses.fields(Limits):
+        option = f"--max-{field.name.replace('_', '-')}" if field.name != "grace" else "--grace"
+        parser.add_argument(
+            option, dest=field.name, type=int, default=field.default, metavar="N", help=_HELP[field.name]
+        )
+
+
+_HELP = {
+    "body_bytes": "of a request (default: %(default)s)",
+    "texts": "of a request (default: %(default)s)",
+    "characters": "of a text (default: %(default)s)",
+    "queue": "texts that wait; more are answered 429 (default: %(default)s)",
+    "batch": "texts computed at once (default: %(default)s)",
+    "grace": "seconds for running requests at the end (default: %(default)s)",
+}
+
+
+def run(options: argparse.Namespace) -> None:
+    limits = parse(Limits, {name: getattr(options, name) for name in _HELP}, "options")
+    token = token_for(options.host)
+    index = None if options.search is None else index_directory(options.search)
+    models = Models.load(options.models, options.search, index)
+
+    def ready(address: str) -> None:
+        listed = ", ".join(f"{each.name} ({', '.join(each.uses)})" for each in models.by_name.values())
+        print(f"serving {listed}\n{address}", flush=True)
+
+    serve(create_app(models, limits, token), options.host, options.port, limits, ready)
+    print("ended", file=sys.stderr)

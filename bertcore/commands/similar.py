@@ -1,0 +1,47 @@
+"""`bertcore similar`."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from bertcore.apply.embed import nearest
+from bertcore.commands.embed import add_pooling, embedder_of
+from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.texts import add_model, progress_of, read_file
+from bertcore.errors import ConfigError
+
+EXAMPLES = """\
+  bertcore similar "open a file" "read a file" "sort a list"     # the first text with each of the others
+  bertcore similar "open a file" --file lines.txt --top 5        # the lines nearest to it
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("texts", nargs="+", metavar="TEXT", help="the first one is compared with the others")
+    parser.add_argument("--file", type=Path, help="find the nearest of these texts to each TEXT instead")
+    parser.add_argument("--column", default="text", help="of the texts in a table (default: %(default)s)")
+    parser.add_argument("--top", type=int, default=10, help="of a file (default: %(default)s)")
+    add_model(parser)
+    add_pooling(parser)
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    check_output(options)
+    if options.file is None and len(options.texts) < 2:
+        raise ConfigError("found one text, expected two or more, or --file with texts to compare it with; add some")
+    if options.file is None:
+        queries, texts = options.texts[:1], options.texts[1:]
+    else:
+        queries, texts = options.texts, [str(text) for text in read_file(options.file, options.column)]
+    embedder = embedder_of(options)
+    vectors = embedder.unit([*queries, *texts], progress_of("embed", len(texts)))
+    rows, cosines = nearest(vectors[: len(queries)], vectors[len(queries) :], options.top)
+
+    def records() -> Iterator[Record]:
+        for query, found, values in zip(queries, rows.tolist(), cosines.tolist(), strict=True):
+            for row, cosine in zip(found, values, strict=True):
+                line = {} if options.file is None else {"number": row + 1}
+                yield {"cosine": cosine, **line, "text": texts[row], "query": query}
+
+    write(options, records())

@@ -1,0 +1,46 @@
+"""`bertcore tag`."""
+
+import argparse
+from collections.abc import Iterator
+from typing import get_args
+
+from bertcore.apply.finetuned import FineTuned
+from bertcore.apply.tag import Words, tag
+from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, texts_of
+
+EXAMPLES = """\
+  bertcore tag "size : int , the number of bytes to read"
+  bertcore tag --file sentences.txt --out entities.jsonl      # words and entities with their places, a text a line
+  bertcore tag --file words.txt --words blanks --format tsv   # words that already stand between blanks
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_input(parser)
+    add_model(parser)
+    parser.add_argument(
+        "--words", choices=get_args(Words), default="marks", help="where words end (default: at blanks and marks)"
+    )
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    check_output(options)
+    texts = texts_of(options)
+    model = FineTuned.load(model_directory(options, "tag"), "tag")
+
+    def records() -> Iterator[Record]:
+        number = 0
+        for part in in_parts(texts):
+            found = tag(model, [str(text) for text in part], options.words, progress_of("tag", len(texts)))
+            for text, row in zip(part, found, strict=True):
+                number += 1
+                yield {"number": number, "text": text, **row}
+
+    write(options, records(), _rows)
+
+
+def _rows(record: Record) -> Iterator[Record]:
+    for word in record["words"]:
+        yield {"number": record["number"], **word}

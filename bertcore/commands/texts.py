@@ -1,0 +1,124 @@
+"""The texts that a command is given: as arguments, from a file, or from a pipe."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bertcore.apply import directory
+from bertcore.compressed import plain_name, read_lines
+from bertcore.config import suggest
+from bertcore.errors import ConfigError, InputError
+from bertcore.examples.files import BadRowError, decode
+from bertcore.examples.table_rows import READERS, TextLayout, read_rows
+from bertcore.finetune.texts import Text
+
+FORMATS = ("txt", "csv", "tsv", "jsonl", "parquet")
+LINES = ".txt"
+
+AT_ONCE = 2**15
+"""Texts that are read, computed and written at once. Below it, batches are those of the evaluation, to the last bit."""
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The option --model."""
+    parser.add_argument("--model", type=Path, metavar="DIR", help="default: the last one of this tree for this use")
+
+
+def model_directory(options: argparse.Namespace, *uses: str) -> Path:
+    """What --model says, or the last model of this tree for one of `uses`, which is then said."""
+    if options.model is not None:
+        return Path(options.model)
+    found = directory.default(uses)
+    print(f"model: {found}", file=sys.stderr)
+    return found
+
+
+def add_input(parser: argparse.ArgumentParser, *, pairs: bool = False) -> None:
+    """The arguments that say where the texts are; with `pairs` also those of second texts."""
+    parser.add_argument("texts", nargs="*", metavar="TEXT", help="without any: --file, or what comes through a pipe")
+    parser.add_argument("--file", type=Path, help=f".txt, a text a line, or {', '.join(FORMATS[1:])}; also .gz, .zst")
+    parser.add_argument("--column", default="text", help="of the texts in a table (default: %(default)s)")
+    if pairs:
+        parser.add_argument("--pair", metavar="TEXT", help="the second text, for models of two")
+        parser.add_argument("--pair-column", metavar="NAME", help="of the second texts in a table")
+    parser.add_argument("--input-format", choices=FORMATS, default="txt", help="of a pipe (default: %(default)s)")
+
+
+def texts_of(options: argparse.Namespace) -> list[str]:
+    """The texts that the arguments of `add_input` name; `InputError` where there are none or one cannot be read."""
+    return [text for text in read(options) if isinstance(text, str)]
+
+
+def read(options: argparse.Namespace) -> list[Text]:
+    """The texts or pairs that the arguments of `add_input` name; `InputError` where there are none, or one of them
+    cannot be read, `ConfigError` for arguments that contradict each other."""
+    second, pair_column = getattr(options, "pair", None), getattr(options, "pair_column", None)
+    if options.texts and options.file:
+        raise ConfigError(f"found a text and --file {options.file}, expected one of them; leave one out")
+    if second is not None and len(options.texts) != 1:
+        raise ConfigError(f"--pair: found {len(options.texts)} first texts, expected one; give a table of pairs")
+    if options.texts:
+        return list(options.texts) if second is None else [(options.texts[0], second)]
+    if options.file is not None:
+        return read_file(options.file, options.column, pair_column)
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError("found no text, expected one as an argument, in --file FILE or through a pipe; give one")
+    with tempfile.TemporaryDirectory(prefix="bertcore-pipe-") as folder:
+        piped = Path(folder) / f"stdin.{options.input_format}"
+        with piped.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return read_file(piped, options.column, pair_column, "the pipe")
+
+
+def read_file(path: Path, column: str = "text", pair_column: str | None = None, name: str | None = None) -> list[Text]:
+    """The texts of a file, or the pairs of a table; `name` stands for it in errors."""
+    where, ending = name or str(path), Path(plain_name(path)).suffix.lower()
+    if ending not in READERS:
+        raise InputError(f"{where}: found the ending {ending!r}, expected {', '.join(READERS)}; convert or rename it")
+    if ending == LINES and pair_column is None:
+        return list(_lines(path, where))
+    columns = [column] if pair_column is None else [column, pair_column]
+    found: list[Text] = []
+    for cells in _cells(path, columns, where):
+        found.append(cells[0] if pair_column is None else (cells[0], cells[1]))
+    return found
+
+
+def _lines(path: Path, where: str) -> Iterator[str]:
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            yield decode(line, first=number == 1).removesuffix("\r")
+        except BadRowError as error:
+            raise InputError(f"{where}:{number}: {error}; convert the file") from None
+
+
+def _cells(path: Path, columns: Sequence[str], where: str) -> Iterator[list[str]]:
+    for number, row in read_rows(path, TextLayout()):
+        if isinstance(row, BadRowError):
+            raise InputError(f"{where}:{number}: {row}; correct the row")
+        for column in columns:
+            if column not in row:
+                raise InputError(
+                    f"{where}:{number}: found no column {column!r}; {suggest(column, list(map(str, row)))} (--column)"
+                )
+            if not isinstance(row[column], str):
+                kind = type(row[column]).__name__
+                raise InputError(f"{where}:{number}: {column}: found a {kind}, expected a text; correct the row")
+        yield [row[column] for column in columns]
+
+
+def in_parts(texts: Sequence[Text]) -> Iterator[Sequence[Text]]:
+    """`texts`, as many at a time as `AT_ONCE`."""
+    for start in range(0, len(texts), AT_ONCE):
+        yield texts[start : start + AT_ONCE]
+
+
+def progress_of(name: str, count: int) -> str | None:
+    """The name that work on `count` texts is shown under; None where it is too little to be shown."""
+    return name if count > _SHOWN_FROM else None
+
+
+_SHOWN_FROM = 32

@@ -1,0 +1,128 @@
+"""ALBERT as Hugging Face's classes have it: their names of parameters, and (B, L) arrays with an attention mask.
+
+Written apart from `bertcore.model`, as `padded_bert` is for BERT.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.model.albert import AlbertConfig
+from bertcore.model.layers import ACTIVATIONS
+
+
+class PaddedAlbert(nn.Module):
+    """`AlbertModel`."""
+
+    def __init__(self, config: AlbertConfig, has_pooler: bool = True) -> None:
+        super().__init__()
+        width, embedding = config.hidden_size, config.embedding_size
+        self.embeddings = nn.ModuleDict(
+            {
+                "word_embeddings": nn.Embedding(config.vocab_size, embedding),
+                "position_embeddings": nn.Embedding(config.max_position_embeddings, embedding),
+                "token_type_embeddings": nn.Embedding(config.type_vocab_size, embedding),
+                "LayerNorm": nn.LayerNorm(embedding, eps=config.layer_norm_eps),
+            }
+        )
+        groups = [nn.ModuleDict({"albert_layers": nn.ModuleList([_Layer(config)])}) for _ in set(config.order)]
+        projection = nn.Linear(embedding, width)
+        self.encoder = nn.ModuleDict(
+            {"embedding_hidden_mapping_in": projection, "albert_layer_groups": nn.ModuleList(groups)}
+        )
+        self.pooler = nn.Linear(width, width) if has_pooler else None
+        self.layers, self.groups = config.num_hidden_layers, config.num_hidden_groups
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        place = torch.arange(input_ids.shape[1], device=input_ids.device)
+        embedded = (
+            self.embeddings["word_embeddings"](input_ids)
+            + self.embeddings["token_type_embeddings"](token_type_ids)
+            + self.embeddings["position_embeddings"](place)
+        )
+        hidden = self.encoder["embedding_hidden_mapping_in"](self.embeddings["LayerNorm"](embedded))
+        keys = attention_mask[:, None, None, :].bool()
+        for layer in range(self.layers):
+            group = int(layer / (self.layers / self.groups))
+            hidden = self.encoder.get_submodule(f"albert_layer_groups.{group}.albert_layers.0")(hidden, keys)
+        return (hidden,) if self.pooler is None else (hidden, torch.tanh(self.pooler(hidden[:, 0])))
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        parts: dict[str, nn.Module] = {name: nn.Linear(width, width) for name in ("query", "key", "value", "dense")}
+        self.attention = nn.ModuleDict(parts | {"LayerNorm": nn.LayerNorm(width, eps=config.layer_norm_eps)})
+        self.ffn = nn.Linear(width, config.intermediate_size)
+        self.ffn_output = nn.Linear(config.intermediate_size, width)
+        self.full_layer_layer_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.activation, self.num_heads = ACTIVATIONS[config.hidden_act], config.num_attention_heads
+
+    def forward(self, hidden: Tensor, keys: Tensor) -> Tensor:
+        query, key, value = (
+            self.attention[name](hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, A, L, D)
+            for name in ("query", "key", "value")
+        )
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=keys)
+        attended = self.attention["dense"](context.transpose(1, 2).flatten(2))
+        hidden = self.attention["LayerNorm"](hidden + attended)
+        return self.full_layer_layer_norm(self.ffn_output(self.activation(self.ffn(hidden))) + hidden)
+
+
+class PaddedAlbertForPreTraining(nn.Module):
+    """`AlbertForPreTraining`, or `AlbertForMaskedLM` without pooler and sentence-order head."""
+
+    def __init__(self, config: AlbertConfig, has_pooler: bool) -> None:
+        super().__init__()
+        width, embedding = config.hidden_size, config.embedding_size
+        self.albert = PaddedAlbert(config, has_pooler)
+        norm = nn.LayerNorm(embedding, eps=config.layer_norm_eps)
+        self.predictions = nn.ModuleDict({"dense": nn.Linear(width, embedding), "LayerNorm": norm})
+        self.predictions.register_parameter("bias", nn.Parameter(torch.zeros(config.vocab_size)))
+        self.sop_classifier = nn.ModuleDict({"classifier": nn.Linear(width, 2)}) if has_pooler else None
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        hidden, *pooled = self.albert(input_ids, attention_mask, token_type_ids)
+        transformed = self.predictions["LayerNorm"](self.activation(self.predictions["dense"](hidden)))
+        table = self.albert.get_parameter("embeddings.word_embeddings.weight")
+        bias = self.predictions.get_parameter("bias")
+        logits = functional.linear(transformed, table, bias)
+        return (logits,) if self.sop_classifier is None else (logits, self.sop_classifier["classifier"](pooled[0]))
+
+
+class PaddedAlbertForSequenceClassification(nn.Module):
+    """`AlbertForSequenceClassification`."""
+
+    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
+        super().__init__()
+        self.albert = PaddedAlbert(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        return (self.classifier(self.albert(input_ids, attention_mask, token_type_ids)[1]),)
+
+
+class PaddedAlbertForTokenClassification(nn.Module):
+    """`AlbertForTokenClassification`."""
+
+    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
+        super().__init__()
+        self.albert = PaddedAlbert(config, has_pooler=False)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        return (self.classifier(self.albert(input_ids, attention_mask, token_type_ids)[0]),)
+
+
+class PaddedAlbertForQuestionAnswering(nn.Module):
+    """`AlbertForQuestionAnswering`."""
+
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__()
+        self.albert = PaddedAlbert(config, has_pooler=False)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        return self.qa_outputs(self.albert(input_ids, attention_mask, token_type_ids)[0]).unbind(-1)

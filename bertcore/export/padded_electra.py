@@ -1,0 +1,119 @@
+"""ELECTRA as Hugging Face's classes have it: their names of parameters, and (B, L) arrays with an attention mask.
+
+Written apart from `bertcore.model`, as `padded_bert` is for BERT, whose layers it has.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.export.padded_bert import Layer
+from bertcore.model.electra import ElectraConfig
+from bertcore.model.layers import ACTIVATIONS
+
+
+class PaddedElectra(nn.Module):
+    """`ElectraModel`."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        width = config.embedding_size
+        self.embeddings = nn.ModuleDict(
+            {
+                "word_embeddings": nn.Embedding(config.vocab_size, width),
+                "position_embeddings": nn.Embedding(config.max_position_embeddings, width),
+                "token_type_embeddings": nn.Embedding(config.type_vocab_size, width),
+                "LayerNorm": nn.LayerNorm(width, eps=config.layer_norm_eps),
+            }
+        )
+        self.embeddings_project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))})
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        place = torch.arange(input_ids.shape[1], device=input_ids.device)
+        embedded = (
+            self.embeddings["word_embeddings"](input_ids)
+            + self.embeddings["token_type_embeddings"](token_type_ids)
+            + self.embeddings["position_embeddings"](place)
+        )
+        hidden, keys = self.embeddings["LayerNorm"](embedded), attention_mask[:, None, None, :].bool()
+        if self.embeddings_project is not None:
+            hidden = self.embeddings_project(hidden)
+        for layer in self.encoder["layer"].children():
+            hidden = layer(hidden, keys)
+        return (hidden,)
+
+
+class PaddedElectraForPreTraining(nn.Module):
+    """`ElectraForPreTraining`."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.electra = PaddedElectra(config)
+        layers = {"dense": nn.Linear(width, width), "dense_prediction": nn.Linear(width, 1)}
+        self.discriminator_predictions = nn.ModuleDict(layers)
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+        inner = self.activation(self.discriminator_predictions["dense"](hidden))
+        return (self.discriminator_predictions["dense_prediction"](inner).squeeze(-1),)
+
+
+class PaddedElectraForMaskedLM(nn.Module):
+    """`ElectraForMaskedLM`."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        width = config.embedding_size
+        self.electra = PaddedElectra(config)
+        norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.generator_predictions = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, width), "LayerNorm": norm})
+        self.generator_lm_head = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+        transformed = functional.gelu(self.generator_predictions["dense"](hidden))
+        table = self.electra.get_parameter("embeddings.word_embeddings.weight")
+        normed = self.generator_predictions["LayerNorm"](transformed)
+        return (functional.linear(normed, table, self.generator_lm_head["bias"]),)
+
+
+class PaddedElectraForSequenceClassification(nn.Module):
+    """`ElectraForSequenceClassification`."""
+
+    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.electra = PaddedElectra(config)
+        layers = {"dense": nn.Linear(width, width), "out_proj": nn.Linear(width, num_labels)}
+        self.classifier = nn.ModuleDict(layers)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+        return (self.classifier["out_proj"](functional.gelu(self.classifier["dense"](hidden[:, 0]))),)
+
+
+class PaddedElectraForTokenClassification(nn.Module):
+    """`ElectraForTokenClassification`."""
+
+    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
+        super().__init__()
+        self.electra = PaddedElectra(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        return (self.classifier(self.electra(input_ids, attention_mask, token_type_ids)[0]),)
+
+
+class PaddedElectraForQuestionAnswering(nn.Module):
+    """`ElectraForQuestionAnswering`."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        self.electra = PaddedElectra(config)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        return self.qa_outputs(self.electra(input_ids, attention_mask, token_type_ids)[0]).unbind(-1)

@@ -1,0 +1,48 @@
+"""A fine-tuned model as the teacher of a smaller one: its logits as targets beside the labels (Hinton et al. 2015).
+
+The loss is `(1 - alpha) * labels + alpha * teacher`. What the second term is, the head family says: with classes the
+divergence from the teacher's probabilities at a temperature, times its square; with numbers the squared difference.
+"""
+
+import json
+from pathlib import Path
+
+from bertcore.errors import ArtifactError
+from bertcore.finetune.family import Family
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.config import architecture_of
+from bertcore.model.huggingface import load_config, load_pretrained
+
+
+def load_teacher(directory: Path, name: str, family: Family, entries: int) -> EncoderModule:
+    """The fine-tuned model in `directory`, which the user calls `name`, for evaluation; `ArtifactError` unless it is of
+    the same head family and labels, and reads ids of a vocabulary of as many entries."""
+    config = load_config(directory)
+    raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    teacher = family.build(config.with_dropout(0.0, 0.0))
+    found, expected = raw.get("architectures"), teacher.architecture
+    if found != [expected]:
+        raise ArtifactError(
+            f"{name}/config.json: architectures: found {found}, expected {expected!r} as this task has; give a model "
+            "that was fine-tuned for it"
+        )
+    theirs, mine = raw.get("label2id"), family.exported(teacher).config.get("label2id")
+    if mine is not None and theirs != mine:
+        raise ArtifactError(
+            f"{name}/config.json: label2id: found {_short(theirs)}, expected {_short(mine)} as the examples have; give "
+            "a model that was fine-tuned for this task"
+        )
+    if config.vocab_size < entries:
+        raise ArtifactError(
+            f"{name}/config.json: vocab_size: found {config.vocab_size}, expected at least the {entries} entries of "
+            "the student's tokenizer; give a teacher with the same tokenizer"
+        )
+    optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional) or ("\0",)
+    if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(optional)]:
+        raise ArtifactError(f"{name}: found no tensor for {missing[0]!r}, expected a whole fine-tuned model")
+    return teacher.eval().requires_grad_(False)
+
+
+def _short(labels: object) -> str:
+    said = str(labels)
+    return said if len(said) <= 80 else f"{said[:77]}..."

@@ -1,0 +1,334 @@
+"""ALBERT (Lan et al. 2020) on sequences without padding: its sizes, its encoder, and the encoder with each head.
+
+It has BERT's layers, but few different ones, each passed through many times, and embeddings narrower than the layers.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.model.architecture import Architecture, Encoder, EncoderModule, read_fields, saved_fields, scores
+from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
+from bertcore.model.initialization import initialize
+from bertcore.model.layers import ACTIVATIONS, LayerStack
+from bertcore.model.layout import Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlbertConfig(BertConfig):
+    """One ALBERT encoder; `num_hidden_layers` counts how often a layer is passed through."""
+
+    model_type: ClassVar[str] = "albert"
+
+    embedding_size: int = 128
+    """Width of the embeddings; a projection stands before the first layer."""
+    num_hidden_groups: int = 1
+    """Different layers; neighbours of the same group share all weights."""
+    hidden_act: Activation = "gelu_new"
+    """`gelu` is the erf form, `gelu_new` (= `gelu_pytorch_tanh`) the tanh form of the original code."""
+    hidden_dropout_prob: float = 0.0
+    """Share of activations dropped after the embeddings and after each block's output."""
+    attention_probs_dropout_prob: float = 0.0
+    """Share of attention weights dropped. Above zero it rules out the fused attention kernels."""
+    classifier_dropout_prob: float = 0.1
+    """Share of activations dropped before the last layer of a head."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.at_least_one("embedding_size")
+        self.probability("classifier_dropout_prob")
+        if not 1 <= self.num_hidden_groups <= self.num_hidden_layers:
+            raise ValueError(
+                f"num_hidden_groups: found {self.num_hidden_groups}, expected between 1 and num_hidden_layers "
+                f"({self.num_hidden_layers}); 1 shares all layers"
+            )
+
+    def with_dropout(self, hidden: float, attention: float) -> Self:
+        return dataclasses.replace(super().with_dropout(hidden, attention), classifier_dropout_prob=hidden)
+
+    @property
+    def order(self) -> list[int]:
+        """The group of each layer, rounded as Hugging Face's class does."""
+        of_one = self.num_hidden_layers / self.num_hidden_groups
+        return [int(layer / of_one) for layer in range(self.num_hidden_layers)]
+
+
+def _preset(layers: int, hidden: int, heads: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
+        "embedding_size": 128,
+    }
+
+
+# BERT's two smallest sizes, and the published models (Lan et al. 2020, table 1).
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": _preset(2, 128, 2),
+    "mini": _preset(4, 256, 4),
+    "base": _preset(12, 768, 12),
+    "large": _preset(24, 1024, 16),
+    "xlarge": _preset(24, 2048, 16),
+    "xxlarge": _preset(12, 4096, 64),
+}
+
+
+class AlbertModel(Encoder):
+    """The encoder, and its pooled [CLS]."""
+
+    architecture = "AlbertModel"
+
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(config, config.embedding_size)
+        self.embeddings_project = nn.Linear(config.embedding_size, config.hidden_size)
+        self.encoder = LayerStack([BertLayer(config) for _ in range(config.num_hidden_groups)], config.order)
+        self.pooler = nn.Linear(config.hidden_size, config.hidden_size)
+        initialize(self, config)
+
+    @property
+    def token_embeddings(self) -> nn.Embedding:
+        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
+
+    @property
+    def below_layers(self) -> list[nn.Module]:
+        return [self.embeddings, self.embeddings_project]
+
+    def embedded(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
+        states: Tensor = self.embeddings_project(super().embedded(input_ids, token_type_ids, position_ids))
+        return states
+
+    def pooled(self, first: Tensor) -> Tensor:
+        """(B, H) states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
+        return torch.tanh(self.pooler(first))
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """As `hidden_states`, and the (B, H) pooled ones."""
+        hidden = self.hidden_states(input_ids, token_type_ids, layout)
+        return hidden, self.pooled(hidden.index_select(0, layout.first_tokens))
+
+
+class _WithEncoder(EncoderModule):
+    prefix = "albert"
+
+    def __init__(self, config: AlbertConfig, has_pooler: bool = True) -> None:
+        super().__init__(config)
+        self.albert = AlbertModel(config)
+        if not has_pooler:
+            del self.albert.pooler  # Hugging Face's class has none, and it would learn nothing
+        self.dropout_prob = config.classifier_dropout_prob
+
+    def dropped(self, states: Tensor) -> Tensor:
+        """`states`, a share of them dropped while training."""
+        return functional.dropout(states, self.dropout_prob, self.training)
+
+
+class MaskedTokenHead(nn.Module):
+    """(M, H) hidden states at masked positions -> (M, V) logits; the decoder is the embedding matrix itself."""
+
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.embedding_size)
+        self.LayerNorm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, masked: Tensor, embeddings: Tensor) -> Tensor:
+        transformed = self.LayerNorm(self.activation(self.dense(masked)))
+        return functional.linear(transformed, embeddings, self.bias)
+
+
+class AlbertForPreTraining(_WithEncoder):
+    """The encoder with the heads of both pre-training objectives."""
+
+    architecture = "AlbertForPreTraining"
+
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__(config)
+        self.predictions = MaskedTokenHead(config)
+        self.sop_classifier = nn.ModuleDict({"classifier": nn.Linear(config.hidden_size, 2)})
+        initialize(self.predictions, config)
+        initialize(self.sop_classifier, config)
+
+    def forward(
+        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(M,) flat positions -> (M, V) logits there, and (B, 2) logits that the segments are in their order, and
+        that they are swapped."""
+        rows = torch.cat([layout.first_tokens, masked_positions])
+        hidden = self.albert.hidden_states(input_ids, token_type_ids, layout, rows)
+        first, masked = hidden.split([layout.batch_size, len(masked_positions)])
+        return self.token_logits(masked), self.sop_classifier["classifier"](self.dropped(self.albert.pooled(first)))
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.predictions(states, self.albert.token_embeddings.weight)
+        return logits
+
+
+class AlbertForSequenceClassification(_WithEncoder):
+    """One row of logits for each sequence, from its pooled [CLS]."""
+
+    architecture = "AlbertForSequenceClassification"
+
+    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, labels) logits."""
+        first = self.albert.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
+        return scores(self.classifier, self.dropped(self.albert.pooled(first)))
+
+
+class AlbertForTokenClassification(_WithEncoder):
+    """One row of logits for each token."""
+
+    architecture = "AlbertForTokenClassification"
+
+    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
+        super().__init__(config, has_pooler=False)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, labels) logits."""
+        hidden = self.albert.hidden_states(input_ids, token_type_ids, layout)
+        return scores(self.classifier, self.dropped(hidden))
+
+
+class AlbertForQuestionAnswering(_WithEncoder):
+    """Two logits for each token: the answer begins, the answer ends there."""
+
+    architecture = "AlbertForQuestionAnswering"
+
+    def __init__(self, config: AlbertConfig, num_labels: int = 2) -> None:
+        super().__init__(config, has_pooler=False)
+        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.qa_outputs, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, 2) logits of start and end."""
+        return scores(self.qa_outputs, self.albert.hidden_states(input_ids, token_type_ids, layout))
+
+
+# A module of a layer: ours -> theirs.
+_LAYER_MODULES = {
+    "attention.output": "attention.dense",
+    "attention_norm": "attention.LayerNorm",
+    "intermediate": "ffn",
+    "output": "ffn_output",
+    "output_norm": "full_layer_layer_norm",
+}
+_QKV = ("query", "key", "value")
+_OURS = re.compile(r"((?:.*\.)?encoder\.)layer\.(\d+)\.(.+)\.(weight|bias)")
+_THEIRS = re.compile(r"((?:.*\.)?encoder\.)albert_layer_groups\.(\d+)\.albert_layers\.0\.(.+)\.(weight|bias)")
+_PROJECTION, _THEIR_PROJECTION = "embeddings_project.", "encoder.embedding_hidden_mapping_in."
+
+
+def _to_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        found = _OURS.fullmatch(name)
+        if found is None:
+            renamed[name.replace(_PROJECTION, _THEIR_PROJECTION)] = tensor
+            continue
+        encoder, group, module, kind = found.groups()
+        layer = f"{encoder}albert_layer_groups.{group}.albert_layers.0."
+        if module == "attention.qkv":
+            for part, third in zip(_QKV, tensor.chunk(3), strict=True):
+                renamed[f"{layer}attention.{part}.{kind}"] = third
+        else:
+            renamed[f"{layer}{_LAYER_MODULES[module]}.{kind}"] = tensor
+    return renamed
+
+
+def _from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    modules = {theirs: ours for ours, theirs in _LAYER_MODULES.items()}
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in state.items():
+        found = _THEIRS.fullmatch(name)
+        if found is None:
+            renamed[name.replace(_THEIR_PROJECTION, _PROJECTION)] = tensor
+            continue
+        encoder, group, module, kind = found.groups()
+        layer = f"{encoder}layer.{group}."
+        if module == "attention.query":
+            parts = [state.get(name.replace("attention.query", f"attention.{part}")) for part in _QKV]
+            if all(part is not None for part in parts):
+                renamed[f"{layer}attention.qkv.{kind}"] = torch.cat([part for part in parts if part is not None])
+        elif module not in ("attention.key", "attention.value"):
+            renamed[f"{layer}{modules[module]}.{kind}" if module in modules else name] = tensor
+    return renamed
+
+
+# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
+_REQUIRED = {
+    "model_type": "albert",
+    "inner_group_num": 1,
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+}
+# Where Hugging Face's default is another one than ours.
+_DEFAULTS = {"vocab_size": 30_000, "hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16_384}
+
+
+def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    return _DEFAULTS | read_fields(AlbertConfig, raw, path, _REQUIRED, "another ALBERT encoder")
+
+
+def _write(config: AlbertConfig) -> dict[str, Any]:
+    # [CLS] and [SEP] stand in the tokenizer; Hugging Face's default ids are those of another vocabulary.
+    return saved_fields(config) | _REQUIRED | {"bos_token_id": None, "eos_token_id": None}
+
+
+def _flops(config: AlbertConfig, lengths: Tensor, masked: int) -> int:
+    width, embedding, sequences = config.hidden_size, config.embedding_size, len(lengths)
+    projection = 2 * int(lengths.sum()) * embedding * width
+    pooler = 2 * sequences * width**2
+    head = 2 * masked * embedding * (width + config.vocab_size)
+    return projection + encoder_flops(config, lengths, sequences + masked) + pooler + head
+
+
+ALBERT = Architecture(
+    config=AlbertConfig,
+    prefix="albert",
+    presets=PRESETS,
+    encoder=AlbertModel,
+    pretraining=AlbertForPreTraining,
+    heads={
+        "sequence_classification": AlbertForSequenceClassification,
+        "token_classification": AlbertForTokenClassification,
+        "question_answering": AlbertForQuestionAnswering,
+    },
+    kinds={
+        "AlbertModel": "pooled_encoder",
+        "AlbertForPreTraining": "order_pretraining",
+        "AlbertForMaskedLM": "masked_lm",
+        "AlbertForSequenceClassification": "sequence_classification",
+        "AlbertForTokenClassification": "token_classification",
+        "AlbertForQuestionAnswering": "question_answering",
+    },
+    pair_head=("albert.pooler.", "sop_classifier."),
+    optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it
+    # Copies of tied parameters, and buffers that old versions saved.
+    redundant=(
+        "predictions.decoder.weight",
+        "predictions.decoder.bias",
+        "embeddings.position_ids",
+        "embeddings.token_type_ids",
+    ),
+    to_huggingface=_to_huggingface,
+    from_huggingface=_from_huggingface,
+    read=_read,
+    write=_write,
+    flops=_flops,
+)

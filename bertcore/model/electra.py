@@ -1,0 +1,322 @@
+"""ELECTRA (Clark et al. 2020) on sequences without padding: its sizes, its encoder, and the encoder with each head.
+
+It has BERT's layers, on embeddings that may be narrower than they are. It is pre-trained as a discriminator, which
+tells the tokens of a text from those that a generator, a smaller model with the same embeddings, put in their places.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.model.architecture import (
+    Architecture,
+    Encoder,
+    EncoderModule,
+    Generator,
+    read_fields,
+    saved_fields,
+    scores,
+)
+from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, encoder_flops
+from bertcore.model.bert_names import from_huggingface, to_huggingface
+from bertcore.model.initialization import initialize
+from bertcore.model.layers import ACTIVATIONS, LayerStack
+from bertcore.model.layout import Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectraConfig(BertConfig):
+    """One ELECTRA encoder; `intermediate_size` is usually four times `hidden_size`."""
+
+    model_type: ClassVar[str] = "electra"
+
+    embedding_size: int = 128
+    """Width of the embeddings; where it is not `hidden_size`, a projection stands before the first layer."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.at_least_one("embedding_size")
+
+    def generator(self, width: float, layers: float) -> "ElectraConfig":
+        """The generator of a discriminator of this shape, with these shares of its width and of its layers.
+
+        Its heads have 64 dimensions or more, as in google-research/electra.
+        """
+        hidden_size = max(1, round(width * self.hidden_size))
+        heads = max(1, hidden_size // 64)
+        return dataclasses.replace(
+            self,
+            hidden_size=hidden_size,
+            num_hidden_layers=max(1, round(layers * self.num_hidden_layers)),
+            num_attention_heads=next(number for number in range(heads, 0, -1) if hidden_size % number == 0),
+            intermediate_size=max(1, round(self.intermediate_size * hidden_size / self.hidden_size)),
+        )
+
+
+def _preset(layers: int, hidden: int, heads: int, embedding: int) -> dict[str, Any]:
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
+        "embedding_size": embedding,
+    }
+
+
+# BERT's two smallest sizes, and the published models (Clark et al. 2020, table 6).
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": _preset(2, 128, 2, 128),
+    "mini": _preset(4, 256, 4, 128),
+    "small": _preset(12, 256, 4, 128),
+    "base": _preset(12, 768, 12, 768),
+    "large": _preset(24, 1024, 16, 1024),
+}
+
+
+class ElectraModel(Encoder):
+    """The encoder."""
+
+    architecture = "ElectraModel"
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__(config)
+        self.embeddings = BertEmbeddings(config, config.embedding_size)
+        projected = config.embedding_size != config.hidden_size
+        self.embeddings_project = nn.Linear(config.embedding_size, config.hidden_size) if projected else None
+        self.encoder = LayerStack([BertLayer(config) for _ in range(config.num_hidden_layers)])
+        initialize(self, config)
+
+    @property
+    def token_embeddings(self) -> nn.Embedding:
+        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
+
+    @property
+    def below_layers(self) -> list[nn.Module]:
+        return [self.embeddings, *([] if self.embeddings_project is None else [self.embeddings_project])]
+
+    def embedded(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
+        states = super().embedded(input_ids, token_type_ids, position_ids)
+        return states if self.embeddings_project is None else self.embeddings_project(states)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor]:
+        """As `hidden_states`."""
+        return (self.hidden_states(input_ids, token_type_ids, layout),)
+
+
+class _WithEncoder(EncoderModule):
+    prefix = "electra"
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__(config)
+        self.electra = ElectraModel(config)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def dropped(self, states: Tensor) -> Tensor:
+        """`states`, a share of them dropped while training."""
+        return functional.dropout(states, self.dropout_prob, self.training)
+
+
+class DetectionHead(nn.Module):
+    """(T, H) -> (T,) logits: that a token is a replaced one."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense_prediction = nn.Linear(config.hidden_size, 1)
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return scores(self.dense_prediction, self.activation(self.dense(hidden))).squeeze(-1)
+
+
+class ElectraForPreTraining(_WithEncoder):
+    """The discriminator: the encoder, and a head that says of every token whether it is a replaced one."""
+
+    architecture = "ElectraForPreTraining"
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__(config)
+        self.discriminator_predictions = DetectionHead(config)
+        initialize(self.discriminator_predictions, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T,) logits."""
+        logits: Tensor = self.discriminator_predictions(self.electra.hidden_states(input_ids, token_type_ids, layout))
+        return logits
+
+
+class GeneratorHead(nn.Module):
+    """(M, H) hidden states at masked positions -> (M, E), as wide as the embeddings."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.embedding_size)
+        self.LayerNorm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+
+    def forward(self, masked: Tensor) -> Tensor:
+        transformed: Tensor = self.LayerNorm(functional.gelu(self.dense(masked)))  # erf, whatever the layers have
+        return transformed
+
+
+class ElectraForMaskedLM(_WithEncoder):
+    """The generator: the encoder, and the head for masked tokens, whose matrix is that of the embeddings."""
+
+    architecture = "ElectraForMaskedLM"
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__(config)
+        self.generator_predictions = GeneratorHead(config)
+        initialize(self.generator_predictions, config)
+        self.generator_lm_head = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
+
+    def forward(
+        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
+    ) -> tuple[Tensor]:
+        """(M,) flat positions -> (M, V) logits there."""
+        return (self.token_logits(self.electra.hidden_states(input_ids, token_type_ids, layout, masked_positions)),)
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        table, bias = self.electra.token_embeddings.weight, self.generator_lm_head["bias"]
+        return functional.linear(self.generator_predictions(states), table, bias)
+
+
+def _generator(config: ElectraConfig, encoder: Encoder | None) -> ElectraForMaskedLM:
+    model = ElectraForMaskedLM(config)
+    if encoder is not None:
+        model.electra.embeddings = encoder.embeddings
+    return model
+
+
+class ClassificationHead(nn.Module):
+    """(B, H) states of the [CLS] tokens -> (B, labels): a layer, GELU, and the last layer, dropout before both."""
+
+    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.out_proj = nn.Linear(config.hidden_size, num_labels)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, first: Tensor) -> Tensor:
+        states = functional.gelu(self.dense(functional.dropout(first, self.dropout_prob, self.training)))
+        return scores(self.out_proj, functional.dropout(states, self.dropout_prob, self.training))
+
+
+class ElectraForSequenceClassification(_WithEncoder):
+    """One row of logits for each sequence, from its [CLS]."""
+
+    architecture = "ElectraForSequenceClassification"
+
+    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.classifier = ClassificationHead(config, num_labels)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, labels) logits."""
+        first = self.electra.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
+        logits: Tensor = self.classifier(first)
+        return logits
+
+
+class ElectraForTokenClassification(_WithEncoder):
+    """One row of logits for each token."""
+
+    architecture = "ElectraForTokenClassification"
+
+    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, labels) logits."""
+        hidden = self.electra.hidden_states(input_ids, token_type_ids, layout)
+        return scores(self.classifier, self.dropped(hidden))
+
+
+class ElectraForQuestionAnswering(_WithEncoder):
+    """Two logits for each token: the answer begins, the answer ends there."""
+
+    architecture = "ElectraForQuestionAnswering"
+
+    def __init__(self, config: ElectraConfig, num_labels: int = 2) -> None:
+        super().__init__(config)
+        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.qa_outputs, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, 2) logits of start and end."""
+        return scores(self.qa_outputs, self.electra.hidden_states(input_ids, token_type_ids, layout))
+
+
+# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
+_REQUIRED = {
+    "model_type": "electra",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+}
+# Where Hugging Face's default is another one than ours.
+_DEFAULTS = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+
+
+def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    return _DEFAULTS | read_fields(ElectraConfig, raw, path, _REQUIRED, "an ELECTRA encoder")
+
+
+def _write(config: ElectraConfig) -> dict[str, Any]:
+    return saved_fields(config) | _REQUIRED
+
+
+def _projection_flops(config: ElectraConfig, tokens: int) -> int:
+    if config.embedding_size == config.hidden_size:
+        return 0
+    return 2 * tokens * config.embedding_size * config.hidden_size
+
+
+def _flops(config: ElectraConfig, lengths: Tensor, masked: int) -> int:
+    tokens, width = int(lengths.sum()), config.hidden_size
+    head = 2 * tokens * (width**2 + width)
+    return _projection_flops(config, tokens) + encoder_flops(config, lengths, tokens) + head
+
+
+def _generator_flops(config: ElectraConfig, lengths: Tensor, masked: int) -> int:
+    head = 2 * masked * config.embedding_size * (config.hidden_size + config.vocab_size)
+    return _projection_flops(config, int(lengths.sum())) + encoder_flops(config, lengths, masked) + head
+
+
+ELECTRA = Architecture(
+    config=ElectraConfig,
+    prefix="electra",
+    presets=PRESETS,
+    encoder=ElectraModel,
+    pretraining=ElectraForPreTraining,
+    generator=Generator(shape=ElectraConfig.generator, build=_generator, flops=_generator_flops),
+    heads={
+        "sequence_classification": ElectraForSequenceClassification,
+        "token_classification": ElectraForTokenClassification,
+        "question_answering": ElectraForQuestionAnswering,
+    },
+    kinds={
+        "ElectraModel": "encoder",
+        "ElectraForPreTraining": "replaced_tokens",
+        "ElectraForMaskedLM": "masked_lm",
+        "ElectraForSequenceClassification": "sequence_classification",
+        "ElectraForTokenClassification": "token_classification",
+        "ElectraForQuestionAnswering": "question_answering",
+    },
+    # A copy of the tied matrix, and buffers that old versions saved.
+    redundant=("generator_lm_head.weight", "embeddings.position_ids", "embeddings.token_type_ids"),
+    to_huggingface=to_huggingface,
+    from_huggingface=from_huggingface,
+    read=_read,
+    write=_write,
+    flops=_flops,
+)

@@ -1,0 +1,249 @@
+"""RoBERTa (Liu et al. 2019) on sequences without padding: BERT's layers, other embeddings and other heads.
+
+Positions are counted behind the id of the padding, as fairseq did; there is one segment, whatever the token types say;
+no head reads the pooled <s>.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.model import bert
+from bertcore.model.architecture import Architecture, EncoderModule, read_fields, saved_fields, scores
+from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
+from bertcore.model.bert_names import from_huggingface, to_huggingface
+from bertcore.model.initialization import initialize
+from bertcore.model.layout import Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobertaConfig(BertConfig):
+    """One RoBERTa encoder."""
+
+    model_type: ClassVar[str] = "roberta"
+
+    vocab_size: int = 50_265
+    """Entries of the vocabulary, special tokens included."""
+    max_position_embeddings: int = 514
+    """Longest sequence, in tokens, and 1 + `pad_token_id` more: the first positions are never used."""
+    type_vocab_size: int = 1
+    """Rows of the table of segments, of which the first is added to every token."""
+    layer_norm_eps: float = 1e-5
+    """Added to the variance in layer normalisation."""
+    pad_token_id: int = 1
+    """Id of <pad>; positions are counted from the number behind it, and <pad> itself has none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_sequence_length < 1:
+            raise ValueError(
+                f"max_position_embeddings: found {self.max_position_embeddings}, expected more than "
+                f"{1 + self.pad_token_id}, which are never used with pad_token_id {self.pad_token_id}; raise it"
+            )
+
+    @property
+    def max_sequence_length(self) -> int:
+        return self.max_position_embeddings - 1 - self.pad_token_id
+
+    @property
+    def segments(self) -> int:
+        return 0
+
+    @property
+    def free(self) -> set[str]:
+        return super().free - {"pad_token_id"}
+
+
+class RobertaEmbeddings(BertEmbeddings):
+    """(T,) token and position ids -> (T, H); segments are ignored."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.pad_token_id = config.pad_token_id
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
+        return super().forward(input_ids, torch.zeros_like(token_type_ids), self.positions(input_ids, position_ids))
+
+    def positions(self, input_ids: Tensor, position_ids: Tensor) -> Tensor:
+        """(T,) rows of the table, as Hugging Face counts them: from `pad_token_id` + 1 in every sequence, past any
+        <pad> that a text itself has, whose own is `pad_token_id`."""
+        counts = input_ids.ne(self.pad_token_id).long()
+        until = counts.cumsum(0)
+        first = torch.arange(len(input_ids), device=input_ids.device) - position_ids
+        return (until - (until - counts)[first]) * counts + self.pad_token_id
+
+
+class RobertaModel(BertModel):
+    """The encoder, and its pooled <s>."""
+
+    architecture = "RobertaModel"
+    embedding_class = RobertaEmbeddings
+
+
+class _WithEncoder(EncoderModule):
+    prefix = "roberta"
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__(config)
+        self.roberta = RobertaModel(config)
+        del self.roberta.pooler  # Hugging Face's classes have none
+
+
+class RobertaLMHead(nn.Module):
+    """(M, H) hidden states at masked positions -> (M, V) logits; the decoder is the embedding matrix itself."""
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, masked: Tensor, embeddings: Tensor) -> Tensor:
+        # GELU whatever `hidden_act` says, as Hugging Face has it.
+        return functional.linear(self.layer_norm(functional.gelu(self.dense(masked))), embeddings, self.bias)
+
+
+class RobertaForMaskedLM(_WithEncoder):
+    """The encoder with the head for masked tokens."""
+
+    architecture = "RobertaForMaskedLM"
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__(config)
+        self.lm_head = RobertaLMHead(config)
+        initialize(self.lm_head, config)
+
+    def forward(
+        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
+    ) -> tuple[Tensor]:
+        """(M,) flat positions -> (M, V) logits there."""
+        return (self.token_logits(self.roberta.hidden_states(input_ids, token_type_ids, layout, masked_positions)),)
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.lm_head(states, self.roberta.token_embeddings.weight)
+        return logits
+
+
+class RobertaClassificationHead(nn.Module):
+    """(B, H) hidden states of <s> -> (B, labels) logits, by a layer of its own instead of the pooler."""
+
+    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.out_proj = nn.Linear(config.hidden_size, num_labels)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, first: Tensor) -> Tensor:
+        dropped = functional.dropout(first, self.dropout_prob, self.training)
+        hidden = torch.tanh(self.dense(dropped))
+        return scores(self.out_proj, functional.dropout(hidden, self.dropout_prob, self.training))
+
+
+class RobertaForSequenceClassification(_WithEncoder):
+    """The encoder and two layers on <s>."""
+
+    architecture = "RobertaForSequenceClassification"
+
+    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.classifier = RobertaClassificationHead(config, num_labels)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, labels) logits."""
+        logits: Tensor = self.classifier(
+            self.roberta.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
+        )
+        return logits
+
+
+class RobertaForTokenClassification(_WithEncoder):
+    """The encoder, dropout, and one linear layer on every token."""
+
+    architecture = "RobertaForTokenClassification"
+
+    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        self.dropout_prob = config.hidden_dropout_prob
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, labels) logits."""
+        hidden = self.roberta.hidden_states(input_ids, token_type_ids, layout)
+        return scores(self.classifier, functional.dropout(hidden, self.dropout_prob, self.training))
+
+
+class RobertaForQuestionAnswering(_WithEncoder):
+    """The encoder and one linear layer that scores every token as the answer's start and end."""
+
+    architecture = "RobertaForQuestionAnswering"
+
+    def __init__(self, config: RobertaConfig, num_labels: int = 2) -> None:
+        super().__init__(config)
+        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.qa_outputs, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T, 2) logits of start and end."""
+        return scores(self.qa_outputs, self.roberta.hidden_states(input_ids, token_type_ids, layout))
+
+
+# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
+_REQUIRED = {
+    "model_type": "roberta",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+    "tie_word_embeddings": True,
+}
+# Where Hugging Face's default is another one than ours, which is that of the published models.
+_DEFAULTS = {"max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
+
+
+def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    return _DEFAULTS | read_fields(RobertaConfig, raw, path, _REQUIRED, "a RoBERTa encoder")
+
+
+def _write(config: RobertaConfig) -> dict[str, Any]:
+    # <s> and </s> stand in the tokenizer; Hugging Face's default ids may be those of other entries.
+    return saved_fields(config) | dict.fromkeys(("bos_token_id", "eos_token_id")) | _REQUIRED
+
+
+def _flops(config: RobertaConfig, lengths: Tensor, masked: int) -> int:
+    return bert.encoder_flops(config, lengths, masked) + bert.prediction_flops(config, masked)
+
+
+ROBERTA = Architecture(
+    config=RobertaConfig,
+    prefix="roberta",
+    presets=bert.PRESETS,  # of which `base` and `large` are the published models
+    tokenizers=("byte_bpe",),
+    encoder=RobertaModel,
+    pretraining=RobertaForMaskedLM,
+    heads={
+        "sequence_classification": RobertaForSequenceClassification,
+        "token_classification": RobertaForTokenClassification,
+        "question_answering": RobertaForQuestionAnswering,
+    },
+    kinds={
+        "RobertaModel": "pooled_encoder",
+        "RobertaForMaskedLM": "masked_lm",
+        "RobertaForSequenceClassification": "sequence_classification",
+        "RobertaForTokenClassification": "token_classification",
+        "RobertaForQuestionAnswering": "question_answering",
+    },
+    optional=("pooler.",),  # all published models but RobertaModel are saved without it
+    # Copies of tied parameters, and buffers that old versions saved.
+    redundant=("lm_head.decoder.weight", "lm_head.decoder.bias", "embeddings.position_ids"),
+    to_huggingface=to_huggingface,
+    from_huggingface=from_huggingface,
+    read=_read,
+    write=_write,
+    flops=_flops,
+)

@@ -1,0 +1,149 @@
+"""Replaced-token detection (Clark et al. 2020): which tokens of a text did a generator put there?
+
+The generator is trained on the masked tokens, in the same steps, and its samples take their places. No gradient goes
+through a sample. Both models have the same embeddings, which are trained by both losses.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from bertcore.errors import ArtifactError
+from bertcore.model.architecture import EncoderConfig, EncoderModule, Generator
+from bertcore.model.config import architecture_of
+from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.cross_entropy import CHUNK_ROWS
+from bertcore.objectives.masked_language_modeling import class_sums
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums
+
+GENERATOR = "generator"
+"""The folder of the generator in the directory of the discriminator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplacedTokenOptions:
+    """`pretrain.objective_options` of replaced-token detection."""
+
+    generator_width: float = 0.25
+    """The generator's `hidden_size` and `intermediate_size` over those of the model: a quarter beside small and large,
+    a third beside base."""
+    generator_layers: float = 1.0
+    """Its layers over those of the model."""
+    mlm_weight: float = 1.0
+    """Of the generator's masked tokens in the loss."""
+    detection_weight: float = 50.0
+    """Of all tokens, told apart from replaced ones, in the loss."""
+
+    def __post_init__(self) -> None:
+        for name in ("generator_width", "generator_layers"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(
+                    f"{name}: found {getattr(self, name)}, expected a share of the model's own, more than 0 and at "
+                    "most 1, such as 0.25: a larger generator is too hard to see through"
+                )
+        for name in ("mlm_weight", "detection_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more, such as 1.0")
+
+
+class ReplacedTokens(Objective):
+    """The generator's masked tokens (`mlm`), and for each token whether it is a replaced one (`replaced_tokens`)."""
+
+    def __init__(self, model: EncoderModule, options: ReplacedTokenOptions) -> None:
+        super().__init__()
+        shape = _row(model).shape(model.config, options.generator_width, options.generator_layers)
+        self.generator = _row(model).build(shape, model.base_model)
+        self.weights = {"mlm": options.mlm_weight, "replaced_tokens": options.detection_weight}
+
+    def load(self, model: EncoderModule, directory: Path) -> list[str]:
+        """The generator of `directory` has the shape that it has there; without one it keeps its initial weights."""
+        place = directory / GENERATOR
+        if not place.is_dir():
+            shared = set(model.parameters())
+            return [name for name, parameter in self.named_parameters() if parameter not in shared]
+        shape = load_config(place)
+        _check_fits(model, shape, place)
+        own = {name: tensor.clone() for name, tensor in model.base_model.embeddings.state_dict().items()}
+        self.generator = _row(model).build(shape, model.base_model)
+        missing = load_pretrained(self.generator, place).missing
+        model.base_model.embeddings.load_state_dict(own)  # those of the discriminator, where the two differ
+        return [f"generator.{name}" for name in missing]
+
+    @property
+    def companions(self) -> dict[str, EncoderModule]:
+        return {GENERATOR: self.generator}
+
+    def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
+        return {"mlm": len(batch.masked_labels), "replaced_tokens": batch.layout.total}
+
+    def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
+        assert batch.masked_draws is not None, "a batch without draws for the samples"
+        (logits,) = self.generator(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)
+        samples = sample(logits.detach()[: len(batch.masked_labels)], batch.masked_draws)
+        terms = {"mlm": class_sums(logits, batch.masked_labels)}
+        places = batch.masked_positions[: len(samples)]
+        inputs = batch.input_ids.index_copy(0, places, samples)
+        replaced = torch.zeros(batch.layout.total, dtype=torch.bool, device=inputs.device)
+        replaced[places] = samples != batch.masked_labels  # the original token, drawn by chance, is no replaced one
+        terms["replaced_tokens"] = _detection_sums(model(inputs, batch.token_type_ids, batch.layout), replaced)
+        return terms
+
+    def further_flops(self, batch: PreTrainingBatch) -> int:
+        return _row(self.generator).flops(self.generator.config, batch.layout.lengths, len(batch.masked_labels))
+
+
+def _row(model: EncoderModule) -> Generator:
+    row = architecture_of(model.config).generator
+    assert row is not None, f"{model.config.model_type} has no generator"
+    return row
+
+
+def _check_fits(model: EncoderModule, generator: EncoderConfig, place: Path) -> None:
+    """`ArtifactError` where the two could not share their embeddings, or the generator is the larger one."""
+    shared = ("embedding_size", "vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
+    for name in ("hidden_size", "num_hidden_layers", *shared):
+        found, own = getattr(generator, name), getattr(model.config, name)
+        if found != own if name in shared else found > own:
+            expected = f"{own} as in the model beside it" if name in shared else f"at most the {own} of the model"
+            raise ArtifactError(
+                f"{place}: {name}: found {found!r}, expected {expected}; give the generator that it was "
+                "trained with, or remove the folder"
+            )
+
+
+@torch.no_grad()
+def sample(logits: Tensor, draws: Tensor) -> Tensor:
+    """(M, V) logits and (M,) numbers in [0, 1) -> (M,) tokens, token v with its probability softmax(logits)[v].
+
+    One number decides a token: the first whose cumulated probability is above it. The distribution is that of the
+    published Gumbel noise at temperature 1, which takes a number for every entry of the vocabulary.
+    """
+    rows = CHUNK_ROWS if logits.device.type == "cpu" else max(len(logits), 1)
+    tokens = [logits.new_empty(0, dtype=torch.int64)]
+    for part, drawn in zip(logits.split(rows), draws[:, None].split(rows), strict=True):
+        cumulated = functional.softmax(part.float(), -1).cumsum(-1, dtype=torch.float64)
+        tokens.append(torch.searchsorted(cumulated, drawn * cumulated[:, -1:], right=True).squeeze(1))
+    return torch.cat(tokens).clamp_max(logits.shape[1] - 1)
+
+
+def _detection_sums(logits: Tensor, replaced: Tensor) -> Sums:
+    """(T,) logits that a token is a replaced one and (T,) whether it is -> sums over all tokens."""
+    loss_sum = functional.binary_cross_entropy_with_logits(logits.float(), replaced.float(), reduction="none")
+    return Sums(
+        loss_sum=loss_sum.sum(dtype=torch.float64).float(),
+        count=len(replaced),
+        correct=((logits.detach() > 0) == replaced).sum(),
+        majority=(~replaced).sum(),
+    )
+
+
+REPLACED_TOKENS = ObjectiveRow(
+    options=ReplacedTokenOptions,
+    build=ReplacedTokens,
+    packings=("full_sentences", "doc_sentences"),
+    needs_generator=True,
+)

@@ -1,0 +1,133 @@
+"""Masked language modelling with the span-boundary objective (Joshi et al. 2020, SpanBERT, section 3.2).
+
+Beside the masked tokens themselves (`mlm`), every token of a span is predicted from the two states that stand at the
+span's ends, outside of it, and from its place in the span (`sbo`). A span is all masked tokens that stand side by side:
+the published code joins spans that touch, too. The head for it is trained with the model, and is not saved with it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.model.architecture import EncoderModule
+from bertcore.model.config import architecture_of
+from bertcore.model.initialization import initialize
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.masked_language_modeling import class_sums
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
+
+PLACES = 20
+"""Tokens of a span that are predicted from its ends at most; those behind them are not."""
+PLACE_SIZE = 200
+"""Width of the embedding of a place in a span."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanBoundaryOptions:
+    """`pretrain.objective_options` of objective `mlm_sbo`."""
+
+    mlm_weight: float = 1.0
+    """Of the masked tokens in the loss."""
+    sbo_weight: float = 1.0
+    """Of the tokens predicted from the ends of their spans."""
+
+    def __post_init__(self) -> None:
+        for name in ("mlm_weight", "sbo_weight"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more, such as 1.0")
+
+
+class SpanBoundaryHead(nn.Module):
+    """(N, H) states before and behind spans, (N,) places in them -> (N, V) logits of the tokens there."""
+
+    def __init__(self, hidden_size: int, table: nn.Embedding) -> None:
+        super().__init__()
+        entries, width = table.weight.shape
+        self.places = nn.Embedding(PLACES, PLACE_SIZE)
+        self.inner = nn.Linear(2 * hidden_size + PLACE_SIZE, hidden_size)
+        self.inner_norm = nn.LayerNorm(hidden_size)
+        self.outer = nn.Linear(hidden_size, width)
+        self.outer_norm = nn.LayerNorm(width)
+        self.bias = nn.Parameter(torch.zeros(entries))
+
+    def forward(self, before: Tensor, behind: Tensor, places: Tensor, table: Tensor) -> Tensor:
+        """`table` (V, E) are the embeddings of the vocabulary, which the model's own head has too."""
+        given = torch.cat([before, behind, self.places(places).to(before.dtype)], 1)
+        inner = self.inner_norm(functional.gelu(self.inner(given)))
+        return functional.linear(self.outer_norm(functional.gelu(self.outer(inner))), table, self.bias)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """N tokens of spans, those of the first `PLACES` places."""
+
+    index: Tensor
+    """(N,) int64: which of the masked tokens each one is."""
+    before: Tensor
+    """(N,) int64: flat position of the token before its span."""
+    behind: Tensor
+    """(N,) int64: of the one behind it."""
+    places: Tensor
+    """(N,) int64: places in the span, from 0."""
+
+
+def spans_of(positions: Tensor) -> Spans:
+    """(M,) flat positions of masked tokens, ascending. A sequence's first and last token are never masked, so every
+    span has two ends in its own sequence."""
+    apart = torch.ones(len(positions) + 1, dtype=torch.bool, device=positions.device)
+    if len(positions):
+        apart[1:-1] = positions.diff() != 1
+    span = apart[:-1].cumsum(0) - 1
+    starts, ends = positions[apart[:-1]][span], positions[apart[1:]][span]
+    places = positions - starts
+    index = (places < PLACES).nonzero().squeeze(1)
+    return Spans(index, *(each[index] for each in (starts - 1, ends + 1, places)))
+
+
+class SpanBoundaryModeling(Objective):
+    """The masked tokens, from their own states and from the ends of their spans."""
+
+    def __init__(self, model: EncoderModule, options: SpanBoundaryOptions) -> None:
+        super().__init__()
+        self.weights = {"mlm": options.mlm_weight, "sbo": options.sbo_weight}
+        self.head = SpanBoundaryHead(model.config.hidden_size, model.base_model.token_embeddings)
+        self._config = model.config
+        initialize(self.head, model.config)
+
+    def prepare(self, model: EncoderModule) -> None:
+        freeze_pair_head(model)
+
+    def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
+        return {"mlm": len(batch.masked_labels), "sbo": len(self._spans(batch).index)}
+
+    def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
+        spans, masked = self._spans(batch), batch.masked_positions
+        rows = torch.cat([masked, spans.before, spans.behind])
+        states = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout, rows)
+        own, before, behind = states.split([len(masked), len(spans.index), len(spans.index)])
+        logits = self.head(before, behind, spans.places, model.base_model.token_embeddings.weight)
+        return {
+            "mlm": class_sums(model.token_logits(own), batch.masked_labels),
+            "sbo": class_sums(logits, batch.masked_labels[spans.index]),
+        }
+
+    @staticmethod
+    def _spans(batch: PreTrainingBatch) -> Spans:
+        return spans_of(batch.masked_positions[: len(batch.masked_labels)])
+
+    def further_flops(self, batch: PreTrainingBatch) -> int:
+        """The last layer at the ends of the spans, and the head."""
+        flops, lengths = architecture_of(self._config).flops, batch.layout.lengths.cpu()
+        count, masked, width = len(self._spans(batch).index), len(batch.masked_labels), self._config.hidden_size
+        entries = self._config.vocab_size
+        ends = flops(self._config, lengths, masked + 2 * count) - flops(self._config, lengths, masked)
+        ends -= 2 * 2 * count * self.head.outer.out_features * entries  # which no end is asked for
+        inner = (2 * width + PLACE_SIZE) * width + width * self.head.outer.out_features
+        return ends + 2 * count * (inner + self.head.outer.out_features * entries)
+
+
+MLM_SBO = ObjectiveRow(
+    options=SpanBoundaryOptions, build=SpanBoundaryModeling, packings=("full_sentences", "doc_sentences")
+)

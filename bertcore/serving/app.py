@@ -1,0 +1,196 @@
+"""The server's paths: what may be asked, and how a question becomes work for a model."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import FileResponse, JSONResponse, Response
+
+from bertcore.errors import BertcoreError, InputError
+from bertcore.serving import schema
+from bertcore.serving.batching import Batcher, EndingError, FullError
+from bertcore.serving.guard import Guard
+from bertcore.serving.limits import Limits
+from bertcore.serving.measures import Measures
+from bertcore.serving.models import Models
+
+PAGE = Path(__file__).parent / "page"
+PREFIX = "/v1/"
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.Problem} for status in (401, 404, 413, 422, 429, 503)
+}
+
+
+class TooMuchError(InputError):
+    """More texts, or longer ones, than the limits allow."""
+
+
+class NotServedError(InputError):
+    """No model of this server is asked for, or none can answer."""
+
+
+def create_app(models: Models, limits: Limits, token: str | None = None) -> FastAPI:
+    """The application; `token`: what every request but the page's own files and /health must bear."""
+    measures = Measures()
+    batcher = Batcher(limits, measures.computed)
+    measures.waiting.set_function(lambda: batcher.waiting)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        running = asyncio.create_task(batcher.run())
+        yield
+        batcher.end()
+        await running
+
+    app = FastAPI(title="bertcore", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(Guard, token=token, body_bytes=limits.body_bytes)
+    _answer_errors(app)
+    _add_work(app, models, limits, batcher)
+    _add_measures(app, models, measures)
+    _add_page(app)
+    return app
+
+
+def _answer_errors(app: FastAPI) -> None:
+    statuses: dict[type[Exception], int] = {
+        TooMuchError: 413,
+        NotServedError: 404,
+        FullError: 429,
+        EndingError: 503,
+        BertcoreError: 422,
+    }
+
+    @app.exception_handler(BertcoreError)
+    async def problem(_: Request, error: BertcoreError) -> JSONResponse:
+        status = next(status for kind, status in statuses.items() if isinstance(error, kind))
+        headers = {"retry-after": "1"} if status in (429, 503) else None
+        return JSONResponse({"detail": str(error)}, status, headers)
+
+
+def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) -> None:
+    async def compute(use: str, name: str | None, items: Sequence[Any], **settings: int) -> list[Any]:
+        try:
+            served = models.choose(use, name)
+        except InputError as error:
+            raise NotServedError(str(error)) from None
+        _check(items, limits)
+        key = (served.name, use, tuple(settings.items()))
+        return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items)
+
+    def path(use: str, result: Any, summary: str, *, sparse: bool = False) -> Callable[..., Any]:
+        """`sparse`: what is null is left out of the answer."""
+        return app.post(
+            f"{PREFIX}{use}",
+            summary=summary,
+            response_model=list[result],
+            response_model_exclude_none=sparse,
+            responses=_PROBLEMS,
+        )
+
+    @path("fill-mask", schema.FilledText, "The words that fit in place of [MASK]")
+    async def fill_mask(request: schema.FillMaskRequest) -> list[Any]:
+        return await compute("fill-mask", request.model, request.texts, top=request.top)
+
+    @path("classify", schema.Label, "The class, or the set of labels, of texts", sparse=True)
+    async def classify(request: schema.PairsRequest) -> list[Any]:
+        return await compute("classify", request.model, _paired(request))
+
+    @path("regress", schema.Score, "A number for texts or pairs of texts")
+    async def regress(request: schema.PairsRequest) -> list[Any]:
+        return await compute("regress", request.model, _paired(request))
+
+    @path("tag", schema.TaggedText, "The words of texts with their tags")
+    async def tag(request: schema.TextsRequest) -> list[Any]:
+        return await compute("tag", request.model, request.texts)
+
+    @path("answer", schema.AnswerResult, "Answers to questions, cut out of a context of any length")
+    async def answer(request: schema.AnswerRequest) -> list[Any]:
+        pairs = [(question, request.context) for question in request.questions]
+        return await compute("answer", request.model, pairs, top=request.top)
+
+    @path("embed", list[float], "A vector of length 1 for each text: their products are cosines")
+    async def embed(request: schema.TextsRequest) -> list[Any]:
+        return await compute("embed", request.model, request.texts)
+
+    if (index := models.index) is not None:
+        first = next(iter(models.by_name.values()))
+
+        def search_all(queries: Sequence[str], top: int) -> list[Any]:
+            found = index.search(first.embedder.unit(list(queries)), top)
+            return [[{"score": each.score, **vars(each.passage)} for each in row] for row in found]
+
+        @path("search", list[schema.Passage], "The passages nearest to each query")
+        async def search(request: schema.SearchRequest) -> list[Any]:
+            _check(request.queries, limits)
+            key = ("search", request.top)
+            return await batcher.submit(key, lambda batch: search_all(batch, request.top), request.queries)
+
+
+def _paired(request: schema.PairsRequest) -> list[Any]:
+    if request.pairs is None:
+        return list(request.texts)
+    if len(request.pairs) != len(request.texts):
+        raise InputError(f"pairs: found {len(request.pairs)} second texts, expected {len(request.texts)}, one for each")
+    return list(zip(request.texts, request.pairs, strict=True))
+
+
+def _check(items: Sequence[Any], limits: Limits) -> None:
+    if len(items) > limits.texts:
+        raise TooMuchError(
+            f"found {len(items)} texts, expected at most {limits.texts} in a request; send them in parts"
+        )
+    longest = max(sum(map(len, item)) if isinstance(item, tuple) else len(item) for item in items)
+    if longest > limits.characters:
+        raise TooMuchError(f"found a text of {longest} characters, expected at most {limits.characters}; send parts")
+
+
+def _add_measures(app: FastAPI, models: Models, measures: Measures) -> None:
+    @app.middleware("http")
+    async def measure(request: Request, call_next: Callable[[Request], Any]) -> Response:
+        began = time.perf_counter()
+        response: Response = await call_next(request)
+        route = request.scope.get("route")
+        if route is not None and route.path.startswith(PREFIX):  # never a path that somebody has made up
+            use = route.path.removeprefix(PREFIX)
+            measures.requests.labels(use, str(response.status_code)).inc()
+            measures.seconds.labels(use).observe(time.perf_counter() - began)
+        return response
+
+    @app.get("/health", summary="Whether the server answers")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/metrics", summary="Numbers for Prometheus", response_class=Response)
+    async def metrics() -> Response:
+        return Response(measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get(f"{PREFIX}models", summary="The models of this server, and what each can be asked")
+    async def listed() -> list[schema.ModelInfo]:
+        return [
+            schema.ModelInfo(
+                name=each.name,
+                architecture=each.description.architecture,
+                uses=[*each.uses, *(["search"] if models.index is not None and number == 0 else [])],
+                labels=each.description.labels,
+            )
+            for number, each in enumerate(models.by_name.values())
+        ]
+
+
+def _add_page(app: FastAPI) -> None:
+    for path, name in (
+        ("/", "page.html"),
+        ("/page.js", "page.js"),
+        ("/page.css", "page.css"),
+        ("/page.svg", "page.svg"),
+    ):
+
+        def file(name: str = name) -> FileResponse:
+            return FileResponse(PAGE / name)
+
+        app.add_api_route(path, file, include_in_schema=False, response_class=FileResponse)

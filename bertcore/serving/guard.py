@@ -1,0 +1,91 @@
+"""What every request passes before it is read: the token, the size of its body; and what every answer bears."""
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SECURITY = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Headers of every answer. A page's own script and style are files of this server: nothing is inline, nothing comes
+from elsewhere, and what a user has typed can be no script."""
+
+OPEN = ("/health", "/", "/page.js", "/page.css", "/page.svg")
+"""Paths that need no token: nothing of a model or a text is there."""
+
+
+class TooLargeError(Exception):
+    """A body beyond the limit."""
+
+
+class Guard:
+    """ASGI middleware."""
+
+    def __init__(self, app: App, token: str | None, body_bytes: int) -> None:
+        self._app, self._token, self._most = app, token, body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        began = False
+
+        async def protected(message: Message) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                own = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
+                message["headers"] = [*message.get("headers", []), *own]
+            await send(message)
+
+        if self._token is not None and scope["path"] not in OPEN and not self._lets_in(headers):
+            await _refuse(protected, 401, "no right bearer token; send Authorization: Bearer TOKEN")
+            return
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > self._most:
+            await _refuse(protected, 413, f"the body has {length.decode()} bytes, expected at most {self._most}")
+            return
+        try:
+            await self._app(scope, self._counted(receive), protected)
+        except TooLargeError:
+            if began:
+                raise
+            await _refuse(protected, 413, f"the body has more than {self._most} bytes, expected at most {self._most}")
+
+    def _lets_in(self, headers: dict[bytes, bytes]) -> bool:
+        assert self._token is not None, "no token to compare with"
+        return hmac.compare_digest(headers.get(b"authorization", b""), f"Bearer {self._token}".encode())
+
+    def _counted(self, receive: Receive) -> Receive:
+        """A body without a length that it admits is cut off where it becomes too large."""
+        total = 0
+
+        async def counted() -> Message:
+            nonlocal total
+            message = await receive()
+            total += len(message.get("body", b""))
+            if total > self._most:
+                raise TooLargeError
+            return message
+
+        return counted
+
+
+async def _refuse(send: Send, status: int, detail: str) -> None:
+    body = json.dumps({"detail": detail}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers += [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

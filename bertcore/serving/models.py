@@ -1,0 +1,104 @@
+"""The models that a server has loaded, each once, and what each can be asked."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertcore.apply.answer import answer_pairs
+from bertcore.apply.classify import classify
+from bertcore.apply.directory import Description
+from bertcore.apply.embed import Embedder
+from bertcore.apply.fill_mask import MaskedLanguageModel, fill_mask
+from bertcore.apply.finetuned import FineTuned
+from bertcore.apply.search import Index
+from bertcore.apply.tag import tag
+from bertcore.config import suggest
+from bertcore.errors import ConfigError, InputError
+from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.tokens.tokenizer import load_tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """One model."""
+
+    name: str
+    description: Description
+    works: dict[str, Callable[..., list[Any]]]
+    """What it can be asked -> items and settings to results."""
+    embedder: Embedder
+
+    @property
+    def uses(self) -> list[str]:
+        """The names of what it can be asked."""
+        return sorted(self.works)
+
+
+def load(directory: Path) -> Served:
+    """A model with its head; `ArtifactError` where the directory is none, or not whole."""
+    description = Description.read(directory)
+    use = description.use
+    works: dict[str, Callable[..., list[Any]]] = {}
+    if use == "embed":
+        embedder = Embedder.load(directory)
+    elif use == "fill-mask":
+        masked = MaskedLanguageModel.load(directory)
+        works["fill-mask"] = lambda items, top: fill_mask(masked, items, top)
+        embedder = Embedder(directory=directory, model=masked.model.base_model, tokenizer=masked.tokenizer)
+    else:
+        tuned = FineTuned.load(directory, use)
+        works |= _of_head(tuned, use)
+        with tokenizer_directory(directory) as place:
+            tokenizer = load_tokenizer(place)
+        embedder = Embedder(directory=directory, model=tuned.model.base_model, tokenizer=tokenizer)
+    works["embed"] = lambda items: embedder.unit(items).tolist()
+    return Served(name=directory.resolve().name, description=description, works=works, embedder=embedder)
+
+
+def _of_head(model: FineTuned, use: str) -> dict[str, Callable[..., list[Any]]]:
+    works: dict[str, Callable[..., list[Any]]] = {
+        "tag": lambda items: tag(model, items),
+        "answer": lambda items, top: [{**row, "best": row["best"][:top]} for row in answer_pairs(model, items)],
+        "classify": lambda items: classify(model, items),
+        "regress": lambda items: classify(model, items),
+    }
+    name = use.removesuffix("-multi")
+    return {name: works[name]}
+
+
+@dataclass(frozen=True)
+class Models:
+    """All models of a server by name, in the order in which they were given."""
+
+    by_name: dict[str, Served]
+    index: Index | None = None
+    """What is searched, with the vectors of the first model."""
+
+    @classmethod
+    def load(cls, directories: Sequence[Path], texts: Path | None = None, index: Path | None = None) -> "Models":
+        """`ConfigError` where two of them have one name."""
+        found: dict[str, Served] = {}
+        for directory in directories:
+            served = load(directory)
+            if served.name in found:
+                raise ConfigError(
+                    f"{directory}: found two models with the name {served.name!r}, expected different ones, by which "
+                    "requests choose; rename a directory"
+                )
+            found[served.name] = served
+        first = next(iter(found.values()))
+        opened = (
+            None if texts is None or index is None else Index.open(texts, index, first.embedder, progress="passages")
+        )
+        return cls(found, opened)
+
+    def choose(self, use: str, name: str | None) -> Served:
+        """The model `name`, or the first one for `use`; `InputError` where there is none."""
+        if name is not None and name not in self.by_name:
+            raise InputError(f"model: found {name!r}; {suggest(name, self.by_name)}")
+        able = [each for each in self.by_name.values() if use in each.works and name in (None, each.name)]
+        if not able:
+            known = "; ".join(f"{each.name}: {', '.join(each.uses)}" for each in self.by_name.values())
+            raise InputError(f"{use}: found no model for it{f' in {name!r}' if name else ''}, expected one of: {known}")
+        return able[0]

@@ -1,0 +1,71 @@
+"""The server's process: from a free port to the end that SIGTERM asks for."""
+
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from bertcore.errors import UnavailableError
+from bertcore.serving.limits import Limits
+
+
+def serve(app: FastAPI, host: str, port: int, limits: Limits, ready: Callable[[str], None]) -> None:
+    """Answer requests until SIGTERM or SIGINT; then nothing new is taken, and what runs gets `limits.grace` seconds.
+
+    `ready` is told the address once requests are answered; port 0 is any free one. `UnavailableError` where the port
+    is taken, or the host is not this machine's.
+    """
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",  # no request is logged: what users ask is theirs
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=limits.grace,
+        timeout_keep_alive=30,
+        limit_concurrency=None,  # the queue is counted in texts, and answers 429
+    )
+    listening = _bound(host, port)
+    address = f"http://{host if ':' not in host else f'[{host}]'}:{listening.getsockname()[1]}"
+    before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        _Server(config, lambda: ready(address)).run(sockets=[listening])
+    finally:
+        listening.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise UnavailableError(
+            f"{host}:{port}: {error}, expected a free port of this machine; name another one"
+        ) from None
+    return found
+
+
+class _Server(uvicorn.Server):
+    """Says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def _ended(_number: int, _frame: FrameType | None) -> None:
+    """Nothing: uvicorn has ended by itself, and sends the signal once more to whoever had asked for it before."""

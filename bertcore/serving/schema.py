@@ -1,0 +1,143 @@
+"""What requests and answers look like; the OpenAPI page is made from it."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+Name = Annotated[
+    str | None, Field(description="a model's name, as /v1/models lists them; null: the first for this use")
+]
+Top = Annotated[int, Field(ge=1, le=100)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TextsRequest(_Strict):
+    """Texts for a model."""
+
+    texts: Annotated[list[str], Field(min_length=1)]
+    model: Name = None
+
+
+class PairsRequest(TextsRequest):
+    """Texts, or pairs of texts."""
+
+    pairs: Annotated[list[str] | None, Field(description="the second text of each, for models of two")] = None
+
+
+class FillMaskRequest(TextsRequest):
+    """Texts with [MASK] in them."""
+
+    top: Top = 5
+
+
+class AnswerRequest(_Strict):
+    """Questions about one text of any length."""
+
+    questions: Annotated[list[str], Field(min_length=1)]
+    context: Annotated[str, StringConstraints(min_length=1)]
+    top: Top = 3
+    model: Name = None
+
+
+class SearchRequest(_Strict):
+    """Queries for the passages that the server was started with."""
+
+    queries: Annotated[list[str], Field(min_length=1)]
+    top: Top = 5
+
+
+class Word(BaseModel):
+    """A word for a mask."""
+
+    word: str
+    probability: float
+    text: str
+
+
+class FilledText(BaseModel):
+    """The likeliest words of each mask of a text."""
+
+    masks: list[list[Word]]
+
+
+class Label(BaseModel):
+    """The class of a text, or the set of its labels, and what all labels are given."""
+
+    label: str | None = None
+    labels: list[str] | None = None
+    probability: float | None = None
+    probabilities: dict[str, float]
+
+
+class Score(BaseModel):
+    """A number for a text."""
+
+    score: float
+
+
+class TaggedWord(BaseModel):
+    """A word with its tag; `start` and `end` count characters."""
+
+    word: str
+    tag: str
+    start: int
+    end: int
+
+
+class Entity(BaseModel):
+    """What the tags mark."""
+
+    text: str
+    label: str
+    start: int
+    end: int
+
+
+class TaggedText(BaseModel):
+    """The words and the entities of a text."""
+
+    words: list[TaggedWord]
+    entities: list[Entity]
+
+
+class Span(BaseModel):
+    """An answer; "" with null places is "no answer"."""
+
+    text: str
+    probability: float
+    start: int | None
+    end: int | None
+
+
+class AnswerResult(BaseModel):
+    """The answer to a question, and the best ones."""
+
+    answer: str
+    best: list[Span]
+
+
+class Passage(BaseModel):
+    """A passage that was found."""
+
+    score: float
+    source: str
+    line: int
+    text: str
+
+
+class ModelInfo(BaseModel):
+    """A model of this server."""
+
+    name: str
+    architecture: str
+    uses: list[str]
+    labels: list[str] | None
+
+
+class Problem(BaseModel):
+    """What is wrong with a request, in one line."""
+
+    detail: str

@@ -1,0 +1,187 @@
+"""Classes, sets and numbers of a saved model: those that the stage's predictions hold, to the last digit."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer
+
+from bertcore.commands.main import main
+from bertcore.errors import BAD_INPUT
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import READING
+from bertcore.finetune.result import Result
+from bertcore.finetune.run import finetune
+from bertcore.model.architecture import EncoderConfig
+from bertcore.model.bert import BertConfig
+from bertcore.model.config import ARCHITECTURES
+from bertcore.tokens.wordpiece import save_tokenizer
+from tests.bertcore.finetune.conftest import configs
+
+__all__ = ["configs"]
+
+Maker = Callable[..., tuple[Result, ExampleSet, Path]]
+COLOURS = ("red", "green", "blue")
+
+
+@pytest.fixture
+def make(
+    tokenizer: Tokenizer,
+    configs: dict[str, EncoderConfig],
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+    tmp_path: Path,
+) -> Maker:
+    """A model fine-tuned for an epoch and saved, with its examples."""
+
+    def made(
+        family: str, labels: list[str] | None, rows: list[dict[str, Any]], architecture: str = "bert", **fields: Any
+    ) -> tuple[Result, ExampleSet, Path]:
+        metric = {"classification": "accuracy", "multi_label": "micro_f1"}[family] if labels else "pearson"
+        examples = make_examples(family, labels, [metric], train=rows, dev=rows)
+        result = finetune(make_task(epochs=1, **fields), examples, tokenizer, configs[architecture])
+        (tmp_path / "tokenizer").mkdir()
+        save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
+        result.save_model(tmp_path / "model", tmp_path / "tokenizer")
+        result.save_predictions(tmp_path / "predictions")
+        return result, examples, tmp_path / "model"
+
+    return made
+
+
+def texts(count: int) -> list[str]:
+    """Of different lengths, some longer than a sequence of the task."""
+    return [f"the {COLOURS[n % 3]} cat is on the table " * (1 + n % 7) for n in range(count)]
+
+
+def predictions(path: Path) -> list[str]:
+    rows = (path / "predictions" / "dev.tsv").read_text().splitlines()[1:]
+    return [row.split("\t")[1] for row in rows]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("long_texts", ["truncate", "windows"])
+def test_classes_are_the_predictions_of_the_stage(
+    architecture: str, long_texts: str, make: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text_a": text, "label": COLOURS[n % 3]} for n, text in enumerate(texts(40))]
+    _, _, model = make("classification", list(COLOURS), rows, architecture, long_texts=long_texts, sequence_length=16)
+    (tmp_path / "in.txt").write_text("".join(row["text_a"] + "\n" for row in rows))
+    out = tmp_path / "out.csv"
+    assert main(["classify", "--model", str(model), "--file", str(tmp_path / "in.txt"), "--out", str(out)]) == 0
+    with out.open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["label"] for row in found] == predictions(tmp_path)
+    assert [row["text"] for row in found] == [row["text_a"] for row in rows]
+    assert main(["classify", "--model", str(model), rows[0]["text_a"], "--probabilities"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["label"] == found[0]["label"] == next(iter(row["probabilities"]))
+    assert sum(row["probabilities"].values()) == pytest.approx(1) and row["probability"] == max(
+        row["probabilities"].values()
+    )
+
+
+def test_numbers_of_pairs_are_the_predictions_of_the_stage_digit_for_digit(make: Maker, tmp_path: Path) -> None:
+    rows = [
+        {"text_a": a, "text_b": b, "label": n / 9}
+        for n, (a, b) in enumerate(zip(texts(40), texts(41)[1:], strict=True))
+    ]
+    _, _, model = make("classification", None, rows)
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"x": r["text_a"], "y": r["text_b"]}) + "\n" for r in rows))
+    arguments = ["--file", str(tmp_path / "in.jsonl"), "--column", "x", "--pair-column", "y"]
+    out = tmp_path / "out.tsv"
+    assert main(["regress", "--model", str(model), *arguments, "--out", str(out)]) == 0
+    assert [line.split("\t")[0] for line in out.read_text().splitlines()[1:]] == predictions(tmp_path)
+
+
+def test_sets_of_labels_are_the_predictions_of_the_stage(
+    make: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text_a": text, "labels": [COLOURS[n % 3], "cat"]} for n, text in enumerate(texts(30))]
+    result, _, model = make("multi_label", [*COLOURS, "cat"], rows)
+    out = tmp_path / "out.parquet"
+    assert main(["classify", "--model", str(model), *(row["text_a"] for row in rows), "--out", str(out)]) == 0
+    assert pq.read_table(out)["labels"].to_pylist() == result.predictions["dev"].predicted
+    assert main(["classify", "--model", str(model), "red", "--probabilities"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["labels"] == [name for name in [*COLOURS, "cat"] if row["probabilities"][name] > 0.5]
+
+
+def test_a_published_classifier_gives_what_transformers_gives(
+    tokenizer: Tokenizer, config: BertConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which says nothing of how its texts are to be read, and has another dropout in its config."""
+    sizes = {name: getattr(config, name) for name in ("vocab_size", "hidden_size", "num_hidden_layers")}
+    torch.manual_seed(3)
+    names = {"id2label": dict(enumerate(COLOURS)), "label2id": {name: n for n, name in enumerate(COLOURS)}}
+    published = transformers.BertConfig(**sizes, num_attention_heads=2, intermediate_size=64, **names)
+    theirs = transformers.BertForSequenceClassification(published).eval()
+    with torch.no_grad():
+        theirs.classifier.weight.normal_(std=0.3)
+    theirs.save_pretrained(tmp_path / "model")
+    save_tokenizer(tokenizer, tmp_path / "model", lowercase=True)
+    assert main(["classify", "--model", str(tmp_path / "model"), "red cat", "blue", "--probabilities"]) == 0
+    for text, line in zip(("red cat", "blue"), capsys.readouterr().out.splitlines(), strict=True):
+        with torch.no_grad():
+            logits = theirs(torch.tensor([tokenizer.encode(text).ids])).logits[0].double()
+        row = json.loads(line)["probabilities"]
+        np.testing.assert_allclose([row[name] for name in COLOURS], torch.softmax(logits, 0), rtol=1e-4)
+
+
+def test_a_wrong_use_is_one_line_that_names_the_right_one(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text_a": text, "label": float(n)} for n, text in enumerate(texts(10))]
+    _, _, model = make("classification", None, rows)
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    for arguments, said in (
+        (
+            ["classify", "--model", str(model), "a"],
+            f"{model}: found BertForSequenceClassification (regression), expected",
+        ),
+        (
+            ["tag", "--model", str(model), "a"],
+            "expected a head for tags of words; give models/finetuned/TASK of such a",
+        ),
+        (["tag", "--model", str(model), "a"], "; for this one there is `bertcore regress`"),
+        (["fill-mask", "--model", str(model), "[MASK]"], "expected a masked-LM head; give a directory such as"),
+        (
+            ["classify", "a"],
+            "--model: found no model with a head for classes of texts or a head for sets of labels in ",
+        ),
+        (["regress", "--model", "nowhere", "a"], "nowhere/config.json: not found"),
+        (["regress", "--model", str(model), "a", "b", "--pair", "c"], "--pair: found 2 first texts, expected one"),
+        (["regress", "--model", str(model), "a", "--file", "b.txt"], "found a text and --file b.txt, expected one"),
+        (
+            ["regress", "--model", str(model), "a", "--out", "b.xls"],
+            "--out: found 'b.xls', expected the ending .jsonl,",
+        ),
+    ):
+        assert main(arguments) == BAD_INPUT
+        error = capsys.readouterr().err
+        assert error.startswith("error: ") and said in error and error.count("\n") == 1, error
+
+
+def test_the_default_is_the_last_model_of_the_tree_for_the_use(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text_a": text, "label": COLOURS[n % 3]} for n, text in enumerate(texts(9))]
+    _, _, model = make("classification", list(COLOURS), rows)
+    (tmp_path / "models" / "finetuned").mkdir(parents=True)
+    model.rename(tmp_path / "models" / "finetuned" / "colours")
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(["classify", "red"]) == 0
+    assert capsys.readouterr().err == "model: models/finetuned/colours\n"
+    config = json.loads((tmp_path / "models/finetuned/colours/config.json").read_text())
+    assert config[READING]["sequence_length"] == 32
+    assert main(["regress", "red"]) == BAD_INPUT

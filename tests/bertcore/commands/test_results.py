@@ -1,0 +1,57 @@
+"""Where results go, and that nothing half-written is left there."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from bertcore.commands.results import Record, check_output, write
+from bertcore.errors import ConfigError, InputError
+
+RECORDS = [{"text": "a\tb", "score": 0.1, "best": [{"x": 1}, {"x": 2}]}, {"text": "é", "score": 1e-07, "best": []}]
+
+
+def options(out: Path | None = None, shown: str | None = None) -> argparse.Namespace:
+    return argparse.Namespace(out=out, format=shown)
+
+
+def flatten(record: Record) -> Iterator[Record]:
+    yield from ({"text": record["text"], "score": record["score"], **each} for each in record["best"])
+
+
+def test_each_kind_of_file(tmp_path: Path) -> None:
+    for ending in ("jsonl", "csv", "tsv", "parquet"):
+        write(options(tmp_path / f"out.{ending}"), RECORDS, flatten)
+    assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == RECORDS
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == RECORDS
+    assert (tmp_path / "out.csv").read_text() == "text,score,x\na\tb,0.1,1\na\tb,0.1,2\n"
+    assert (tmp_path / "out.tsv").read_text() == 'text\tscore\tx\n"a\tb"\t0.1\t1\n"a\tb"\t0.1\t2\n'
+    write(options(tmp_path / "whole.csv"), RECORDS)
+    assert (tmp_path / "whole.csv").read_text().splitlines()[2] == "é,1e-07,[]"
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    def failing() -> Iterator[Record]:
+        yield RECORDS[0]
+        raise InputError("no more")
+
+    (tmp_path / "out.jsonl").write_text("before")
+    with pytest.raises(InputError, match="no more"):
+        write(options(tmp_path / "out.jsonl"), failing())
+    assert (tmp_path / "out.jsonl").read_text() == "before" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_another_ending_is_refused_before_any_work() -> None:
+    with pytest.raises(ConfigError, match=r"--out: found 'a.doc', expected the ending .jsonl, .csv, .tsv, .parquet"):
+        check_output(options(Path("a.doc")))
+
+
+def test_text_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not as the markup of whatever draws the table."""
+    write(options(shown="table"), [{"text": "[bold]:smile:", "score": 0.123456, "none": None}])
+    assert capsys.readouterr().out.splitlines()[1].split() == ["[bold]:smile:", "0.1235"]
+    write(options(shown="table"), [])
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,57 @@
+"""Texts from every kind of file, alike; and what is wrong with one, in one line."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bertcore.commands.texts import read_file
+from bertcore.errors import InputError
+
+TEXTS = ["red, cat", "", "blue \u00e9"]
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "tsv", "jsonl", "parquet", "txt.gz"])
+def test_files_hold_the_same_texts(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"in.{ending}"
+    match ending:
+        case "parquet":
+            pq.write_table(pa.table({"text": TEXTS, "n": [1, 2, 3]}), path)
+        case "txt.gz":
+            path.write_bytes(gzip.compress("\r\n".join([*TEXTS, ""]).encode()))
+        case _:
+            content = {
+                "txt": "\n".join([*TEXTS, ""]),
+                "csv": 'n,text\n1,"red, cat"\n2,\n3,blue \u00e9\n',
+                "tsv": "n\ttext\n1\tred, cat\n2\t\n3\tblue \u00e9\n",
+                "jsonl": '{"text": "red, cat"}\n{"text": ""}\n\n{"text": "blue \u00e9"}\n',
+            }[ending]
+            path.write_bytes(b"\xef\xbb\xbf" + content.encode())
+    assert read_file(path) == TEXTS
+
+
+def test_pairs(tmp_path: Path) -> None:
+    (tmp_path / "in.tsv").write_text("a\tb\n1 \t2\n")
+    assert read_file(tmp_path / "in.tsv", "a", "b") == [("1 ", "2")]
+    (tmp_path / "in.txt").write_text("a\tb\n1\t2\n")
+    assert read_file(tmp_path / "in.txt", "a", "b") == [("1", "2")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("in.txt", b"a\n\xff\n", "in.txt:2: byte 0 of the row is not UTF-8"),
+        ("in.csv", b"text,n\na\n", "in.csv:2: found 1 columns, expected 2"),
+        ("in.jsonl", b'{"txt": "a"}\n', "in.jsonl:1: found no column 'text'; did you mean 'txt'"),
+        ("in.jsonl", b'{"text": 1}\n', "in.jsonl:1: text: found a int, expected a text"),
+        ("in.jsonl", b"[1]\n", "in.jsonl:1: found a list, expected a JSON object"),
+        ("in.parquet", b"abc", "in.parquet: not a Parquet file"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(name: str, content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as raised:
+        read_file(tmp_path / name)
+    assert said in str(raised.value) and "\n" not in str(raised.value)

@@ -1,0 +1,204 @@
+"""A real server: its answers are those of the library, its limits hold, and it ends when it is told to."""
+
+import http.client
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertcore.apply.classify import classify
+from bertcore.apply.fill_mask import MaskedLanguageModel, fill_mask
+from bertcore.apply.finetuned import FineTuned
+from bertcore.apply.tag import tag
+from bertcore.commands.main import main
+from bertcore.errors import BAD_INPUT, UNAVAILABLE
+from bertcore.serving.limits import TOKEN_VARIABLE
+from tests.bertcore.serving.conftest import Server, Starter
+
+
+def rounded(value: Any) -> Any:
+    """Batches of another size round otherwise."""
+    return json.loads(json.dumps(value), parse_float=lambda text: round(float(text), 4))
+
+
+def test_answers_are_those_of_the_library(server: Server, models: dict[str, Path]) -> None:
+    texts = ["the red cat", "where is the dog, on the table?"]
+    expected = {
+        "classify": classify(FineTuned.load(models["colours"], "classify"), texts),
+        "tag": tag(FineTuned.load(models["tags"], "tag"), texts),
+    }
+    for use, of_library in expected.items():
+        status, found, _ = server.request(f"/v1/{use}", {"texts": texts})
+        assert status == 200
+        assert rounded(
+            [{key: each[key] for key in row} for each, row in zip(found, of_library, strict=True)]
+        ) == rounded(of_library)
+    masked = MaskedLanguageModel.load(models["encoder"])
+    status, found, _ = server.request("/v1/fill-mask", {"texts": ["a [MASK] [MASK]"], "top": 2})
+    assert status == 200 and rounded(found) == rounded(fill_mask(masked, ["a [MASK] [MASK]"], 2))
+
+
+def test_answers_search_and_vectors(server: Server) -> None:
+    context = "the red cat is on the table . " * 6
+    status, found, _ = server.request("/v1/answer", {"questions": ["what colour is the cat"], "context": context})
+    assert status == 200 and found[0]["answer"] in context and len(found[0]["best"]) == 3
+    status, found, _ = server.request("/v1/search", {"queries": ["the red cat"], "top": 1})
+    (row,) = found[0]
+    assert (row["text"], row["source"], row["line"]) == ("the red cat", "a.txt", 1) and row["score"] > 0.999
+    _, vectors, _ = server.request("/v1/embed", {"texts": ["red", "red"], "model": "tags"})
+    assert sum(x * y for x, y in zip(*vectors, strict=True)) == pytest.approx(1, abs=1e-4)
+
+
+def test_it_says_what_it_has(server: Server) -> None:
+    _, found, _ = server.request("/v1/models")
+    assert {each["name"]: each["uses"] for each in found} == {
+        "encoder": ["embed", "fill-mask", "search"],
+        "colours": ["classify", "embed"],
+        "tags": ["embed", "tag"],
+        "answers": ["answer", "embed"],
+    }
+    assert server.request("/health")[1] == {"status": "ok"}
+    _, schema, _ = server.request("/openapi.json")
+    assert {"/v1/classify", "/v1/search", "/health"} <= schema["paths"].keys()
+    assert schema["paths"]["/v1/tag"]["post"]["responses"]["429"]["content"]["application/json"]["schema"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "said"),
+    [
+        (
+            "/v1/regress",
+            {"texts": ["a"]},
+            404,
+            "regress: found no model for it, expected one of: encoder: embed, fill-",
+        ),
+        ("/v1/classify", {"texts": ["a"], "model": "colour"}, 404, "did you mean 'colours'"),
+        ("/v1/classify", {"texts": ["a"], "model": "tags"}, 404, "classify: found no model for it in 'tags'"),
+        ("/v1/fill-mask", {"texts": ["a"]}, 422, "'a': found no [MASK]"),
+        ("/v1/classify", {"texts": ["a"], "pairs": ["b", "c"]}, 422, "pairs: found 2 second texts, expected 1"),
+        ("/v1/answer", {"questions": [" "], "context": "a"}, 422, "question: found ' ', expected words"),
+        ("/v1/classify", {"texts": ["a"] * 9}, 413, "found 9 texts, expected at most 8"),
+        ("/v1/classify", {"texts": ["a" * 501]}, 413, "found a text of 501 characters, expected at most 500"),
+        ("/v1/classify", {"texts": ["a" * 5000]}, 413, "bytes, expected at most 4000"),
+        ("/v1/classify", {"texts": []}, 422, "too_short"),
+        ("/v1/classify", {"text": ["a"]}, 422, "extra_forbidden"),
+        ("/v1/nothing", {}, 404, "Not Found"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(path: str, body: Any, status: int, said: str, server: Server) -> None:
+    found, answer, _ = server.request(path, body)
+    assert found == status and said in json.dumps(answer["detail"]).replace('\\"', '"')
+
+
+def test_a_bad_text_does_not_spoil_what_is_computed_with_it(server: Server) -> None:
+    found: dict[str, int] = {}
+
+    def ask(text: str) -> None:
+        found[text] = server.request("/v1/fill-mask", {"texts": [text]})[0]
+
+    texts = [f"[MASK] {n}" if n % 3 else f"none {n}" for n in range(24)]
+    threads = [threading.Thread(target=ask, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {text: 200 if text.startswith("[") else 422 for text in texts}
+
+
+def test_metrics_count_uses_and_nothing_that_a_user_made_up(server: Server) -> None:
+    server.request("/v1/classify", {"texts": ["a", "b"]})
+    server.request("/v1/secret-name", {})
+    _, text, headers = server.request("/metrics")
+    assert headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert float(lines['bertcore_requests_total{status="200",use="classify"}']) >= 1
+    assert float(lines["bertcore_texts_total"]) >= 2 and float(lines["bertcore_waiting_texts"]) == 0
+    assert float(lines["bertcore_batch_texts_count"]) >= 1 and "secret" not in text
+
+
+def test_every_answer_forbids_foreign_scripts(server: Server) -> None:
+    for path in ("/", "/page.js", "/health", "/v1/nothing"):
+        _, _, headers = server.request(path)
+        assert "default-src 'none'" in headers["content-security-policy"] and headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff" and "server" not in headers
+
+
+def test_the_page_is_of_this_server_alone(server: Server) -> None:
+    """No address of another, no markup from text."""
+    for path, kind in (("/", "text/html"), ("/page.js", "javascript"), ("/page.css", "text/css")):
+        status, content, headers = server.request(path)
+        assert status == 200 and kind in headers["content-type"]
+        assert "http://" not in content and "https://" not in content and "//cdn" not in content
+        assert not any(
+            word in content for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(")
+        )
+        assert "<style" not in content and "onclick" not in content and "style=" not in content
+
+
+def test_without_the_token_nobody_comes_in(start: Starter) -> None:
+    server = start("colours", token="right")
+    stranger = Server(server.address, server.process)
+    assert server.request("/v1/classify", {"texts": ["a"]})[0] == 200
+    for path in ("/v1/models", "/v1/classify", "/metrics", "/openapi.json"):
+        status, answer, headers = stranger.request(path)
+        assert status == 401 and "no right bearer token" in answer["detail"] and headers["www-authenticate"] == "Bearer"
+    assert stranger.request("/v1/models", authorization="Bearer wrong")[0] == 401
+    assert stranger.request("/health")[0] == stranger.request("/")[0] == 200
+    assert server.end() == 0
+
+
+def test_an_overload_is_answered_and_not_queued_without_end(start: Starter) -> None:
+    server = start("answers", options=("--max-queue", "12", "--max-batch", "4"))
+    statuses: list[int] = []
+    body = {"questions": ["what colour is the cat"] * 4, "context": "the red cat is on the table . " * 600}
+
+    def ask() -> None:
+        status, answer, headers = server.request("/v1/answer", body)
+        statuses.append(status)
+        assert status == 200 or (status == 429 and headers["retry-after"] == "1" and "texts wait" in answer["detail"])
+
+    threads = [threading.Thread(target=ask) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    assert server.request("/health")[0] == 200
+    for thread in threads:
+        thread.join()
+    assert set(statuses) == {200, 429} and statuses.count(200) >= 3
+    assert server.request("/v1/answer", {**body, "context": "the red cat"})[0] == 200  # it has not collapsed
+    assert server.end() == 0
+
+
+def test_it_ends_when_what_runs_is_done(start: Starter) -> None:
+    server = start("answers")
+    connection = http.client.HTTPConnection(server.address.removeprefix("http://"), timeout=60)
+    connection.request("GET", "/health")  # so that the server has taken the connection
+    assert connection.getresponse().read() == b'{"status":"ok"}'
+    body = {"questions": ["what colour is the cat"] * 8, "context": "the red cat is on the table . " * 1000}
+    connection.request("POST", "/v1/answer", json.dumps(body), {"content-type": "application/json"})
+    time.sleep(0.5)
+    assert server.end() == 0
+    answer = connection.getresponse()
+    assert answer.status == 200 and len(json.loads(answer.read())) == 8
+    connection.close()
+    assert server.process.stderr is not None and server.process.stderr.read().endswith("ended\n")
+
+
+def test_mistakes_at_the_start_are_one_line(
+    server: Server, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    model, port = str(models["colours"]), server.address.rpartition(":")[2]
+    for arguments, status, said in (
+        ([model, "--host", "0.0.0.0"], BAD_INPUT, "--host: found 0.0.0.0, which others can reach, without a token; "),
+        ([model, model], BAD_INPUT, "found two models with the name 'colours'"),
+        ([model, "--max-queue", "0"], BAD_INPUT, "queue: found 0, expected 1 or more"),
+        ([str(models["texts"])], BAD_INPUT, "texts/config.json: not found"),
+        ([model, "--port", port], UNAVAILABLE, "expected a free port of this machine"),
+    ):
+        assert main(["serve", *arguments]) == status
+        error = capsys.readouterr().err
+        assert said in error

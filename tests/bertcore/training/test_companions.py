@@ -1,0 +1,183 @@
+"""Two models in one training: resumed with the same bits, averaged, evaluated, exported; two processes equal one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bertcore.errors import ConfigError
+from bertcore.export import gate
+from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
+from bertcore.tokens.wordpiece import save_tokenizer
+from bertcore.training import distributed
+from bertcore.training.checkpoint import Checkpoints
+from bertcore.training.config import PretrainConfig, check_division
+from bertcore.training.loader import Loader
+from bertcore.training.loop import Pretraining, TrainingData
+from tests.samples import token_shard, tokenizer, vocabulary
+
+MODEL = {
+    **{"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48},
+    **{"embedding_size": 16, "intermediate_size": 64},
+}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def training(directory: Path, dropout: bool = True, published: Path | None = None, **values: Any) -> Pretraining:
+    shape = {} if published else MODEL if dropout else MODEL | NO_DROPOUT
+    settings: Any = {"objective": "replaced_tokens", "batch_size": 8, "max_steps": 8, "warmup_steps": 1}
+    settings |= {"learning_rate": 5e-3, "logging_steps": 3, "eval_steps": 4, **values}
+    config = PretrainConfig(model=ModelConfig(architecture="electra", fields=shape), **settings)
+    mask = MaskConfig(sequence_length=48, packing="full_sentences", mask_share=0.85, random_share=0.0)
+    source = [DrawnInstances.of(token_shard(directory, 80), "shard", 0, mask, vocabulary())]
+    torch.manual_seed(config.seed)
+    model, new = build_pretraining(config.model.build(vocabulary().size)), []
+    if published:
+        model = build_pretraining(load_config(published))
+        new = load_pretrained(model, published).missing
+    data = TrainingData(batches=Loader(lambda epoch: source, config.batch_size, config.seed), heldout=source)
+    accelerator, checkpoints = distributed.make_accelerator(), Checkpoints(directory / "checkpoints")
+    return Pretraining(config, model, data, accelerator, checkpoints, new_heads=new, published=published)
+
+
+def weights(run: Pretraining) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in run._trained.state_dict().items()}
+
+
+def test_both_learn_and_are_reported(tmp_path: Path) -> None:
+    run = training(tmp_path, max_steps=60)
+    before, after = run.evaluate(), run.run()
+    assert after["eval/mlm_loss"] < before["eval/mlm_loss"] - 0.5
+    assert after["eval/replaced_tokens_loss"] < before["eval/replaced_tokens_loss"] - 0.1
+    assert 0.8 < after["eval/replaced_tokens_majority"] < 1.0
+    total = after["eval/mlm_loss"] + 50 * after["eval/replaced_tokens_loss"]
+    assert after["eval/loss"] == pytest.approx(total)
+    assert {"train/mlm_accuracy", "train/replaced_tokens_accuracy", "train/replaced_tokens_majority"} <= {
+        name for row in run.state.history.curves for name in row
+    }
+    assert run.evaluate() == after, "the same samples in every evaluation"
+
+
+@pytest.mark.parametrize("values", [{"ema_decay": 0.9}, {"optimizer": "muon"}], ids=["average", "muon"])
+def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(values: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("whole", "stopped"):
+        (tmp_path / name).mkdir()
+    whole = training(tmp_path / "whole", **values)
+    whole.run()
+    stopped = training(tmp_path / "stopped", **values)
+    for _ in range(5):
+        stopped.train_step()
+    stopped.keep()
+    resumed = training(tmp_path / "stopped", **values)
+    resumed.run()
+    assert resumed.state.resumed_from == {"step": 5, "run_id": ""}
+    for name, tensor in weights(whole).items():
+        assert torch.equal(weights(resumed)[name], tensor), name
+    for folder, model in whole.whole_models().items():
+        for name, tensor in model.state_dict().items():
+            assert torch.equal(resumed.whole_models()[folder].state_dict()[name], tensor), (folder, name)
+
+
+def test_the_average_is_of_both_models(tmp_path: Path) -> None:
+    run = training(tmp_path, ema_decay=0.9)
+    run.run()
+    models = run.whole_models()
+    assert list(models) == ["", "generator"]
+    for model, trained in ((models[""], run.model), (models["generator"], run.companions["generator"])):
+        own = trained.state_dict()
+        assert not any(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
+    average, table = models["generator"].base_model, "embeddings.word_embeddings.weight"
+    assert torch.equal(average.get_parameter(table), models[""].base_model.get_parameter(table))
+
+
+def test_micro_batches_train_what_whole_batches_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    for size in (8, 3):
+        monkeypatch.setenv("BERTCORE_MICRO_BATCH", str(size))
+        (tmp_path / str(size)).mkdir()
+        run = training(tmp_path / str(size), dropout=False, max_steps=4, learning_rate=1e-3)
+        run.run()
+        runs.append(weights(run))
+    for name, tensor in runs[0].items():
+        torch.testing.assert_close(runs[1][name], tensor, atol=2e-4, rtol=2e-3)
+
+
+def test_both_pass_the_gate_and_go_on_from_there(tmp_path: Path) -> None:
+    run = training(tmp_path)
+    run.run()
+    (tmp_path / "tokenizer").mkdir()
+    save_tokenizer(tokenizer(), tmp_path / "tokenizer", lowercase=True)
+    for folder, model in run.whole_models().items():
+        save_pretrained(model, tmp_path / "model" / folder, tmp_path / "tokenizer")
+        said = gate.check(model, tmp_path / "model" / folder, tmp_path / "tokenizer")
+        kind = "ElectraForMaskedLM" if folder else "ElectraForPreTraining"
+        loader = "AutoModelForMaskedLM" if folder else "AutoModelForPreTraining"
+        assert f"{kind}, " in said and said.endswith(f"transformers loads it by {loader}, AutoTokenizer")
+    (tmp_path / "again").mkdir()
+    further = training(tmp_path / "again", published=tmp_path / "model", init_from="model")
+    for name, tensor in weights(run).items():
+        assert torch.equal(weights(further)[name], tensor), name
+    assert further.evaluate()["eval/loss"] == pytest.approx(run.evaluate()["eval/loss"])
+
+
+def test_a_new_generator_is_trained_alone_first(tmp_path: Path) -> None:
+    first = training(tmp_path)
+    save_pretrained(first.model, tmp_path / "published")  # as discriminators are published, without their generators
+    values: Any = {"published": tmp_path / "published", "init_from": "published", "head_warmup_steps": 2}
+    run = training(tmp_path, **values)
+    start = weights(run)
+    for _ in range(2):
+        run.train_step()
+    changed = {name for name, tensor in weights(run).items() if not torch.equal(tensor, start[name])}
+    assert changed and all(name.startswith("objective.generator.") for name in changed)
+    run.train_step()
+    changed = {name for name, tensor in weights(run).items() if not torch.equal(tensor, start[name])}
+    assert "model.electra.embeddings.word_embeddings.weight" in changed
+
+
+def test_divided_weights_are_refused() -> None:
+    with pytest.raises(ConfigError, match="pretrain.objective: found 'replaced_tokens' where the processes divide"):
+        check_division(
+            PretrainConfig(model=ModelConfig(architecture="electra"), objective="replaced_tokens"), 2, True, True
+        )
+
+
+WORKER = """
+import json, sys
+from pathlib import Path
+from tests.bertcore.training import test_companions as module
+run = module.training(Path(sys.argv[1]), dropout=False, max_steps=4, learning_rate=1e-3)
+final = run.run()
+if run._accelerator.is_main_process:
+    import torch
+    torch.save(run._trained.state_dict(), Path(sys.argv[1]) / "weights.pt")
+    (Path(sys.argv[1]) / "final.json").write_text(json.dumps(final))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "worker.py").write_text(WORKER)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    results = []
+    for processes in (1, 2):
+        directory = tmp_path / str(processes)
+        directory.mkdir()
+        monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
+        command, environment = distributed.launch_command("worker")
+        environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
+        token_shard(directory, 80)  # written before two processes look for it
+        subprocess.run([*command, str(directory)], env=environment, check=True, timeout=120)
+        state = torch.load(directory / "weights.pt", weights_only=True)
+        results.append((state, json.loads((directory / "final.json").read_text())))
+    (one, final_one), (two, final_two) = results
+    for name, tensor in one.items():
+        torch.testing.assert_close(two[name], tensor, atol=2e-4, rtol=2e-3, msg=name)
+    assert final_two == pytest.approx(final_one, rel=1e-3)

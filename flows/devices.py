@@ -1,9 +1,12 @@
-"""How many CUDA devices this machine lends to stages, found without importing torch."""
+"""What of this machine stages may use, its CUDA devices and cores, found without importing torch."""
 
 import os
 import shutil
 import subprocess
 from pathlib import Path
+
+CORES = "BERTCORE_CORES"
+"""The cores to which `flows.guard` keeps a stage, as numbers with commas between them."""
 
 
 def cuda_devices() -> list[str]:
@@ -25,6 +28,12 @@ def stages_at_once() -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"BERTCORE_STAGES_AT_ONCE: found {text!r}, expected a positive integer")
     return int(text)
+
+
+def keep_to_cores() -> None:
+    """Keep this process, and what it will start, to the cores that `flows.room` gave it."""
+    if cores := os.environ.pop(CORES, ""):
+        os.sched_setaffinity(0, [int(core) for core in cores.split(",")])
 
 
 def _count() -> int:

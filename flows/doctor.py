@@ -31,12 +31,12 @@ def main() -> int:
     return 1 if failed(findings) else 0
 
 
-def examine(environment: dict[str, str]) -> list[Finding]:
-    """All findings, in this tree and with these variables."""
+def examine(environment: dict[str, str], root: Path = ROOT) -> list[Finding]:
+    """All findings, in the tree `root` and with these variables."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(CHECKS, cwd=ROOT, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(CHECKS, cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
         try:
-            others = [check_dvc(environment), check_prefect(environment)]
+            others = [check_dvc(environment, root), check_prefect(environment)]
             output, errors = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
@@ -63,13 +63,13 @@ def raise_for(findings: list[Finding]) -> None:
         raise DoctorError("\n".join(lines))
 
 
-def check_dvc(environment: Mapping[str, str]) -> Finding:
+def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
     """Whether this is a DVC repository whose cache can be written to."""
     remedy = "git init, then dvc init; or take the tree from its repository again"
-    if not (ROOT / ".dvc").is_dir():
-        return Finding(level="FAIL", name="dvc", text=f"{ROOT} is no DVC repository: it has no .dvc", remedy=remedy)
+    if not (root / ".dvc").is_dir():
+        return Finding(level="FAIL", name="dvc", text=f"{root} is no DVC repository: it has no .dvc", remedy=remedy)
     command = [sys.executable, "-m", "dvc", "cache", "dir"]
-    asked = subprocess.run(command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, check=False)
+    asked = subprocess.run(command, cwd=root, env=dict(environment), capture_output=True, text=True, check=False)
     if asked.returncode:
         said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
         return Finding(level="FAIL", name="dvc", text=said.removeprefix("ERROR: "), remedy=remedy)

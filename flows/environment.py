@@ -20,6 +20,9 @@ TELEMETRY_OFF = {
     "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
 }
 
+REMOTE = "BERTCORE_DVC_REMOTE"
+"""The variable that names the DVC remote; `flows.remote` says what it may be."""
+
 LOOPBACK = ("127.0.0.1", "localhost")
 
 

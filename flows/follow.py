@@ -103,10 +103,7 @@ class Follower:
     def _poll(self, live: "Live | _Quiet") -> None:
         """One round of questions. A server that does not answer for a moment is asked again in the next."""
         try:
-            before = self.watched.state.name
             self.watched.run = self._client.read_flow_run(self._run_id)
-            if before != self.watched.state.name == "AwaitingConcurrencySlot":
-                self._console.print("queued: another run of this deployment works in this tree; this one follows it")
             only = FlowRunFilter(id=FlowRunFilterId(any_=[self._run_id]))
             for stage in self._client.read_task_runs(flow_run_filter=only):
                 self.watched.stages[stage.id] = stage

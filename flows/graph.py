@@ -1,4 +1,4 @@
-"""The graph of dvc.yaml as DVC itself expands it. The only file that knows DVC's Python interface.
+"""The graph of dvc.yaml as DVC itself expands it. With `remote.py` the only file that knows DVC's Python interface.
 
 DVC names stages relative to the working directory, which therefore is the project's root while it is asked.
 """
@@ -6,8 +6,8 @@ DVC names stages relative to the working directory, which therefore is the proje
 import contextlib
 import difflib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,10 @@ _BUSY = re.compile(r" is busy, it is being blocked by:$")
 
 class GraphError(Exception):
     """dvc.yaml cannot be read, or a stage was asked for that it does not declare. One line."""
+
+
+class BusyError(GraphError):
+    """Another dvc works on the same files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,8 @@ def unchanged(root: Path, stages: list[Stage]) -> set[str]:
         with contextlib.chdir(root), Repo(_wait_for_lock=True) as repo:
             changed = set(repo.status())
     except DvcException as error:
-        raise GraphError(f"dvc status: {_one_line(error)}") from error
+        kind = BusyError if busy(_said(error)) else GraphError
+        raise kind(f"dvc status: {_one_line(error)}") from error
     clean: set[str] = set()
     for stage in stages:
         if stage.name not in changed and clean.issuperset(stage.upstream):
@@ -71,13 +76,15 @@ def unchanged(root: Path, stages: list[Stage]) -> set[str]:
     return clean
 
 
-def select(stages: list[Stage], targets: list[str] | None) -> list[Stage]:
+def select(stages: list[Stage], targets: list[str] | None, without: Collection[str] = ()) -> list[Stage]:
     """The targets and everything above them; `finetune` means every `finetune@…`. None selects all.
+
+    `without`: names of stages that are left out, and so is what only they need.
 
     Raises GraphError for a name that no stage has.
     """
     if targets is None:
-        return stages
+        targets = [stage.name for stage in stages if stage.name not in without]
     by_name = {stage.name: stage for stage in stages}
     wanted: set[str] = set()
     queue = [name for target in targets for name in _matching(target, list(by_name))]
@@ -85,8 +92,12 @@ def select(stages: list[Stage], targets: list[str] | None) -> list[Stage]:
         name = queue.pop()
         if name not in wanted:
             wanted.add(name)
-            queue.extend(by_name[name].upstream)
-    return [stage for stage in stages if stage.name in wanted]
+            queue.extend(parent for parent in by_name[name].upstream if parent not in without)
+    return [
+        replace(stage, upstream=tuple(parent for parent in stage.upstream if parent in wanted))
+        for stage in stages
+        if stage.name in wanted
+    ]
 
 
 def _matching(target: str, names: list[str]) -> list[str]:
@@ -117,7 +128,12 @@ def busy(lines: Iterable[str]) -> str | None:
 
 
 def _one_line(error: BaseException) -> str:
+    lines = _said(error)
+    return busy(lines) or f"dvc: {' '.join(' '.join(lines).split())}"
+
+
+def _said(error: BaseException) -> list[str]:
     """DVC nests its errors; the innermost names the place."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return busy(str(error).splitlines()) or f"dvc: {' '.join(str(error).split())}"
+    return str(error).splitlines()

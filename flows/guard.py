@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import IO, Any
 
+from flows.devices import keep_to_cores
 from flows.environment import ROOT
 from tasks.processes import adopt_orphans
 
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     adopt_orphans()
+    keep_to_cores()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     orphaned = threading.Event()
     threading.Thread(target=_watch, args=(owner, orphaned, stop_signal), daemon=True).start()

@@ -34,6 +34,8 @@ REPORTS = ROOT / "reports"
 DEPLOYMENT = "pretrain-flow/local"
 POOL = "local"
 """The deployment's work pool, as prefect.yaml names it."""
+FLOWS = ("pretrain", "finetune", "sweep")
+"""Modules of the flows that prefect.yaml deploys."""
 DEPLOYED = server.STATE / "deployed"
 """What was deployed on the tree's own server."""
 TAG = "make-pretrain"
@@ -150,14 +152,14 @@ class _Workers:
 
 
 def _clear_leftovers(client: "SyncPrefectClient") -> None:
-    """Close the runs that a killed `make pretrain` left open: they would hold the deployment's only slot.
+    """Close the runs that a killed `make pretrain` left open.
 
     A run that a worker of the user's still drives holds the pipeline's lock, and stays.
     """
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
     from prefect.states import Crashed
 
-    with contextlib.suppress(HeldError), hold(PIPELINE, "make pretrain"):
+    with contextlib.suppress(HeldError), hold(ROOT / PIPELINE, "make pretrain"):
         for run in client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]))):
             if run.state is not None and not run.state.is_final():
                 message = "The `make pretrain` that drove this run was killed."
@@ -210,7 +212,7 @@ def _is_deployed(client: "SyncPrefectClient") -> bool:
 def _what_is_deployed() -> str:
     """A digest of all that a deployment is made from: the place of the tree, its file, and the flow's parameters."""
     digest = hashlib.sha256(str(ROOT).encode())
-    for name in ("prefect.yaml", "flows/pretrain.py", "requirements.lock"):
+    for name in ("prefect.yaml", *(f"flows/{name}.py" for name in FLOWS), "requirements.lock"):
         if (ROOT / name).is_file():
             digest.update((ROOT / name).read_bytes())
     return digest.hexdigest()

@@ -5,10 +5,8 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
-from flows.environment import ROOT
-
-PIPELINE = ROOT / ".dvc" / "tmp" / "pipeline.lock"
-"""HeldError by the flow run that works in this tree. A plain `dvc repro` is kept apart by DVC's own locks."""
+PIPELINE = Path(".dvc/tmp/pipeline.lock")
+"""Below a tree's root, held by the flow run that works in it. A plain `dvc repro` is kept apart by DVC's own locks."""
 
 
 class HeldError(Exception):

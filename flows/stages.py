@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from logging import Logger, LoggerAdapter
+from pathlib import Path
 from typing import Any
 
 from prefect import get_run_logger, task
@@ -18,17 +19,18 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Cancelled, Completed, State
 
 from bertcore.errors import BAD_INPUT, INTERRUPTED, STOPPED
-from flows.environment import ROOT, project_environment
+from flows.environment import REMOTE, ROOT, project_environment
 from flows.graph import Stage, busy
 from flows.guard import guarded
 from flows.progress import Bar
+from flows.room import StoppedWaitingError, room
 
 Log = Logger | LoggerAdapter[Any]
 
 PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+)%")
 """A stage's progress line, `pretrain  37% 296/800 …`: its name, per cent done, then whatever a person wants to know."""
 
-SKIPPED = re.compile(r"^Stage '.*' didn't change, skipping$")
+SKIPPED = re.compile(r"^Stage '.*' (?:didn't change, skipping$|is cached - skipping run)")
 FAILED_COMMAND = re.compile(r"^ERROR: failed to reproduce .* exited with (\d+)$")
 DVC_CHATTER = re.compile(r"^(?:To track the changes|To enable auto staging|Use `dvc push`|\s+(?:git|dvc) )")
 
@@ -55,7 +57,7 @@ class _Running:
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def start(self, command: list[str], environment: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    def start(self, command: list[str], environment: dict[str, str], root: Path) -> Iterator["subprocess.Popen[str]"]:
         """The command under a guard; whatever is left of it is killed when the block ends."""
         with self._lock:
             if self.stopping.is_set():
@@ -64,7 +66,7 @@ class _Running:
                 command,
                 stop_signal="SIGINT",
                 grace=STOP_GRACE,
-                cwd=ROOT,
+                cwd=root,
                 env=environment,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -116,20 +118,37 @@ def _worth_retrying(_task: Any, _task_run: Any, state: State[Any]) -> bool:
 
 @task(cache_policy=NO_CACHE, persist_result=False, retry_condition_fn=_worth_retrying)
 def run_stage(
-    name: str, *, unchanged: bool = False, environment: dict[str, str] | None = None, timeout: float | None = None
+    name: str,
+    *,
+    root: Path = ROOT,
+    unchanged: bool = False,
+    slots: int = 1,
+    environment: dict[str, str] | None = None,
+    timeout: float | None = None,
 ) -> State[Any]:
-    """Bring one stage up to date with `dvc repro --single-item`.
+    """Bring one stage of the tree `root` up to date with `dvc repro --single-item`.
 
-    `unchanged`: DVC has already said that it would skip the stage. `environment`: variables added for this stage.
-    `timeout`: seconds after which it is asked to stop. Returns Completed, named Cached when DVC had nothing to do, or
-    Cancelled when the run is being stopped; raises StageError with the stage's own error line.
+    `unchanged`: DVC has already said that it would skip the stage. `slots`: how much of the machine's room it waits for
+    and takes while it runs. `environment`: variables added for this stage. `timeout`: seconds after which it is asked
+    to stop. Returns Completed, named Cached when DVC had nothing to do, or Cancelled when the run is being stopped;
+    raises StageError with the stage's own error line.
     """
     log = get_run_logger()
     if unchanged:
         return _cached(name, log)
+    try:
+        with room(slots, RUNNING.stopping, log.info) as share:
+            return _repro(name, root, {**project_environment(), **share, **(environment or {})}, timeout, log)
+    except StoppedWaitingError:
+        return _stopped(name)
+
+
+def _repro(name: str, root: Path, environment: dict[str, str], timeout: float | None, log: Log) -> State[Any]:
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]
+    if environment.get(REMOTE):
+        command = [sys.executable, "-m", "flows.remote", "stage", name]
     output = _Output(name, log)
-    with RUNNING.start(command, {**project_environment(), **(environment or {})}) as process:
+    with RUNNING.start(command, environment, root) as process:
         timer = threading.Timer(timeout, _end, [[process]]) if timeout else None
         if timer:
             timer.start()
@@ -143,10 +162,14 @@ def run_stage(
     if status == 0:
         return _cached(name, log) if output.skipped else Completed()
     if RUNNING.stopping.is_set():
-        return Cancelled(message=f"stage {name} was stopped; run the pipeline again to go on where it was")
+        return _stopped(name)
     if late:
         raise FinalStageError(f"stage {name} was stopped after {timeout:g} s, its meta.timeout_seconds in dvc.yaml")
     raise output.failure(status)
+
+
+def _stopped(name: str) -> State[Any]:
+    return Cancelled(message=f"stage {name} was stopped; run the pipeline again to go on where it was")
 
 
 def _cached(name: str, log: Log) -> State[Any]:

@@ -1,4 +1,5 @@
-"""`make ui`: the pages of Prefect and MLflow on this machine's loopback address, until Ctrl-C."""
+"""`make ui`: the pages of Prefect, of MLflow and of the models that there are, on this machine's loopback address,
+until Ctrl-C."""
 
 import contextlib
 import os
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 import webbrowser
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -14,7 +16,7 @@ from flows import server
 from flows.environment import ROOT, project_environment
 from flows.launch import POOL
 
-MLFLOW_PORT = 5000
+MLFLOW_PORT, MODELS_PORT = 5000, 8000
 
 
 def main() -> int:
@@ -42,6 +44,8 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
         subprocess.run([sys.executable, *command], cwd=ROOT, env=known, capture_output=True, check=False)
     store = environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{ROOT / 'mlflow.db'}"
     pages = {"Prefect": prefect.page, "MLflow": _start_mlflow(store, environment, stack)}
+    if models := saved_models(ROOT):
+        pages["Models"] = _start_models(models, environment, stack)
     for name, page in pages.items():
         print(f"{name:8} {page}")
     print(f"\nThe prefect command finds this server with: export PREFECT_API_URL={prefect.url}")
@@ -69,6 +73,24 @@ def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.Exi
     stack.callback(service.stop)
     page = f"http://127.0.0.1:{port}"
     server.until(lambda: server.answers(f"{page}/health"), service, "MLflow")
+    return page
+
+
+def saved_models(root: Path) -> list[str]:
+    """The models that the stages have left, the pre-trained one first."""
+    places = [root / "models" / "pretrained", *sorted((root / "models" / "finetuned").glob("*"))]
+    found = [place for place in places if (place / "config.json").is_file() and not place.name.startswith(".")]
+    return [str(place.relative_to(root)) for place in found if place.suffix != ".rejected"]
+
+
+def _start_models(models: list[str], environment: dict[str, str], stack: contextlib.ExitStack) -> str:
+    """Start the page on which the models can be asked."""
+    port = server.free_port(MODELS_PORT)
+    command = [sys.executable, "-m", "bertcore", "serve", *models, "--port", str(port)]
+    service = server.start("models", command, environment)
+    stack.callback(service.stop)
+    page = f"http://127.0.0.1:{port}"
+    server.until(lambda: server.answers(f"{page}/health"), service, "the page of the models")
     return page
 
 

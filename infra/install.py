@@ -1,4 +1,5 @@
-"""Install locks into the running Python with pip, and show how far it is; only the standard library is needed.
+"""Install locks into the running Python with pip, show how far it is, and leave the command `bertcore` beside that
+Python; only the standard library is needed.
 
 Usage: .venv/bin/python infra/install.py requirements.lock [MORE.lock …]
 """
@@ -12,6 +13,20 @@ from pathlib import Path
 
 LARGE = re.compile(r"\(\d+(\.\d+)? [GT]B\)|\(\d{3,}(\.\d+)? MB\)")
 """How pip tells the size of a download that may take minutes."""
+
+ROOT = Path(__file__).resolve().parent.parent
+
+COMMAND = """\
+#!{python}
+import sys
+
+sys.path.insert(0, {root!r})
+from bertcore.commands.main import main
+
+sys.exit(main())
+"""
+"""What `[project.scripts]` of pyproject.toml would give; the tree itself is not installed, so that its code is always
+the code that runs."""
 
 EVERY = 25
 """Packages between two lines where no terminal shows them."""
@@ -32,7 +47,16 @@ def main(locks: list[str]) -> int:
         status = pip.wait()
     done = "installed" if status == 0 else f"pip ended with status {status}"
     print(f"{clear}{done} after {time.monotonic() - began:.0f} s", flush=True)
+    if status == 0:
+        write_command(Path(sys.executable).parent)
     return status
+
+
+def write_command(directory: Path) -> None:
+    """Leave `bertcore` in `directory`, for who has activated the environment."""
+    path = directory / "bertcore"
+    path.write_text(COMMAND.format(python=sys.executable, root=str(ROOT)), encoding="utf-8")
+    path.chmod(0o755)
 
 
 def steps(output: Iterable[str], total: int, *, all_of_them: bool) -> Iterator[str]:

@@ -3,15 +3,20 @@
 from pathlib import Path
 from typing import Any
 
+from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import LABELS, MaskConfig
+from bertcore.minimal_pairs.scoring import check_variant
 from bertcore.model.architecture import EncoderConfig
+from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config
-from bertcore.objectives.pretraining import check_packing
+from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, check_vocabulary_file, entries_of
 from bertcore.training.config import PretrainConfig
+from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 
 Configs = dict[str, Any]
 """Sections of params.yaml by name, as their dataclasses."""
@@ -22,12 +27,17 @@ _AROUND_A_QUESTION = 3
 
 def check_pretraining(configs: Configs) -> None:
     """`ConfigError` for the first two parameters of the pre-training that exclude each other."""
-    mask, pretrain = configs["mask"], configs["pretrain"]
+    mask, pretrain, tokenizer = configs["mask"], configs["pretrain"], configs["tokenizer"]
     _check_phases(mask, pretrain)
-    check_packing(pretrain.objective, mask.packing)
-    _check_published(pretrain, configs["tokenizer"].vocab_file)
-    model = encoder(configs, configs["tokenizer"].vocab_size)
+    check_packing(pretrain.objective, mask.packing, pretrain.model.architecture)
+    _check_published(pretrain, tokenizer)
+    check_vocabulary_file(tokenizer)
+    model = encoder(configs, tokenizer.vocab_size)
+    _check_kind(tokenizer, model)
     _check_length("mask", mask.phases[-1].sequence_length, model, own=True)
+    if architecture_of(model).generator is not None:
+        check_variant(configs["minimal_pairs"].variant, "params.yaml: minimal_pairs.variant")
+    _check_objective(configs)
     if mask.packing in LABELS and model.segments == 1:
         raise ConfigError(
             f"params.yaml: mask.packing: found {mask.packing!r} with pretrain.model.type_vocab_size "
@@ -41,6 +51,8 @@ def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
     where = f"finetune.tasks.{name}"
     model = encoder_of(task, configs)
     _check_length(where, task.sequence_length, model, own=task.init_from is None)
+    if task.distillation is not None:
+        _check_length(where, task.sequence_length, load_config(Path(task.distillation.teacher)), own=False)
     if FORMATS[task.format].families == ("question_answering",):
         least = task.max_query_length + _AROUND_A_QUESTION + 1
         if task.sequence_length < least:
@@ -93,7 +105,17 @@ def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
         )
 
 
-def _check_published(pretrain: PretrainConfig, vocab_file: str | None) -> None:
+def _check_kind(tokenizer: TokenizerConfig, model: EncoderConfig) -> None:
+    """Whether the architecture's class at Hugging Face can read what the tokenizer gives."""
+    fitting = architecture_of(model).tokenizers
+    if fitting and tokenizer.kind not in fitting:
+        raise ConfigError(
+            f"params.yaml: tokenizer.kind: found {tokenizer.kind!r} with the architecture {model.model_type!r}, "
+            f"expected {' or '.join(map(repr, fitting))}; set it to that, or change pretrain.model.architecture"
+        )
+
+
+def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> None:
     """Published weights come with their shape and their vocabulary."""
     if pretrain.init_from is None:
         return
@@ -106,17 +128,46 @@ def _check_published(pretrain: PretrainConfig, vocab_file: str | None) -> None:
                 f"params.yaml: pretrain.model.{name}: found {given!r} beside init_from, expected {theirs!r} as "
                 f"{pretrain.init_from} has it; {'set it to that' if name == 'architecture' else 'remove it'}"
             )
-    if vocab_file is None:
+    if tokenizer.vocab_file is None:
+        fitting = architecture_of(published).tokenizers
+        kind = tokenizer.kind if not fitting or tokenizer.kind in fitting else fitting[0]
+        other = "" if kind == tokenizer.kind else f", with tokenizer.kind: {kind}"
         raise ConfigError(
             f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.init_from, expected the "
-            f"vocabulary of {pretrain.init_from}; set it to {pretrain.init_from}/vocab.txt"
+            f"vocabulary of {pretrain.init_from}; {vocabulary_remedy(kind, str(pretrain.init_from))}{other}"
+        )
+
+
+def _check_objective(configs: Configs) -> None:
+    """What the options of the objective ask of the model, and the models that they name of its vocabulary."""
+    pretrain, vocab_file = configs["pretrain"], configs["tokenizer"].vocab_file
+    row, where = OBJECTIVES[pretrain.objective], "params.yaml: pretrain.objective_options"
+    options: Any = parse(row.options, pretrain.objective_options, where)
+    entries, vocabulary_name = configs["tokenizer"].vocab_size, KINDS[configs["tokenizer"].kind].vocabulary_files[0]
+    for option, name in models_of(pretrain.objective, pretrain.objective_options).items():
+        if vocab_file is None:
+            raise ConfigError(
+                f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.objective_options.{option}, "
+                f"expected the vocabulary of {name}; set it to {name}/{vocabulary_name}"
+            )
+        if (file := Path(vocab_file)).name == vocabulary_name and file.is_file():  # of others stage pretrain knows more
+            check_vocabulary(Path(name), file.parent, name, f"{where}.{option}")
+            entries = len(entries_of(file))
+    try:
+        row.check(encoder(configs, entries), options, configs["mask"].phases[-1].sequence_length)
+    except ValueError as error:
+        raise ConfigError(f"{where}.{error}") from None
+    if pretrain.init_from is not None and getattr(options, "layers", []) != []:
+        raise ConfigError(
+            f"{where}.layers: found {options.layers!r} beside pretrain.init_from, which gives the model all of its "
+            "weights, expected []; set it to [], or init_from to null"
         )
 
 
 def _check_length(where: str, length: int, model: EncoderConfig, own: bool) -> None:
-    if length > model.max_position_embeddings:
+    if length > model.max_sequence_length:
         remedy = "lower it or raise pretrain.model.max_position_embeddings" if own else "lower it"
         raise ConfigError(
             f"params.yaml: {where}.sequence_length: found {length} tokens, expected at most the "
-            f"{model.max_position_embeddings} positions of the model; {remedy}"
+            f"{model.max_sequence_length} positions of the model; {remedy}"
         )

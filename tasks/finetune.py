@@ -15,6 +15,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.export import gate
 from bertcore.files import write_json
 from bertcore.finetune.config import GRID, RunConfig, TaskConfig
+from bertcore.finetune.distilled import compare_with_teacher
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.family import CHOICE
 from bertcore.finetune.grid import Grid, Outcome
@@ -23,8 +24,8 @@ from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.checkpoint import code_hash, training_key
 from bertcore.training.distributed import describe
-from tasks import params
-from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED
+from tasks import cards, params
+from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED, TEACHERS
 from tasks.stage import main
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
@@ -46,19 +47,18 @@ def run(stage_run: StageRun, name: str) -> None:
 
 def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokenizer: Path) -> None:
     examples, settings = schema.read(EXAMPLES / name), task.settings()
-    finetuning = Finetuning(settings[0][0], examples, load_tokenizer(tokenizer), several_settings=len(settings) > 1)
+    several, teacher = len(settings) > 1, TEACHERS / name if task.distillation else None
+    read = load_tokenizer(tokenizer)
+    finetuning = Finetuning(settings[0][0], examples, read, several_settings=several, teacher=teacher)
     directory = CHECKPOINTS / "finetune" / name
-    grid = Grid(finetuning, settings, directory, _key(finetuning, name, encoder))
+    grid = Grid(finetuning, settings, directory, _key(finetuning, name, encoder, *([teacher] if teacher else [])))
     pretrained = grid.run(encoder, f"{name}.pretrained", stage_run.report)
     random = grid.run(load_config(encoder), f"{name}.random")
 
-    pretrained.result.save_model(FINETUNED / name, tokenizer)
-    gate.check(pretrained.result.model, FINETUNED / name, tokenizer)
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
     simple = baselines.predictions(finetuning.examples, settings[0][0].seed)
     scores = {baseline: baselines.score(finetuning.examples, predicted) for baseline, predicted in simple.items()}
     records = _records(finetuning, outcomes, simple)
-    pretrained.result.save_predictions(PREDICTIONS / name, records)
     metrics = {
         "format": task.format,
         "family": examples.family,
@@ -79,9 +79,17 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
         "train_examples": finetuning.counts["train"]["examples"],
         "dev_examples": finetuning.counts["dev"]["examples"],
     }
-    write_json(METRICS / "finetune" / f"{name}.json", metrics)
+    card = cards.of_finetuned(name, pretrained.result.model, examples.labels, metrics)
+    pretrained.result.save_model(FINETUNED / name, tokenizer, card)
+    gate.check(pretrained.result.model, FINETUNED / name, tokenizer)
+    pretrained.result.save_predictions(PREDICTIONS / name, records)
     seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
-    write_json(METRICS / "timing" / "finetune" / f"{name}.json", {"seconds": seconds})
+    timing: dict[str, Any] = {"seconds": seconds}
+    if (distilled := compare_with_teacher(finetuning, pretrained)) is not None:
+        metrics["distillation"] = {"teacher": _shares(distilled.teacher, examples), **distilled.sizes}
+        timing["distillation"] = distilled.speeds
+    write_json(METRICS / "finetune" / f"{name}.json", metrics)
+    write_json(METRICS / "timing" / "finetune" / f"{name}.json", timing)
     compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
     stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
     checkpoints.mark_finished(directory, "finetune", name)
@@ -110,9 +118,9 @@ def _comparison(records: Records, scores: dict[str, dict[str, float]], headline:
     return {"random": found["random"], "baseline": {"name": best, **found["baseline"]}}
 
 
-def _key(finetuning: Finetuning, name: str, encoder: Path) -> str:
+def _key(finetuning: Finetuning, name: str, *models: Path) -> str:
     """What the bits of a run depend on beside its own config."""
-    inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, encoder)]
+    inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, *models)]
     machine = [f"{key}={value}" for key, value in describe(finetuning.accelerator).items()]
     return training_key(*inputs, *machine, code_hash(Path(bertcore.__file__).parent))
 

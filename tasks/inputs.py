@@ -24,12 +24,13 @@ from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, read_pairs
+from bertcore.objectives.pretraining import models_of
 from bertcore.recipes import RECIPES
 from bertcore.tokens.shards import ShardsConfig
-from bertcore.tokens.wordpiece import TokenizerConfig
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks import contradictions, params
-from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS
+from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, MERGES, METRICS, PREDICTIONS, PRETRAINED, VOCABULARY
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
@@ -37,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 TIMING = METRICS / "timing" / "finetune"
 
-RESERVED = ("corpus", "vocabulary", "init_from", "options", "encoders", "minimal_pairs")
+RESERVED = ("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs")
 """Folders of data/inputs and predictions that no task may be named after."""
 
 SECTIONS = {
@@ -60,18 +61,37 @@ def run(_: StageRun) -> None:
             for index, name in enumerate(contamination.texts):
                 where = f"corpus.contamination.texts[{index}]"
                 _link(name, beside / "corpus" / "contamination" / str(index), where)
-        _link(configs["tokenizer"].vocab_file, beside / "vocabulary", "tokenizer.vocab_file")
+        _link_vocabulary(configs["tokenizer"], beside)
         _link(configs["pretrain"].init_from, beside / "init_from", "pretrain.init_from")
+        models = models_of(configs["pretrain"].objective, configs["pretrain"].objective_options)
+        for option, name in models.items():
+            _link(name, beside / "objective" / option, f"pretrain.objective_options.{option}")
+        if not models:
+            _note(None, beside / "objective")
         _link_pairs(configs["minimal_pairs"], beside / "minimal_pairs")
         for name, task in tasks.items():
             where = f"finetune.tasks.{name}"
             _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
             _link(task.init_from, beside / "encoders" / name, f"{where}.init_from")
+            teacher = task.distillation.teacher if task.distillation else None
+            _link(teacher, beside / "teachers" / name, f"{where}.distillation.teacher")
             _read_examples(name, task, _entries(values)[name], configs, beside / name)
             _write_options(_entries(values)[name], beside / "options" / f"{name}.json")
     for directory in (EXAMPLES, METRICS / "examples", METRICS / "finetune"):
         directory.mkdir(parents=True, exist_ok=True)  # without any task, stages that depend on them find none
     _clear_removed({*tasks, *RESERVED})
+
+
+def _link_vocabulary(config: TokenizerConfig, beside: Path) -> None:
+    """The files of an existing vocabulary, read once so that one that cannot be used is told now; or a note."""
+    _link(config.vocab_file, beside / VOCABULARY.relative_to(INPUTS), "tokenizer.vocab_file")
+    if config.vocab_file is None:
+        return
+    files = [Path(config.vocab_file)]
+    if config.merges_file is not None:
+        _link(config.merges_file, beside / MERGES.relative_to(INPUTS), "tokenizer.merges_file")
+        files.append(Path(config.merges_file))
+    KINDS[config.kind].read(files, config.lowercase, f"params.yaml: tokenizer.vocab_file: {config.vocab_file}")
 
 
 def _link_pairs(config: MinimalPairsConfig, directory: Path) -> None:
@@ -132,12 +152,31 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
     entries = _entries(values)
     tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
+    pretrain = configs["pretrain"]
+    given = {
+        "pretrain.init_from": pretrain.init_from,
+        **{
+            f"pretrain.objective_options.{option}": path
+            for option, path in models_of(pretrain.objective, pretrain.objective_options).items()
+        },
+    }
+    teachers = {
+        f"finetune.tasks.{name}.distillation.teacher": task.distillation.teacher
+        for name, task in tasks.items()
+        if task.distillation
+    }
     _check_local({
+        **teachers,
         "tokenizer.vocab_file": configs["tokenizer"].vocab_file,
-        "pretrain.init_from": configs["pretrain"].init_from,
+        **given,
+        "tokenizer.merges_file": configs["tokenizer"].merges_file,
         **{f"minimal_pairs.pairs[{index}]": file for index, file in enumerate(configs["minimal_pairs"].files)},
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     })  # fmt: skip
+    for where, path in given.items():
+        _check_no_output(where, path, PRETRAINED)
+    for where, path in teachers.items():
+        _check_no_output(where, path, FINETUNED)
     contradictions.check_pretraining(configs)
     for name, task in tasks.items():
         _check_task(name, task, configs["corpus"])
@@ -161,6 +200,16 @@ def _check_local(paths: dict[str, str | None]) -> None:
     for where, path in paths.items():
         if path is not None and "://" in path:
             raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")
+
+
+def _check_no_output(where: str, path: str | None, output: Path) -> None:
+    """What a stage writes anew, it cannot begin with."""
+    if path is not None and Path(path).resolve().is_relative_to(output.resolve()):
+        copy = f"{Path(path).name}-before"
+        raise ConfigError(
+            f"params.yaml: {where}: found {path!r}, which the same stage writes, expected a directory that no stage "
+            f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}"
+        )
 
 
 def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:

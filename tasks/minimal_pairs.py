@@ -15,7 +15,7 @@ from bertcore.minimal_pairs.embedded import make_pairs
 from bertcore.minimal_pairs.ngrams import baseline_scorers
 from bertcore.minimal_pairs.pairs import EMBEDDED, MinimalPairsConfig, Pair, read_pairs, score, subset
 from bertcore.minimal_pairs.results import summarize
-from bertcore.minimal_pairs.scoring import load_masked_language_model, pseudo_likelihood_scorer
+from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
 from bertcore.tokens.shards import Manifest, TokenShard
 from bertcore.tokens.tokenizer import load_tokenizer
 from tasks import params
@@ -52,7 +52,7 @@ def _scores(pairs: Sequence[Pair], config: MinimalPairsConfig) -> dict[str, NDAr
     tokenizer = load_tokenizer(PRETRAINED)
     shards = (TokenShard.open(SHARDS / entry.name) for entry in Manifest.read(SHARDS).of_split("train"))
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
-    model = pseudo_likelihood_scorer(load_masked_language_model(PRETRAINED), tokenizer, config.variant)
+    model = sentence_scorer(load_language_model(PRETRAINED), tokenizer, config.variant)
     scorers = {"model": model, **baseline_scorers(shards, tokenizer, texts)}
     return {name: score(pairs, scorer) for name, scorer in scorers.items()}
 

@@ -4,6 +4,11 @@ from pathlib import Path
 
 INPUTS = Path("data/inputs")
 ENCODERS = INPUTS / "encoders"
+TEACHERS = INPUTS / "teachers"
+OBJECTIVE = INPUTS / "objective"
+"""The models that the options of the objective name, by option."""
+VOCABULARY = INPUTS / "vocabulary"
+MERGES = VOCABULARY / "merges"
 CORPUS = Path("data/corpus")
 TOKENIZER = Path("models/tokenizer")
 SHARDS = Path("data/shards")

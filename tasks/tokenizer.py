@@ -1,16 +1,17 @@
-"""Stage `tokenizer`: corpus -> WordPiece vocabulary and tokenizer in the Hugging Face layout."""
+"""Stage `tokenizer`: corpus -> vocabulary and tokenizer in the Hugging Face layout."""
 
 import sys
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
+
+from tokenizers import Tokenizer
 
 from bertcore.corpus.documents import corpus_shards, read_sentences
 from bertcore.files import disk_errors, replace_directory, write_json
-from bertcore.tokens import wordpiece
-from bertcore.tokens.tokenizer import flatten, vocabulary_report
-from bertcore.tokens.wordpiece import TokenizerConfig
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, flatten, vocabulary_report
 from tasks import params
-from tasks.paths import CORPUS, INPUTS, METRICS, TOKENIZER
+from tasks.paths import CORPUS, MERGES, METRICS, TOKENIZER, VOCABULARY
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
@@ -20,23 +21,27 @@ REPORT_BATCHES = 4
 
 def run(stage_run: StageRun) -> None:
     config = params.section("tokenizer", TokenizerConfig)
-    tokenizer = wordpiece.make_tokenizer(_vocabulary(config), config.lowercase)
+    kind = KINDS[config.kind]
+    tokenizer = _tokenizer(config)
     with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
-        wordpiece.save_tokenizer(tokenizer, beside, config.lowercase)
-    report = vocabulary_report(tokenizer, islice(_sentences("heldout"), REPORT_BATCHES))
+        kind.save(tokenizer, beside, None)
+    report = vocabulary_report(tokenizer, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
     write_json(METRICS / "tokenizer.json", report)
     stage_run.log_metrics(report)
 
 
-def _vocabulary(config: TokenizerConfig) -> dict[str, int]:
+def _tokenizer(config: TokenizerConfig) -> Tokenizer:
+    kind = KINDS[config.kind]
     if config.vocab_file is None:
-        return wordpiece.train_vocabulary(config, lambda: _sentences("train"))
-    (link,) = (INPUTS / "vocabulary").iterdir()
-    return wordpiece.load_vocabulary(link, config.vocab_file)
+        return kind.train(config, lambda: _sentences("train", kind.blank))
+    files = [VOCABULARY / Path(config.vocab_file).name]  # as stage `inputs` has linked them
+    if config.merges_file is not None:
+        files.append(MERGES / Path(config.merges_file).name)
+    return kind.read(files, config.lowercase, config.vocab_file)
 
 
-def _sentences(split: str) -> Iterator[list[str]]:
-    return flatten(read_sentences(corpus_shards(CORPUS, split)))
+def _sentences(split: str, blank: str) -> Iterator[list[str]]:
+    return flatten(read_sentences(corpus_shards(CORPUS, split)), blank)
 
 
 if __name__ == "__main__":

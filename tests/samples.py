@@ -8,10 +8,12 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from bertcore.tokens.build import encode_documents
+from bertcore.tokens.byte_bpe import train_tokenizer
 from bertcore.tokens.encoding import WordEncoder
+from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.shards import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
-from bertcore.tokens.wordpiece import TokenizerConfig, make_tokenizer, train_vocabulary
+from bertcore.tokens.wordpiece import make_tokenizer, train_vocabulary
 
 SUBJECTS = [
     "the parser",
@@ -48,8 +50,17 @@ def documents(count: int, seed: int = 0) -> list[list[str]]:
 def tokenizer(vocab_size: int = 120) -> Tokenizer:
     """A WordPiece tokenizer trained on the grammar's sentences."""
     texts = sentences(2000, seed=1)
-    config = TokenizerConfig(vocab_size=vocab_size, min_frequency=1)
+    config = VocabularyConfig(vocab_size=vocab_size, min_frequency=1)
     return make_tokenizer(train_vocabulary(config, lambda: iter([texts])), lowercase=True)
+
+
+@cache
+def byte_tokenizer(vocab_size: int = 400) -> Tokenizer:
+    """A byte-level BPE trained on the same sentences."""
+    texts = [
+        text for document in documents(100, seed=1) for text in (document[0], *(f" {each}" for each in document[1:]))
+    ]
+    return train_tokenizer(VocabularyConfig(vocab_size=vocab_size, min_frequency=1), lambda: iter([texts]))
 
 
 def vocabulary() -> Vocabulary:

@@ -9,6 +9,8 @@ from tests.import_closure import ROOT, imported_modules
 RANKS = [
     {"flows"},
     {"tasks"},
+    {"bertcore.commands"},
+    {"bertcore.serving"},
     {"bertcore.apply", "bertcore.export"},
     {"bertcore.finetune"},
     {"bertcore.training", "bertcore.evaluation"},
@@ -65,9 +67,11 @@ def test_imports_go_down_only(file: Path) -> None:
 @pytest.mark.parametrize("file", SOURCES, ids=str)
 def test_each_orchestrator_has_one_importer(file: Path) -> None:
     importer = {"prefect": "flows", "dvc": "flows", "mlflow": "tasks"}
+    web = {"fastapi", "uvicorn", "pydantic", "prometheus_client", "starlette"}
     for module in imported_modules(file):
         top = module.split(".")[0]
         assert importer.get(top, file.parts[0]) == file.parts[0], f"{file} imports {module}"
+        assert top not in web or file.parts[:2] == ("bertcore", "serving"), f"{file} imports {module}"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ NAMES_ALONE = ("inputs", "examples", "report")
 def code_of(stage: str) -> list[Path]:
     """The stage's own modules: `tasks/STAGE.py`, and the processes and rooms that it alone uses."""
     process = [Path("tasks/training/process.py")] if stage == "pretrain" else []
-    return [Path("tasks") / f"{stage}.py", *process]
+    cards = [Path("tasks/cards.py")] if stage in ("pretrain", "finetune") else []
+    return [Path("tasks") / f"{stage}.py", *process, *cards]
 
 
 def deps(stage: str) -> list[str]:

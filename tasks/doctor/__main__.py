@@ -1,6 +1,7 @@
-"""`python -m tasks.doctor`: whether this machine and this tree can do what params.yaml asks for. Changes nothing.
+"""`python -m tasks.doctor`: whether this machine and this tree can do what params.yaml asks for.
 
-Prints the findings as JSON, for `flows.doctor`, which adds what it knows of DVC and Prefect.
+Changes nothing, but removes what killed stages have left half-written. Prints the findings as JSON, for `flows.doctor`,
+which adds what it knows of DVC and Prefect.
 """
 
 import sys
@@ -29,7 +30,7 @@ def examine() -> list[Finding]:
         for name, check in PLANNED.items():
             findings.append(_safely(name, partial(check, plan)))
     findings.append(_safely("shards", artifacts.check_shards))
-    findings.append(artifacts.check_unfinished())
+    findings.append(artifacts.clear_leftovers())
     findings.append(places.check_places(sources))
     findings.append(places.check_tracking())
     return findings

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
-from bertcore.files import unfinished
+from bertcore.files import clear_unfinished, unfinished
 from bertcore.model.huggingface import load_config
+from bertcore.tokens.kind import TOKENIZER_FILE
 from bertcore.tokens.shards import MANIFEST, Manifest, checksum, read_batch, verify
-from bertcore.tokens.wordpiece import TOKENIZER_FILE, VOCABULARY_FILE
-from bertcore.training.initial import check_vocabulary
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
+from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding
-from tasks.doctor.plan import Plan, entries_of, vocabulary_size
+from tasks.doctor.plan import Plan, given_entries
 from tasks.paths import CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
 
 CHECKSUM_BYTES = 1_000_000_000
@@ -21,14 +22,14 @@ _AGAIN = "`dvc repro shards` (or this run) makes them anew; `dvc checkout` bring
 def check_vocabularies(plan: Plan) -> Finding:
     """The vocabulary that params.yaml asks for, the one that is there, and those of the models."""
     pretrain, tokenizer = plan.configs["pretrain"], plan.configs["tokenizer"]
-    if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer.vocab_file)):
+    if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer)):
         return finding
-    asked = vocabulary_size(tokenizer.vocab_file) or tokenizer.vocab_size
-    there = vocabulary_size(TOKENIZER / VOCABULARY_FILE)
+    given, made = given_entries(tokenizer), entries_in(TOKENIZER)
+    asked, there = len(given) or tokenizer.vocab_size, len(made)
     if not there:
         return Finding(level="ok", name="vocabulary", text=f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
     # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
-    other_file = tokenizer.vocab_file and entries_of(TOKENIZER / VOCABULARY_FILE) != entries_of(tokenizer.vocab_file)
+    other_file = tokenizer.vocab_file and made != given
     if there > asked or other_file:
         wanted = f"those of {tokenizer.vocab_file}" if other_file else f"{asked:,}"
         text = f"{TOKENIZER} has {there:,} entries, params.yaml asks for {wanted}"
@@ -46,19 +47,17 @@ def check_vocabularies(plan: Plan) -> Finding:
     return Finding(level="ok", name="vocabulary", text=f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}")
 
 
-def check_unfinished() -> Finding:
-    """Half-written outputs of stages that were killed."""
+def clear_leftovers() -> Finding:
+    """Remove the half-written outputs of stages that were killed: what no living process holds."""
     outputs = (INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, REPORTS)
     left = [path for directory in outputs for path in unfinished(directory)]
-    if not left:
-        return Finding(level="ok", name="unfinished", text="no half-written output lies about")
     taken = sum(file.stat().st_size for path in left for file in path.rglob("*") if file.is_file())
-    return Finding(
-        level="warn",
-        name="unfinished",
-        text=f"left by stages that were killed, {taken / 2**20:,.0f} MiB: {', '.join(map(str, left))}",
-        remedy="the next run of the stage removes it; until then it only takes space",
-    )
+    for directory in outputs:
+        clear_unfinished(directory)
+    text = "no half-written output lies about"
+    if left:
+        text = f"removed what killed stages had left, {taken / 2**20:,.0f} MiB: {', '.join(map(str, left))}"
+    return Finding(level="ok", name="leftovers", text=text)
 
 
 def check_shards() -> Finding:
@@ -101,24 +100,23 @@ def _check_shards(manifest: Manifest) -> str:
     return "counts"
 
 
-def _against_published(published: Path, vocab_file: str | None) -> Finding | None:
+def _against_published(published: Path, tokenizer: TokenizerConfig) -> Finding | None:
     """A model to begin with whose ids do not mean what the pipeline's will; None where nothing speaks against it."""
-    remedy = f"set tokenizer.vocab_file to {published}/{VOCABULARY_FILE}"
     size = load_config(published).vocab_size
-    entries = vocabulary_size(vocab_file)
-    theirs = entries_of(published / VOCABULARY_FILE)
-    if entries > size:
-        text = f"{vocab_file} has {entries:,} entries, pretrain.init_from: {published} has {size:,}"
-    elif theirs and theirs != entries_of(vocab_file):
-        text = f"{vocab_file} has other entries than {published}/{VOCABULARY_FILE}"
+    given, theirs = given_entries(tokenizer), entries_in(published)
+    if len(given) > size:
+        text = f"{tokenizer.vocab_file} has {len(given):,} entries, pretrain.init_from: {published} has {size:,}"
+    elif theirs and theirs != given:
+        text = f"{tokenizer.vocab_file} has other entries than {published / KINDS[tokenizer.kind].vocabulary_files[0]}"
     else:
         # One of another vocabulary is made anew by this run.
-        if entries_of(TOKENIZER / VOCABULARY_FILE) == entries_of(vocab_file):
+        if entries_in(TOKENIZER) == given:
             check_vocabulary(published, TOKENIZER, str(published))
         return None
+    remedy = vocabulary_remedy(tokenizer.kind, str(published))
     return Finding(level="FAIL", name="vocabulary", text=text, remedy=remedy)
 
 
 def _same_entries() -> bool:
-    files = [directory / VOCABULARY_FILE for directory in (TOKENIZER, PRETRAINED)]
-    return not files[1].is_file() or files[0].read_bytes() == files[1].read_bytes()
+    theirs = entries_in(PRETRAINED)
+    return not theirs or entries_in(TOKENIZER) == theirs

@@ -63,11 +63,12 @@ def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, l
     text = plan.text_tokens()
     fixed = plan.configs["tokenizer"].vocab_file
     vocabulary = plan.encoder.vocab_size if fixed or not text else vocabulary_for(text)
-    mask, curves = plan.configs["mask"].phases[0], read_curves()
-    found, architecture = [], plan.configs["pretrain"].model.architecture
+    mask, curves, training = plan.configs["mask"].phases[0], read_curves(), plan.configs["pretrain"]
+    found, architecture = [], training.model.architecture
     for preset in ARCHITECTURES[architecture].presets:
         config = ModelConfig(architecture=architecture, preset=preset).build(vocabulary)
-        sequences = seconds * flops_per_second / sequence_flops(config, mask.sequence_length, masked(mask))
+        work = sequence_flops(config, mask.sequence_length, masked(mask), training)
+        sequences = seconds * flops_per_second / work
         batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
         steps = int(sequences / batch)
         tokens = steps * batch * mask.sequence_length

@@ -4,16 +4,21 @@ The memory of activations is counted value by value, as `bertcore.model` keeps t
 the tests hold it against real trainings.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.architecture import Encoder, EncoderConfig
 from bertcore.model.config import build_pretraining
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.pretraining import build_objective
+from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import training_flops
+from bertcore.training.step import WithObjective
 
 _FLOAT = 4
 _CPU_HEAP = 1.05
@@ -50,11 +55,13 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """How many a model has."""
+    """How many a training has, those of models that the objective adds among them."""
 
     total: int
     hidden_matrices: int
     """In the matrices of the encoder layers, for which muon keeps one value each instead of two."""
+    encoders: list[EncoderConfig]
+    """The shapes of all encoders that a step passes through."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +78,25 @@ class Memory:
         return self.weights + self.passing
 
 
-def parameters(config: EncoderConfig) -> Parameters:
-    """Those of the model for pre-training, which is built without memory."""
-    with torch.device("meta"):
+def parameters(config: EncoderConfig, training: PretrainConfig | None = None) -> Parameters:
+    """Those of the model for pre-training, which is built without memory; of its objective too, where `training` is
+    given."""
+    module = _built(config, training)
+    layers = [each for each in module.modules() if isinstance(each, EncoderLayer)]
+    return Parameters(
+        total=sum(each.numel() for each in module.parameters()),
+        hidden_matrices=sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim == 2),
+        encoders=[each.config for each in module.modules() if isinstance(each, Encoder)],
+    )
+
+
+def _built(config: EncoderConfig, training: PretrainConfig | None) -> nn.Module:
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a teacher has its shape here, and not its weights
         model = build_pretraining(config)
-    layers = [module for module in model.modules() if isinstance(module, EncoderLayer)]
-    matrices = sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim == 2)
-    return Parameters(total=sum(each.numel() for each in model.parameters()), hidden_matrices=matrices)
+        if training is None:
+            return model
+        return WithObjective(model, build_objective(training.objective, model, training.objective_options))
 
 
 def state_bytes(count: Parameters, optimizer: str) -> int:
@@ -86,9 +105,12 @@ def state_bytes(count: Parameters, optimizer: str) -> int:
     return _FLOAT * (3 * count.total - single)
 
 
-def training_memory(config: EncoderConfig, work: Work, optimizer: str) -> Memory:
-    """Of one process that holds the whole model (divided among processes, weights need less)."""
-    count = parameters(config)
+def training_memory(
+    config: EncoderConfig, work: Work, optimizer: str, training: PretrainConfig | None = None
+) -> Memory:
+    """Of one process that holds the whole model (divided among processes, weights need less), and what the objective of
+    `training` adds to it."""
+    count = parameters(config, training)
     gradients = _FLOAT * count.total
     steps = {"muon": 2 * count.hidden_matrices, "lamb": count.total}.get(optimizer, 0)
     passing = max(_activations(config, work, count), _FLOAT * steps)
@@ -97,13 +119,16 @@ def training_memory(config: EncoderConfig, work: Work, optimizer: str) -> Memory
 
 def _activations(config: EncoderConfig, work: Work, count: Parameters) -> int:
     """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below."""
+    rounded = count.total * work.value_bytes if work.precision == "bf16" else 0  # autocast's copies of the weights
+    kept = sum(_encoder_bytes(each, work) for each in count.encoders) + rounded + _head_bytes(config, work)
+    return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
+
+
+def _encoder_bytes(config: EncoderConfig, work: Work) -> int:
     layer = work.tokens * _layer_bytes(config, work)
     residual = work.tokens * config.hidden_size * _FLOAT
     recomputed = config.num_hidden_layers * residual + 2 * layer
-    layers = recomputed if work.checkpointing else config.num_hidden_layers * layer
-    rounded = count.total * work.value_bytes if work.precision == "bf16" else 0  # autocast's copies of the weights
-    kept = layers + 2 * residual + rounded + _head_bytes(config, work)
-    return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
+    return (recomputed if work.checkpointing else config.num_hidden_layers * layer) + 2 * residual
 
 
 def _layer_bytes(config: EncoderConfig, work: Work) -> int:
@@ -128,8 +153,9 @@ def _head_bytes(config: EncoderConfig, work: Work) -> int:
     return masked * (config.vocab_size * (work.value_bytes + copies) + 6 * config.hidden_size * _FLOAT)
 
 
-def sequence_flops(config: EncoderConfig, length: int, masked: int) -> int:
-    """Of one forward and backward pass over one sequence of `length` tokens, `masked` of them predicted."""
+def sequence_flops(config: EncoderConfig, length: int, masked: int, training: PretrainConfig | None = None) -> int:
+    """Of one forward and backward pass over one sequence of `length` tokens, `masked` of them predicted; with what the
+    objective of `training` adds."""
     batch = PreTrainingBatch.from_numpy(
         input_ids=np.zeros(length, np.int64),
         token_type_ids=np.zeros(length, np.int64),
@@ -137,4 +163,5 @@ def sequence_flops(config: EncoderConfig, length: int, masked: int) -> int:
         masked_positions=np.arange(masked),
         masked_labels=np.zeros(masked, np.int64),
     )
-    return training_flops(config, batch)
+    module = _built(config, training)
+    return training_flops(config, batch, module.objective if isinstance(module, WithObjective) else None)

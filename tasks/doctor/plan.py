@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcore.compressed import read_text
 from bertcore.corpus.sources import source_of
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderConfig
+from bertcore.tokens.tokenizer import TokenizerConfig, entries_of
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from tasks.contradictions import encoder
@@ -36,7 +36,7 @@ class Plan:
         """From the content of params.yaml; a `BertcoreError` names what cannot be used."""
         configs, tasks = check(values)
         tokenizer = configs["tokenizer"]
-        size = vocabulary_size(tokenizer.vocab_file) or tokenizer.vocab_size
+        size = len(given_entries(tokenizer)) or tokenizer.vocab_size
         return cls(configs=configs, tasks=tasks, encoder=encoder(configs, size))
 
     @property
@@ -55,7 +55,8 @@ class Plan:
 
     def memory(self) -> Memory:
         """Of one training process, in the phase that needs the most; `ConfigError` for a bad variable."""
-        needs = [training_memory(self.encoder, _work(*phase[:2]), self._pretrain.optimizer) for phase in self._phases()]
+        works, config = [_work(*phase[:2]) for phase in self._phases()], self._pretrain
+        needs = [training_memory(self.encoder, work, config.optimizer, config) for work in works]
         return max(needs, key=lambda need: need.total)
 
     def flops(self) -> int:
@@ -63,22 +64,22 @@ class Plan:
         config = self._pretrain
         phases = self._phases()
         steps = sum(
-            number * size * sequence_flops(self.encoder, mask.sequence_length, masked(mask))
+            number * size * sequence_flops(self.encoder, mask.sequence_length, masked(mask), config)
             for mask, size, number in phases
         )
         mask = phases[0][0]
         evaluated = (config.max_steps // config.eval_steps + 1) * config.eval_sequences
         # A forward pass is a third of a training step.
-        return steps + evaluated * sequence_flops(self.encoder, mask.sequence_length, masked(mask)) // 3
+        return steps + evaluated * sequence_flops(self.encoder, mask.sequence_length, masked(mask), config) // 3
 
     @property
     def model_bytes(self) -> int:
-        """Of one saved model."""
-        return 4 * parameters(self.encoder).total
+        """Of one saved model, with what is saved beside it."""
+        return 4 * parameters(self.encoder, self._pretrain).total
 
     @property
     def checkpoint_bytes(self) -> int:
-        return _CHECKPOINTS * state_bytes(parameters(self.encoder), self._pretrain.optimizer)
+        return _CHECKPOINTS * state_bytes(parameters(self.encoder, self._pretrain), self._pretrain.optimizer)
 
     @property
     def models_bytes(self) -> int:
@@ -130,13 +131,6 @@ def masked(mask: MaskConfig) -> int:
     return min(wanted, rule.max_predictions_per_seq or wanted)
 
 
-def entries_of(file: str | Path | None) -> list[str]:
-    """The entries of a vocab.txt, plain or packed; empty where there is none."""
-    if file is None or not Path(file).is_file():
-        return []
-    return read_text(Path(file)).rstrip("\n").split("\n")
-
-
-def vocabulary_size(file: str | Path | None) -> int:
-    """How many entries a vocab.txt has; 0 where there is none."""
-    return len(entries_of(file))
+def given_entries(tokenizer: TokenizerConfig) -> list[str]:
+    """Those of an existing vocabulary that params.yaml names; empty where one is trained."""
+    return [] if tokenizer.vocab_file is None else entries_of(Path(tokenizer.vocab_file))

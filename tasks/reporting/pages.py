@@ -50,6 +50,11 @@ CONTAMINATION_NOTE = (
     "checked. Their scores may owe something to having been read before."
 )
 
+DISTILLATION_NOTE = (
+    "Distilled tasks: the student has learned from the labels and from the logits of a teacher. Kept is its score over "
+    "the teacher's. The speeds are of inference alone, on this machine, on the same examples."
+)
+
 Part = Paragraph | Table | Picture
 
 
@@ -144,6 +149,8 @@ def _pretraining(measurements: Measurements, summary: Summary) -> Section:
 
 def _tasks(measurements: Measurements, comparisons: Sequence[Comparison]) -> Section:
     parts: list[Part] = [task_tables.scores(measurements, comparisons), task_tables.protocol(measurements)]
+    if (distilled := task_tables.distillations(measurements)).rows:
+        parts += [distilled, Paragraph(DISTILLATION_NOTE)]
     described = (task_tables.examples(measurements), task_tables.dropped_examples(measurements))
     parts += [table for table in described if table.rows]
     contaminated = task_tables.contamination(measurements)

@@ -99,7 +99,11 @@ def _accuracy(measurements: Measurements, summary: Summary) -> Figure:
         _, accuracy = scores_of(term)
         if accuracy in pretrain:
             title = f"{_TERM_TITLES.get(term, readable(term))} accuracy"
-            panels.append((accuracy, title, "by length alone", pretrain.get(f"{term}_by_length_alone")))
+            by_length, majority = pretrain.get(f"{term}_by_length_alone"), pretrain.get(f"{term}_majority")
+            if by_length is None:
+                panels.append((accuracy, title, "most frequent label", majority))
+            else:
+                panels.append((accuracy, title, "by length alone", by_length))
     figure = Figure(figsize=(10, 4.0), layout="constrained")
     for axes, (name, title, label, reference) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True

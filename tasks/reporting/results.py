@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from tasks.reporting.comparison import BAD, GOOD, MIXED, PRETRAINED, RANDOM, Comparison, Verdict, margin, readable
+from tasks.reporting.comparison import (
+    BAD,
+    GOOD,
+    MAJORITY,
+    MIXED,
+    PRETRAINED,
+    RANDOM,
+    Comparison,
+    Verdict,
+    margin,
+    readable,
+)
 from tasks.reporting.document import NOTHING, Table, percent, signed
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.summary import Summary, pretrain_terms, scores_of
@@ -31,8 +42,8 @@ def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tupl
     verdict = Verdict("beats unigram", GOOD) if better else Verdict("no better than unigram", BAD)
     # As many as the model was evaluated on: the baselines are of all held-out sequences, and vary less.
     sequences = round(measurements.number("pretrain", "", "heldout_sequences"))
-    predicted_tokens, written = (measurements.number("mask", "heldout", of) for of in ("predicted_tokens", "sequences"))
-    predicted = round(sequences * predicted_tokens / written)
+    written, *kinds = (measurements.number("mask", "heldout", of) for of in ("sequences", "predicted_tokens", "tokens"))
+    predicted, tokens = (round(sequences * number / written) for number in kinds)
     rows = [
         ([*loss_row, signed(loss - unigram_loss, 2)], verdict),
         _accuracy_row("masked LM", None, "unigram", pretrain["unigram_accuracy"], pretrain["mlm_accuracy"], predicted),
@@ -42,15 +53,18 @@ def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tupl
         verdict = Verdict("adapted", GOOD) if loss < before else Verdict("no better than before", BAD)
         cells = ["masked LM", "loss", NOTHING, f"{before:.2f} before", NOTHING, f"{loss:.2f}", signed(loss - before, 2)]
         rows.append((cells, verdict))
-    return [*rows, *(_term_row(pretrain, term, sequences) for term in pretrain_terms(summary))]
+    return [*rows, *(_term_row(pretrain, term, sequences, tokens) for term in pretrain_terms(summary))]
 
 
-def _term_row(pretrain: Mapping[str, float], term: str, sequences: int) -> tuple[list[str], Verdict]:
-    """A term beside the masked LM: pairs against what their lengths tell, others without a baseline."""
+def _term_row(pretrain: Mapping[str, float], term: str, sequences: int, tokens: int) -> tuple[list[str], Verdict]:
+    """A term beside the masked LM: pairs against what their lengths tell, tokens against their most frequent label,
+    others without a baseline."""
     loss, accuracy = (pretrain.get(name) for name in scores_of(term))
-    if accuracy is not None and f"{term}_majority" in pretrain:
-        majority, by_length = pretrain[f"{term}_majority"], pretrain[f"{term}_by_length_alone"]
-        return _accuracy_row(readable(term), majority, "length", by_length, accuracy, sequences)
+    majority, by_length = (pretrain.get(f"{term}_{baseline}") for baseline in (MAJORITY, "by_length_alone"))
+    if accuracy is not None and majority is not None:
+        if by_length is not None:
+            return _accuracy_row(readable(term), majority, "length", by_length, accuracy, sequences)
+        return _accuracy_row(readable(term), majority, MAJORITY, majority, accuracy, tokens)
     shown = ["loss", f"{loss:.2f}"] if accuracy is None else ["accuracy", percent(accuracy)]
     return [readable(term), shown[0], *[NOTHING] * 3, shown[1], NOTHING], Verdict(NOTHING, MIXED)
 
@@ -58,7 +72,8 @@ def _term_row(pretrain: Mapping[str, float], term: str, sequences: int) -> tuple
 def _accuracy_row(
     task: str, majority: float | None, name: str, baseline: float, score: float, examples: int
 ) -> tuple[list[str], Verdict]:
-    shown = [NOTHING if majority is None else percent(majority), f"{percent(baseline)} {name}", NOTHING, percent(score)]
+    simple = NOTHING if name == MAJORITY else f"{percent(baseline)} {name}"  # which has a column of its own
+    shown = [NOTHING if majority is None else percent(majority), simple, NOTHING, percent(score)]
     difference = score - baseline
     if difference > margin("accuracy", score, baseline, examples):
         verdict = Verdict(f"beats {name}", GOOD)

@@ -65,19 +65,21 @@ def _pretrain(measurements: Measurements) -> dict[str, float | int]:
         summary["mlm_loss_before"] = float(before.loc[0])
     for name in ("steps", "tokens", "parameters"):
         summary[name] = round(measurements.number("pretrain", "", name))
+    companions = measurements.numbers("pretrain", "companions")
+    summary |= {f"parameters_of_{name}": round(number) for name, number in companions.items()}
     if measurements.has("timing/pretrain"):
         summary["tokens_per_second"] = measurements.number("timing/pretrain", "", "tokens_per_second")
     return summary
 
 
 def _other_terms(measurements: Measurements) -> dict[str, float]:
-    """Loss and accuracy of every term of the objective beside the masked LM; of pairs, what labels and lengths alone
-    give."""
+    """Loss and accuracy of every term of the objective beside the masked LM, and what its most frequent label gives;
+    of pairs, what lengths alone give, too."""
     found = measurements.numbers("pretrain")
     terms = [name.removesuffix("_loss") for name in found if name.endswith("_loss") and name != "mlm_loss"]
     summary: dict[str, float] = {}
     for term in terms:
-        summary |= {name: found[name] for name in scores_of(term) if name in found}
+        summary |= {name: found[name] for name in (*scores_of(term), f"{term}_majority") if name in found}
         baselines = measurements.numbers("mask", "heldout_label_baselines")
         if term in PAIR_TERMS and baselines:
             summary[f"{term}_majority"] = baselines["majority_accuracy"]

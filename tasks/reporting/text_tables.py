@@ -21,6 +21,12 @@ def pretraining(summary: Summary) -> Table:
     }
     pretrain = summary["pretrain"]
     rows = [[label, form(pretrain[key])] for key, (label, form) in shown.items() if key in pretrain]
+    beside = "parameters_of_"
+    rows += [
+        [f"parameters of the {key.removeprefix(beside)}, which is saved beside it", count(value)]
+        for key, value in pretrain.items()
+        if key.startswith(beside)
+    ]
     return Table(("Training", "Value"), rows)
 
 
@@ -42,7 +48,7 @@ def phases(measurements: Measurements) -> Table:
     def shown(name: str, value: float) -> str:
         if name == "heldout_sequences":
             return count(value)
-        return f"{percent(value)} %" if name.endswith("accuracy") else f"{value:.3f}"
+        return f"{percent(value)} %" if name.endswith(("accuracy", "majority")) else f"{value:.3f}"
 
     rows = [[readable(name), shown(name, first[name]), shown(name, second[name])] for name in second if name in first]
     return Table(("Held out, of the length of", "First phase", "Second phase"), rows)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from filelock import FileLock
 from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Metric, Param, Run, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
@@ -31,7 +30,8 @@ from tasks import params
 from tasks.processes import reproduction
 from tasks.tracking import lineage
 from tasks.tracking.outbox import Outbox
-from tasks.tracking.store import LOCK, open_experiment, reachable
+from tasks.tracking.store import lock, open_experiment, reachable
+from tasks.tracking.sweeps import sweep_tags
 
 RUN_ID = "BERTCORE_STAGE_RUN"
 """The stage's MLflow run, for the processes that it starts."""
@@ -123,7 +123,7 @@ class StageRun:
 
     def _conclude(self, status: Status) -> None:
         self.client.set_terminated(self.run_id, status)
-        with FileLock(LOCK):  # of two stages that end together, the second one sees that both have ended
+        with lock():  # of two stages that end together, the second one sees that both have ended
             parent = self.client.get_run(self.parent_id).info
             of_parent = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.parent_id}'"
             children = self.client.search_runs([parent.experiment_id], of_parent, order_by=["attributes.start_time"])
@@ -213,12 +213,13 @@ def _source(file: str, tags: Mapping[str, str]) -> dict[str, str]:
 
 def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> str:
     key, name = _invocation()
-    with FileLock(LOCK):
+    with lock():
         if found := client.search_runs([experiment], f"tags.`{_INVOCATION}` = '{key}'", max_results=1):
             return found[0].info.run_id
         values = params.read()
         varied = lineage.varied(values)
-        own_tags = {**tags, **_source("dvc.yaml", tags), _INVOCATION: key}
+        sweep = sweep_tags(client, experiment)
+        own_tags = {**tags, **sweep, **_source("dvc.yaml", tags), _INVOCATION: key}
         run = client.create_run(experiment, tags=own_tags, run_name=_telling(name, varied, tags.get("git.commit")))
     shown = {name: value for name, value in params.flatten(values).items() if not name.startswith("finetune.")}
     _log_params(client, run.info.run_id, shown | (varied or {}))

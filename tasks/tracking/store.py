@@ -23,11 +23,9 @@ from tasks.tracking.outbox import told, without_password
 
 EXPERIMENT = "bert-pretraining"
 """The experiment, where `MLFLOW_EXPERIMENT_NAME` names no other one."""
-LOCK = ".mlflow.lock"
 
 _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
 """The tag by which the pages choose their view, and its value for trainings: without it they show that of agents."""
-_ARTIFACTS = Path("mlartifacts")
 
 
 @contextmanager
@@ -49,11 +47,21 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').resolve()}"
 
 
+def lock() -> FileLock:
+    """Between the processes that use the store: beside a SQLite file, which several trees may share; else per tree."""
+    return FileLock(_directory() / ".mlflow.lock")
+
+
+def _directory() -> Path:
+    database = tracking_uri().partition("sqlite:///")[2]
+    return Path(database).resolve().parent if database else Path.cwd()
+
+
 def open_experiment() -> tuple[MlflowClient, str]:
     """A client, and the id of the experiment, which is made where there is none."""
     client, name = MlflowClient(tracking_uri()), os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
-    location = _ARTIFACTS.resolve().as_uri() if tracking_uri().startswith("sqlite:") else None
-    with FileLock(LOCK):
+    location = (_directory() / "mlartifacts").as_uri() if tracking_uri().startswith("sqlite:") else None
+    with lock():
         experiment = client.get_experiment_by_name(name)
         if experiment is None:
             return client, client.create_experiment(name, artifact_location=location, tags={_KIND: _TRAINING})

@@ -3,6 +3,8 @@
 The launcher has a session of its own, so that Ctrl-C in a terminal does not end it under its processes: the stage
 takes the signal and hands it to them. How each of them ended stands in a file, because the launcher only says that one
 failed. While the stage lives it holds a lock on that file, by which they see that it has not been killed.
+
+`python -m tasks.training.launcher` starts the processes of one more machine, as BERTCORE_ACCELERATE_CONFIG says.
 """
 
 import contextlib
@@ -12,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -19,12 +22,17 @@ from types import FrameType
 import psutil
 
 from bertcore.errors import BAD_INPUT, STOPPED, StoppedError
+from bertcore.training.distributed import launch_command
 from tasks.processes import adopt_orphans
-from tasks.status import ProcessEnded
+from tasks.status import ProcessEnded, exit_status
 
 OWNER = "BERTCORE_STAGE_FILE"
 """Environment variable: the file."""
+LOST = 76
+"""Status of a process that has lost another one of its training. All notice it, on other machines too."""
 
+_LOST_SECONDS = 5.0
+"""What the other processes of a machine have to notice, too, that one is lost, and to say so."""
 _LEFT_BEHIND_SECONDS = 25.0
 """What processes whose launcher is no more have for their checkpoint."""
 
@@ -36,13 +44,15 @@ def run_training(command: list[str], environment: dict[str, str]) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         process = subprocess.Popen(command, env={**environment, OWNER: file.name}, start_new_session=True)
         try:
-            status = stopping.wait(process)
+            status = stopping.wait(process, Path(file.name))
         finally:
             _end_the_rest()
-        ended = [int(line) for line in Path(file.name).read_text(encoding="ascii").split()]
+        ended = _reported(Path(file.name))
     # A killed launcher is a failure, worth another attempt, though its processes could write a checkpoint.
     if STOPPED in ended and status >= 0:
         raise ProcessEnded(STOPPED)
+    if LOST in ended:
+        raise ProcessEnded(1)
     if status and stopping.asked:
         raise StoppedError("before the training began; run the same command again")
     if status:
@@ -54,9 +64,14 @@ def report_end(status: int) -> int:
     if file := os.environ.get(OWNER):
         with open(file, "a", encoding="ascii") as owner:
             owner.write(f"{status}\n")
-        # That all stopped together is no failure to a launcher, which would describe it at length.
-        return 0 if status == STOPPED else status
+        # What ends all processes together is no failure to a launcher, which would describe it at length.
+        return 0 if status in (STOPPED, LOST) else status
     return status
+
+
+def _reported(file: Path) -> list[int]:
+    """How those processes ended that have."""
+    return [int(line) for line in file.read_text(encoding="ascii").split()]
 
 
 def _explain(ended: list[int], killed: bool) -> None:
@@ -86,11 +101,19 @@ class _Stopping:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def wait(self, process: "subprocess.Popen[bytes]") -> int:
-        """The status of the launcher."""
+    def wait(self, process: "subprocess.Popen[bytes]", file: Path) -> int:
+        """The status of the launcher, into whose `file` its processes report.
+
+        A launcher whose processes have lost those of another machine is ended: it would wait for the other launcher.
+        """
+        lost: float | None = None
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(0.3)
+            if lost is None and LOST in _reported(file):
+                lost = time.monotonic()
+            elif lost is not None and time.monotonic() - lost > _LOST_SECONDS:
+                process.kill()
             if self.asked and not self._told:
                 self._told = _tell(process.pid)
 
@@ -120,3 +143,12 @@ def _end_the_rest() -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(left, timeout=5)
+
+
+def main() -> int:
+    """The status of this machine's processes of a training whose stage runs on another one."""
+    return exit_status(lambda: run_training(*launch_command("tasks.training.process")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -20,27 +20,29 @@ from bertcore.export import gate
 from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
+from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.shards import MANIFEST, checksum
+from bertcore.objectives.pretraining import models_of
+from bertcore.tokens.shards import MANIFEST, Manifest, checksum
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import lost_a_process
 from bertcore.training.flight_record import rows_of
-from bertcore.training.initial import initial_model
+from bertcore.training.initial import check_vocabulary, initial_model
 from bertcore.training.loader import BatchRamp, Loader, Phases
 from bertcore.training.loop import SECOND_PHASE, Pretraining, TrainingData
 from bertcore.training.metrics import Report, silent
 from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
-from tasks import params
-from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks import cards, params
+from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 from tasks.training import checkpoints
-from tasks.training.launcher import OWNER, report_end
+from tasks.training.launcher import LOST, OWNER, report_end
 
 
 def main() -> int:
@@ -63,7 +65,7 @@ def _train(stop: StopRequest) -> None:
             "again to go on from the last checkpoint",
             file=sys.stderr,
         )
-        raise ProcessEnded(1) from None
+        raise ProcessEnded(LOST) from None
 
 
 def train(stop: StopRequest) -> None:
@@ -76,15 +78,20 @@ def train(stop: StopRequest) -> None:
         )
         final = training.run()
         training.keep()  # what fails from here on is done again without a step
-        model = training.whole_model()
+        models = training.whole_models()
         if run is not None:
             if resumed := training.state.resumed_from:
                 run.set_tags({f"resumed.{name}": str(value) for name, value in resumed.items()})
-            with disk_errors(PRETRAINED):
-                save_pretrained(model, PRETRAINED, TOKENIZER)
-            gate.check(model, PRETRAINED, TOKENIZER)
+            metrics = _metrics(training, final)
+            manifest = Manifest.read(SHARDS)
+            tokens = {split: manifest.tokens(split) for split in ("train", "heldout")}
+            for folder, model in models.items():
+                card = cards.of_pretrained(model, tokens, metrics, folder)
+                with disk_errors(PRETRAINED):
+                    save_pretrained(model, PRETRAINED / folder, TOKENIZER, card=card)
+                gate.check(model, PRETRAINED / folder, TOKENIZER)
             machine = distributed.describe(accelerator)
-            _write_metrics(training, final, machine, report)
+            _write_metrics(training, metrics, machine, report)
             run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
             checkpoints.mark_finished(directory, "pretrain")
     accelerator.wait_for_everyone()
@@ -95,7 +102,11 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     torch.manual_seed(config.seed)
-    model, new_heads = initial_model(config, vocabulary, TOKENIZER, INPUTS / "init_from")
+    published = INPUTS / "init_from"
+    model, new_heads = initial_model(config, vocabulary, TOKENIZER, published)
+    models = models_of(config.objective, config.objective_options)
+    for option, name in models.items():
+        check_vocabulary(OBJECTIVE / option, TOKENIZER, name, f"pretrain.objective_options.{option}")
     heldout = [open_sources(INSTANCES, SHARDS, phase, vocabulary, "heldout", 0) for phase in mask.phases]
     own = checkpoints_of(config, mask)
     torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
@@ -108,7 +119,10 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
         batches=_loaders(mask, config, vocabulary), heldout=first, heldout_longer=second[0] if second else (), rows=rows
     )
     stable = stable_phases_of(config, mask)
-    return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads), own.directory
+    linked = config.objective_options | {option: str(OBJECTIVE / option) for option in models}
+    config = replace(config, objective_options=linked)  # the checkpoints' names are those of the params
+    given = None if config.init_from is None else published
+    return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads, given), own.directory
 
 
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:
@@ -157,27 +171,38 @@ _OF_THE_LENGTH = ("max_steps", "decay_share", "batch_ramp_share")
 
 
 def _key(config: dict[str, Any], mask: MaskConfig) -> str:
-    inputs = [checksum(SHARDS / MANIFEST), checksum(TOKENIZER / "tokenizer.json")]
+    models = (path for directory in (INPUTS / "init_from", OBJECTIVE) for path in directory.rglob("*.safetensors"))
+    files = [SHARDS / MANIFEST, TOKENIZER / "tokenizer.json", *sorted(models)]
+    inputs = [checksum(path) for path in files]
     sections = [json.dumps(section, sort_keys=True) for section in (config, dataclasses.asdict(mask))]
     return training_key(*inputs, *sections, code_hash(Path(bertcore.__file__).parent))
 
 
-def _write_metrics(training: Pretraining, final: dict[str, float], machine: dict[str, Any], report: Report) -> None:
-    for name in ("train", "eval"):
-        rows = [row for row in training.state.history.curves if f"{name}/loss" in row]
-        _write_csv(METRICS / "curves" / f"pretrain_{name}.csv", rows)
-    metrics = {
+def _metrics(training: Pretraining, final: dict[str, float]) -> dict[str, Any]:
+    companions = {name: _size(model) for name, model in training.companions.items()}
+    return {
         **_part(final, "eval/"),
         **({"second_phase": longer} if (longer := _part(final, f"{SECOND_PHASE}/")) else {}),
         "steps": training.state.step,
         "tokens": training.state.tokens,
         "skipped_steps": training.state.watch.skipped,
-        "parameters": sum(parameter.numel() for parameter in training.model.parameters()),
+        "parameters": _size(training.model),
+        **({"companions": companions} if companions else {}),
     }
+
+
+def _write_metrics(training: Pretraining, metrics: dict[str, Any], machine: dict[str, Any], report: Report) -> None:
+    for name in ("train", "eval"):
+        rows = [row for row in training.state.history.curves if f"{name}/loss" in row]
+        _write_csv(METRICS / "curves" / f"pretrain_{name}.csv", rows)
     write_json(METRICS / "pretrain.json", metrics)
     timing = training.timing()
     write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
     report(training.state.step, {**timing, "tokens": training.state.tokens})
+
+
+def _size(model: EncoderModule) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _part(metrics: dict[str, float], prefix: str) -> dict[str, float]:

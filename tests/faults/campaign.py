@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from tests.faults import prefect_runs
+from tests.faults import prefect_runs, stage_kills
 from tests.faults.stages import RunningStage
 from tests.faults.trainings import Training, assert_equal, params, prepare
 from tests.import_closure import ROOT
@@ -36,7 +36,7 @@ class Row:
     seconds: list[float] = field(default_factory=list)
 
     def __str__(self) -> str:
-        steps = f"from step {self.steps[0]}"
+        steps = f"from step {self.steps[0]}" if self.steps else ""
         if len(self.steps) > 1:
             steps = f"{len(self.steps)} times, from steps {min(self.steps)} to {max(self.steps)}"
         slowest = f"{max(self.seconds):.1f} s" if self.seconds else ""
@@ -166,9 +166,23 @@ def _row(harm: prefect_runs.Harm, more: str = "") -> Row:
     return Row(harm.injected, 1, harm.outcome + more, [harm.step], [harm.seconds])
 
 
-def campaign(single: int, double: int, damaged: int, signals: int, stories: int, seed: int) -> Iterator[Row]:
+def other_stages(directory: Path, each: int, dice: random.Random) -> Iterator[Row]:
+    """`each` times SIGKILL of every stage that computes without checkpoints."""
+    root = stage_kills.prepare(directory / "stages", 3000)
+    for stage in stage_kills.STAGES:
+        killed = stage_kills.kill(root, stage, each, dice)
+        outcome = f"run again: the same bytes; {killed.unfinished} unfinished directories were left, and cleared by it"
+        yield Row(f"SIGKILL of stage `{stage}`", each, outcome)
+
+
+def campaign(
+    single: int, double: int, damaged: int, signals: int, stories: int, stages: int, seed: int
+) -> Iterator[Row]:
     """The numbers are those of the command line; a part that is to happen 0 times is left out."""
     dice = random.Random(seed)
+    if stages:
+        with part("other stages") as directory:
+            yield from other_stages(directory, stages, dice)
     for name, count in _shares(list(VARIANTS), single):
         with part(name) as directory:
             yield kills(directory, name, 1, count, 6, dice)
@@ -201,7 +215,9 @@ stage), points of the curves every 3, evaluations every 10; below Prefect, with 
 checkpoints every 20, points every 20, evaluations every 200. A kill comes at a random moment after the first checkpoint
 that a process has written. What is compared with the uninterrupted training is every byte of `models/pretrained`, of
 `metrics/pretrain.json` and of the curves, and every point of every MLflow curve: none missing, none twice. Steps are
-those that the logs say were gone on from. The slowest time is from the signal to the end of the last process.
+those that the logs say were gone on from. The slowest time is from the signal to the end of the last process. The
+stages that compute without checkpoints are killed at random moments of their time and run again: compared are the bytes
+of everything that they write, but what clocks decide, and no unfinished directory may be left.
 
 """
 
@@ -213,13 +229,15 @@ def main() -> None:
     parser.add_argument("--damaged", type=int, default=5, help="harmed checkpoints of each kind")
     parser.add_argument("--signals", type=int, default=1, help="times that every signal is sent to a whole stage")
     parser.add_argument("--stories", type=int, default=1, help="times that Prefect's parts are harmed, one by one")
+    parser.add_argument("--stages", type=int, default=5, help="kills of each stage without checkpoints")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--table", type=Path, default=TABLE, help="the file to write, docs/faults.md by default")
     arguments = vars(parser.parse_args())
     table = arguments.pop("table")
     machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} core(s), torch {torch.__version__}"
     lines = ["| injected | times | what happened | gone on from a checkpoint | slowest end |", "|---|---|---|---|---|"]
-    done = f"{arguments['single'] + arguments['double']} kills, {2 * arguments['damaged']} damaged checkpoints"
+    kills_in_all = arguments["single"] + arguments["double"] + len(stage_kills.STAGES) * arguments["stages"]
+    done = f"{kills_in_all} kills, {2 * arguments['damaged']} damaged checkpoints"
     for row in campaign(**arguments):
         lines.append(str(row))
         print(lines[-1], flush=True)

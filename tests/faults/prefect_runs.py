@@ -42,7 +42,8 @@ def prepare_project(root: Path, values: dict[str, Any]) -> Path:
     stage["meta"] |= {"retry_delay_seconds": 1}
     with (root / "dvc.yaml").open("w") as file:
         YAML().dump({"stages": {"pretrain": stage}}, file)
-    (root / "data/inputs/init_from").mkdir(parents=True)
+    for linked in (name for name in stage["deps"] if name.startswith("data/inputs/")):
+        (root / linked).mkdir(parents=True)
     (root / "home").mkdir()
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     return root
@@ -250,11 +251,11 @@ def cancelled(project: Project) -> tuple[Harm, str]:
     run = project.run()
     project.at_work()
     second = project.run()
-    project.wait(second, "AwaitingConcurrencySlot")
+    project.until(lambda: "queued: another run works in this tree" in project.log("worker"), "the queue")
     command = [sys.executable, "-m", "dvc", "repro"]
     plain = subprocess.run(command, cwd=project.root, env=project.environment, capture_output=True, text=True)
     assert plain.returncode and "is busy, it is being blocked by" in plain.stderr and "dvc" in plain.stderr
-    assert project.state(second) == "AwaitingConcurrencySlot" and project.processes(TRAINING)
+    assert project.state(second) == "Running" and project.processes(TRAINING)
     project.cancel(run)
     seconds = project.ended(TRAINING, LIMIT)
     assert [status for _, status in project.mlflow_runs()] == ["KILLED"]

@@ -171,8 +171,8 @@ class Training:
             self.resumed.append(int(found[1]))
 
     def result(self) -> dict[str, bytes]:
-        """What the stage leaves, without the clocks."""
-        files = sorted((self.root / "models/pretrained").rglob("*")) + [
+        """What the stage leaves, without the clocks, and without the card, whose lineage only a run below DVC knows."""
+        files = sorted(path for path in (self.root / "models/pretrained").rglob("*") if path.name != "README.md") + [
             self.root / "metrics" / name
             for name in ("pretrain.json", "curves/pretrain_train.csv", "curves/pretrain_eval.csv")
         ]

@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
-from flows import pretrain
+from flows import pipeline
 
 
 def test_the_reason_of_a_failure_is_the_states_message_and_a_line_of_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pretrain, "get_run_logger", lambda: logging.getLogger("tests.flow"))
+    monkeypatch.setattr(pipeline, "get_run_logger", lambda: logging.getLogger("tests.flow"))
     reason = "stage corpus: error: params.yaml: corpus.seed: found 'x', expected an integer"
-    state = pretrain._failed(reason)
+    state = pipeline._failed(reason)
     assert state.is_failed() and state.message == reason
     assert [(line.levelname, line.getMessage()) for line in caplog.records] == [("ERROR", reason)]

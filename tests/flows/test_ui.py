@@ -1,6 +1,7 @@
 """`make ui`: what it sets up before it shows the pages."""
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ URL = "http://127.0.0.1:1/api"
 
 @pytest.mark.parametrize("there", [False, True])
 def test_the_deployments_work_pool_is_made_where_there_is_none(there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    (deployment,) = YAML(typ="safe").load((ROOT / "prefect.yaml").read_text())["deployments"]
-    pool = deployment["work_pool"]["name"]
+    deployments = YAML(typ="safe").load((ROOT / "prefect.yaml").read_text())["deployments"]
+    (pool,) = {deployment["work_pool"]["name"] for deployment in deployments}
     made: list[tuple[list[str], str]] = []
 
     def make(command: list[str], env: dict[str, str], **_: Any) -> None:
@@ -33,3 +34,13 @@ def test_the_deployments_work_pool_is_made_where_there_is_none(there: bool, monk
         ui._show(stack)
     command = f"-m prefect --no-prompt work-pool create {pool} --type process".split()
     assert made == ([] if there else [(command, URL)])
+
+
+def test_the_models_that_are_served_are_those_that_were_accepted(tmp_path: Path) -> None:
+    for name in ("finetuned/topic", "pretrained", "finetuned/qa", "finetuned/qa.rejected", "finetuned/.qa-beside"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+        (tmp_path / "models" / name / "config.json").write_text("{}")
+    (tmp_path / "models" / "tokenizer").mkdir()
+    (tmp_path / "models" / "finetuned" / "empty").mkdir()
+    assert ui.saved_models(tmp_path) == ["models/pretrained", "models/finetuned/qa", "models/finetuned/topic"]
+    assert ui.saved_models(tmp_path / "elsewhere") == []

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from infra.install import EVERY, steps
+from infra.install import EVERY, steps, write_command
 from tests.import_closure import ROOT
 
 OUTPUT = """\
@@ -36,6 +36,12 @@ def test_a_log_sees_large_downloads_and_some_packages() -> None:
     assert [line.split("  ")[0] for line in found] == [
         "2 of 53", "unpacking them, which takes a minute or more", "25 of 53", "50 of 53"
     ]  # fmt: skip
+
+
+def test_the_command_runs_from_anywhere(tmp_path: Path) -> None:
+    write_command(tmp_path)
+    done = subprocess.run([tmp_path / "bertcore", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: bertcore COMMAND") and not done.stderr
 
 
 def test_pips_own_error_and_status_are_kept(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     shape = ModelConfig(preset="tiny").build(plan().encoder.vocab_size)
     save_pretrained(build_pretraining(shape), Path("published"), TOKENIZER)
     begun = {"init_from": "published", "model": {}}
-    with pytest.raises(ConfigError, match="set it to published/vocab.txt"):
+    with pytest.raises(ConfigError, match="set tokenizer.vocab_file to published/vocab.txt"):
         plan(pretrain=begun)
     own = {"vocab_file": "published/vocab.txt"}
     assert artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own)).level == "ok"
@@ -286,15 +286,15 @@ def test_a_damaged_shard_is_named(tree: Path, harm: Any) -> None:
     assert finding.level == "warn" and str(SHARD) in finding.text and "dvc" in finding.remedy
 
 
-def test_what_a_killed_stage_has_left_is_named_and_what_a_living_one_writes_is_not(tree: Path) -> None:
-    assert artifacts.check_unfinished().level == "ok"
+def test_what_a_killed_stage_has_left_is_removed_and_what_a_living_one_writes_is_not(tree: Path) -> None:
+    assert "no half-written" in artifacts.clear_leftovers().text
     left = Path("data/.corpus-abc")
     left.mkdir(parents=True)
     (left / "half").write_bytes(b"0" * 3 * 2**20)
     with replace_directory(SHARDS) as beside:
-        finding = artifacts.check_unfinished()
-        assert beside.is_dir()
-    assert finding.level == "warn" and "3 MiB: data/.corpus-abc" in finding.text and ".shards" not in finding.text
+        finding = artifacts.clear_leftovers()
+        assert beside.is_dir() and not left.exists()
+    assert finding.level == "ok" and "3 MiB: data/.corpus-abc" in finding.text and ".shards" not in finding.text
 
 
 def test_large_shards_are_still_counted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,7 +399,7 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices params memory disk time vocabulary entries shards unfinished places tracking"
+        "versions devices params memory disk time vocabulary entries shards leftovers places tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")
     assert sorted(tree.rglob("*")) == before

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
-from bertcore.apply import tag
+from bertcore.commands.main import main as command
 from bertcore.config import parse
 from bertcore.evaluation.bootstrap import compare, scores
 from bertcore.evaluation.per_example import Records
@@ -75,10 +76,23 @@ def examples() -> ExampleSet:
 def _tags_of_the_saved_model_are_those_scored() -> None:
     sentences = [each for each in examples().splits["dev"]["words"].to_pylist()]
     Path("words.txt").write_text("".join(" ".join(words) + "\n" for words in sentences))
-    assert tag.main(["models/finetuned/toy", "words.txt", "tagged.txt"]) == 0
+    arguments = ["--model", "models/finetuned/toy", "--file", "words.txt", "--words", "blanks", "--out", "tagged.jsonl"]
+    assert command(["tag", *arguments]) == 0
     scored = [line.split() for line in Path("predictions/toy/dev.txt").read_text().splitlines()]
-    found = [line.split() for line in Path("tagged.txt").read_text().splitlines()]
-    assert found == [[cells[0], cells[2]] if cells else [] for cells in scored]
+    rows = map(json.loads, Path("tagged.jsonl").read_text().splitlines())
+    found = [[word["word"], word["tag"]] for row in rows for word in row["words"]]
+    assert found == [[cells[0], cells[2]] for cells in scored if cells]
+
+
+def _the_card_says_what_the_metrics_say(metrics: dict[str, Any]) -> None:
+    card = ModelCard(Path("models/finetuned/toy/README.md").read_text())
+    assert card.data.pipeline_tag == "token-classification" and card.data.license == "unknown"
+    assert [(each.metric_type, each.metric_value) for each in card.data.eval_results] == [
+        (name, metrics["pretrained"][name]) for name in ("f1", "precision")
+    ]
+    assert "| `data/inputs/encoders/toy` | `" in card.text and "the median of 3 seeds" in card.text
+    assert "chosen on 4 examples kept back from train" in card.text and "Labels: B-X, I-X, O." in card.text
+    assert "| the same architecture from random weights | " in card.text and "| word lookup | " in card.text
 
 
 def _comparison_is_that_of_the_recorded_examples(metrics: dict[str, Any]) -> None:
@@ -123,6 +137,7 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
     finetune.run(run, "toy")  # type: ignore[arg-type]
 
     metrics = json.loads(Path("metrics/finetune/toy.json").read_text())
+    _the_card_says_what_the_metrics_say(metrics)
     assert metrics["truncated"] == metrics["counts"]["dev"]["words_cut"] == 1
     protocol = metrics["protocol"]
     assert (protocol["started_from"], protocol["seeds"], protocol["settings"]) == ("some/encoder", 3, 2)
@@ -157,6 +172,40 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
     assert run.logged["pretrained"] == metrics["pretrained"] and "random_initialisation" in run.logged
     _tags_of_the_saved_model_are_those_scored()
     _a_second_attempt_trains_nothing(monkeypatch)
+
+
+TAUGHT = """
+finetune:
+  tasks:
+    toy: {format: conll, data: some, init_from: x, sequence_length: 24, epochs: 9, batch_size: 4, learning_rate: 5.0e-3}
+"""
+
+
+def test_a_distilled_task_says_what_it_kept_of_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    schema.write(examples(), Path("data/examples/toy"))
+    Path("tokenizer").mkdir()
+    save_tokenizer(tokenizer(), Path("tokenizer"), lowercase=True)
+    torch.manual_seed(1)
+    sizes: dict[str, Any] = {"vocab_size": 120, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    for layers, text in ((2, TAUGHT), (1, TAUGHT.replace("5.0e-3}", "5.0e-3, distillation: {teacher: before}}"))):
+        config = BertConfig(num_hidden_layers=layers, max_position_embeddings=24, **sizes)
+        save_pretrained(BertForPreTraining(config), Path("data/inputs/encoders/toy"), Path("tokenizer"))
+        Path("params.yaml").write_text(text)
+        finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
+        if layers == 2:
+            shutil.copytree("models/finetuned/toy", "data/inputs/teachers/toy")
+            before = json.loads(Path("metrics/finetune/toy.json").read_text())
+    metrics, timing = (json.loads(Path(f"metrics/{part}finetune/toy.json").read_text()) for part in ("", "timing/"))
+    assert "distillation" not in before
+    found = metrics["distillation"]
+    assert found["teacher"] == pytest.approx(before["pretrained"])
+    assert found["kept"] == pytest.approx(metrics["pretrained"]["f1"] / before["pretrained"]["f1"])
+    assert found["parameters"] < found["teacher_parameters"]
+    assert min(timing["distillation"].values()) > 0
+    assert metrics["protocol"]["changed"]["distillation"] == {"teacher": "before", "temperature": 2.0, "alpha": 0.5}
 
 
 def _a_second_attempt_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

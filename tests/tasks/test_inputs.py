@@ -1,6 +1,7 @@
 """Bad input: one line that says what, where, found, expected and the remedy, before anything else runs."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import asdict
@@ -12,10 +13,16 @@ from ruamel.yaml import YAML
 
 from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
-from bertcore.model.config import ModelConfig
+from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
+from bertcore.model.roberta import RobertaConfig
+from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
+from bertcore.tokens.tokenizer import TokenizerConfig
+from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import inputs, params
 from tasks.inputs import check
 from tests.import_closure import ROOT
+from tests.samples import byte_tokenizer, tokenizer
 
 
 @pytest.fixture
@@ -23,6 +30,14 @@ def values(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The committed params, which the test may change."""
     monkeypatch.chdir(ROOT)
     return params.read()
+
+
+@pytest.fixture
+def roberta(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The committed params with one key changed, without the recipe's values."""
+    monkeypatch.chdir(ROOT)
+    written = YAML(typ="safe", pure=True).load(params.PARAMS.read_text())
+    return {**written, "recipe": "roberta"}
 
 
 def set_path(values: dict[str, Any], path: str, value: Any) -> None:
@@ -165,6 +180,8 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "encoders/cola/source.json": '{"uri": null}\n',
         "init_from/source.json": '{"uri": null}\n',
         "minimal_pairs/source.json": '{"uri": null}\n',
+        "objective/source.json": '{"uri": null}\n',
+        "teachers/cola/source.json": '{"uri": null}\n',
         "options/cola.json": "{}\n",
         "vocabulary/source.json": '{"uri": null}\n',
     }
@@ -186,6 +203,82 @@ def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict
     values["finetune"]["tasks"] = {"cola": {**entry, "sequence_length": 513}}
     with pytest.raises(ConfigError, match=r"cola.sequence_length: found 513 tokens, .* 512 positions .*; lower it$"):
         check(values)
+
+
+def distilled(project: Path, values: dict[str, Any]) -> Path:
+    """Params of a distillation, and its teacher's directory."""
+    (teacher := project / "teacher").mkdir()
+    save_tokenizer(tokenizer(120), teacher, lowercase=True)
+    model = build_pretraining(ModelConfig(preset="tiny").build(len(tokenizer(120).get_vocab())))
+    save_pretrained(model, project / "weights")
+    for name in ("config.json", "model.safetensors"):
+        (project / "weights" / name).rename(teacher / name)
+    values["recipe"] = None
+    values["tokenizer"]["vocab_file"] = "teacher/vocab.txt"
+    values["mask"] |= {"packing": "full_sentences"}
+    options = {"teacher": "teacher"}
+    values["pretrain"] |= {"model": {"architecture": "distilbert", "preset": "tiny"}, "objective_options": options}
+    values["pretrain"] |= {"objective": "distillation"}
+    return teacher
+
+
+def test_a_teacher_is_linked_for_dvc_to_watch(project: Path, values: dict[str, Any]) -> None:
+    teacher = distilled(project, values)
+    write(project, values)
+    run()
+    linked = Path("data/inputs/objective/teacher")
+    assert {path.name for path in linked.iterdir()} == {path.name for path in teacher.iterdir()}
+    assert (linked / "model.safetensors").resolve() == (teacher / "model.safetensors").resolve()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("pretrain.objective_options.teacher", None, "objective_options.teacher: found nothing (null), expected the"),
+        (
+            "pretrain.objective_options.teacher",
+            "hf://a/b",
+            "objective_options.teacher: found 'hf://a/b', expected",
+        ),
+        ("tokenizer.vocab_file", None, "tokenizer.vocab_file: found nothing (null) beside pretrain.objective_options"),
+        ("tokenizer.vocab_file", "other/vocab.txt", "objective_options.teacher: teacher: found "),
+        ("pretrain.objective_options.layers", [2], "objective_options.layers: found 2, expected layers of the teacher"),
+        ("pretrain.model.hidden_size", 256, "objective_options.cosine_weight: found 1.0 with hidden_size 256"),
+        (
+            "pretrain.objective_options.teacher",
+            "models/pretrained/x",
+            "teacher: found 'models/pretrained/x', which",
+        ),
+        (
+            "pretrain.init_from",
+            "models/pretrained",
+            "init_from: found 'models/pretrained', which the same",
+        ),
+    ],
+)
+def test_a_teacher_that_cannot_teach_is_refused(
+    path: str, value: Any, message: str, project: Path, values: dict[str, Any]
+) -> None:
+    teacher = distilled(project, values)
+    (project / "other").mkdir()
+    entries = (teacher / "vocab.txt").read_text().split("\n")
+    (project / "other" / "vocab.txt").write_text("\n".join([*entries[:7], entries[8], entries[7], *entries[9:]]))
+    check(values)
+    set_path(values, path, value)
+    if path == "pretrain.init_from":
+        values["pretrain"]["model"] = {"architecture": "distilbert"}
+    with pytest.raises(BertcoreError) as error:
+        check(values)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_student_of_published_weights_takes_nothing_over(project: Path, values: dict[str, Any]) -> None:
+    distilled(project, values)
+    values["pretrain"] |= {"model": {"architecture": "bert"}, "init_from": "teacher"}
+    with pytest.raises(ConfigError, match=r"layers: found None beside pretrain.init_from.*set it to \[\]"):
+        check(values)
+    values["pretrain"]["objective_options"]["layers"] = []
+    check(values)
 
 
 @pytest.mark.parametrize("where", ["tokenizer.vocab_file", "pretrain.init_from", "finetune.tasks.one.init_from"])
@@ -314,6 +407,45 @@ def test_parameters_that_exclude_each_other_are_found_first(
     assert str(error.value).startswith(f"params.yaml: {message}") and "\n" not in str(error.value)
 
 
+def with_recipe_of(name: str) -> dict[str, Any]:
+    """The committed params, their recipe alone changed."""
+    values: dict[str, Any] = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    return params.complete(values | {"recipe": name})
+
+
+@pytest.mark.parametrize("name", ["albert", "electra", "modern"])
+def test_one_key_changes_the_member_of_the_family(name: str, values: dict[str, Any]) -> None:
+    configs, tasks = check(with_recipe_of(name))
+    expected = {"modern": "modernbert"}.get(name, name)
+    assert configs["pretrain"].model.architecture == expected and configs["pretrain"].model.preset == "tiny"
+    assert tasks.keys() == values["finetune"]["tasks"].keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mask.packing": "pairs"}, "expects 'full_sentences' or 'doc_sentences'; change it"),
+        ({"pretrain.objective": "mlm"}, "pretrain.objective: found 'mlm', but electra has no head for masked tokens"),
+        (
+            {"pretrain.objective_options": {"generator_width": 2.0}},
+            "pretrain.objective_options.generator_width: found 2.0, expected a share of the model's own",
+        ),
+        (
+            {"minimal_pairs.variant": "within_word_l2r"},
+            "minimal_pairs.variant: found 'within_word_l2r', but the model tells replaced tokens",
+        ),
+    ],
+)
+def test_what_excludes_a_generator_is_found_first(changes: dict[str, Any], message: str) -> None:
+    values = with_recipe_of("electra")
+    for path, value in changes.items():
+        set_path(values, path, value)
+    with pytest.raises(ConfigError) as error:
+        check(values)
+    assert message in str(error.value) and str(error.value).startswith("params.yaml: "), str(error.value)
+    assert "\n" not in str(error.value)
+
+
 def test_a_missing_section_is_told_in_our_words(values: dict[str, Any]) -> None:
     del values["shards"]
     with pytest.raises(ConfigError, match=r"params.yaml: shards: found nothing, .*; add `shards: \{\}`"):
@@ -377,3 +509,94 @@ def test_what_a_removed_task_has_left_is_removed(project: Path, values: dict[str
     assert [path for path in Path().rglob("*gone*")] == []
     kept = [path for path in Path().rglob("*own*") if "inputs" not in path.parts]
     assert len(kept) == 6
+
+
+def test_one_key_asks_for_roberta_from_raw_text_to_tasks(roberta: dict[str, Any]) -> None:
+    configs, tasks = check(params.complete(roberta))
+    mask, pretrain = configs["mask"], configs["pretrain"]
+    assert (configs["tokenizer"].kind, pretrain.model.architecture) == ("byte_bpe", "roberta")
+    assert (mask.packing, mask.rounding, mask.random_ids) == ("full_sentences", "roberta", "no_special")
+    assert (pretrain.beta2, pretrain.epsilon, pretrain.max_grad_norm) == (0.98, 1e-6, None)
+    assert pretrain.max_steps == roberta["pretrain"]["max_steps"] > pretrain.warmup and tasks.keys() == {
+        *roberta["finetune"]["tasks"]
+    }
+
+
+@pytest.fixture
+def roberta_base(tmp_path: Path) -> Path:
+    """A RoBERTa with its tokenizer, and beside it the vocabulary of a BERT."""
+    (tmp_path / "tokenizer").mkdir()
+    save_byte_tokenizer(byte_tokenizer(), tmp_path / "tokenizer")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    model = build_pretraining(RobertaConfig(vocab_size=400, **sizes))
+    save_pretrained(model, tmp_path / "roberta", tmp_path / "tokenizer")
+    save_tokenizer(tokenizer(), tmp_path, lowercase=True)
+    return tmp_path / "roberta"
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"tokenizer": {"kind": "wordpiece"}},
+            "tokenizer.kind: found 'wordpiece' with the architecture 'roberta', expected 'byte_bpe'; set it to that",
+        ),
+        ({"tokenizer": {"lowercase": True}}, "params.yaml: tokenizer.lowercase: found true, expected false or null"),
+        (
+            {"tokenizer": {"vocab_file": "{0}/vocab.json"}},
+            "params.yaml: tokenizer.merges_file: found nothing (null) beside vocab_file {0}/vocab.json",
+        ),
+        (
+            {"tokenizer": {"vocab_file": "{0}/../vocab.txt", "merges_file": "{0}/merges.txt"}},
+            "found a vocabulary of the kind 'wordpiece' in {0}/../vocab.txt, expected 'byte_bpe'",
+        ),
+        (
+            {"pretrain": {"init_from": "{0}", "model": {"preset": None}}},
+            "pretrain.model.architecture: found 'bert' beside init_from, expected 'roberta'",
+        ),
+        (
+            {"pretrain": {"init_from": "{0}", "model": {"preset": None, "architecture": "roberta"}}},
+            "set tokenizer.vocab_file to {0}/vocab.json and tokenizer.merges_file to {0}/merges.txt",
+        ),
+        (
+            {
+                "tokenizer": {"kind": "wordpiece"},
+                "pretrain": {"init_from": "{0}", "model": {"preset": None, "architecture": "roberta"}},
+            },
+            "set tokenizer.vocab_file to {0}/vocab.json and tokenizer.merges_file to {0}/merges.txt, and "
+            "tokenizer.lowercase as it was trained, with tokenizer.kind: byte_bpe",
+        ),
+        ({"mask": {"sequence_length": 600}}, "mask.sequence_length: found 600 tokens, expected at most the 512"),
+        ({"pretrain": {"objective": "mlm_nsp"}, "mask": {"packing": "pairs"}}, "roberta has no head for pairs"),
+    ],
+)
+def test_what_does_not_go_with_roberta_is_one_line(
+    roberta: dict[str, Any], roberta_base: Path, sections: dict[str, Any], message: str
+) -> None:
+    text = json.dumps(sections).replace("{0}", str(roberta_base))
+    for name, values in json.loads(text).items():
+        roberta[name] = {**roberta[name], **values}
+    with pytest.raises(ConfigError, match=re.escape(message.replace("{0}", str(roberta_base)))) as raised:
+        check(params.complete(roberta))
+    assert "\n" not in str(raised.value)
+
+
+def test_published_roberta_weights_with_their_vocabulary_pass(roberta: dict[str, Any], roberta_base: Path) -> None:
+    files = {"vocab_file": f"{roberta_base}/vocab.json", "merges_file": f"{roberta_base}/merges.txt"}
+    roberta["tokenizer"] = {**roberta["tokenizer"], **files}
+    model = {"preset": None, "architecture": "roberta"}
+    roberta["pretrain"] = {**roberta["pretrain"], "init_from": str(roberta_base), "model": model}
+    configs, _ = check(params.complete(roberta))
+    assert configs["pretrain"].init_from == str(roberta_base)
+
+
+def test_the_files_of_a_vocabulary_are_linked_and_read(roberta_base: Path, tmp_path: Path) -> None:
+    config = TokenizerConfig(
+        kind="byte_bpe", vocab_file=f"{roberta_base}/vocab.json", merges_file=f"{roberta_base}/merges.txt"
+    )
+    inputs._link_vocabulary(config, tmp_path / "inputs")
+    linked = {str(path.relative_to(tmp_path / "inputs")) for path in (tmp_path / "inputs").rglob("*") if path.is_file()}
+    assert linked == {"vocabulary/vocab.json", "vocabulary/merges/merges.txt"}
+    (roberta_base / "merges.txt").write_text("x y\n")
+    with pytest.raises(InputError, match=r"tokenizer.vocab_file: .*found the merge of 'x' and 'y'"):
+        inputs._link_vocabulary(config, tmp_path / "again")

@@ -210,6 +210,21 @@ def first_table(project: Path) -> list[list[str]]:
     return tables(project)[0]
 
 
+def test_a_distilled_task_stands_beside_its_teacher(project: Path) -> None:
+    files = task_files("topic", SCORES)
+    sizes = {"parameters": 600, "teacher_parameters": 1200, "kept": 0.875}
+    files["finetune/topic.json"]["distillation"] = {"teacher": {"accuracy": 0.8, "macro_f1": 0.8}, **sizes}
+    speeds = {"examples_per_second": 900.0, "teacher_examples_per_second": 500.0}
+    files["timing/finetune/topic.json"] = {"seconds": {"pretrained": 1.0}, "distillation": speeds}
+    write(project, files)
+    make(project)
+    _, row = next(table for table in tables(project) if "Kept" in table[0])
+    assert row == ["topic", "accuracy", "70.0", "80.0", "87.5 %", "600", "1,200", "900", "500"]
+    write(project, task_files("topic", SCORES))
+    make(project)
+    assert not any("Kept" in table[0] for table in tables(project))
+
+
 def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(project: Path) -> None:
     files = task_files("topic", SCORES)
     metrics = files["finetune/topic.json"]
@@ -408,7 +423,7 @@ def test_an_objective_without_next_sentences(project: Path) -> None:
     assert "Guessing by length alone" not in markdown
 
 
-def of_objective(project: Path, **terms: float) -> None:
+def of_objective(project: Path, **terms: Any) -> None:
     """Metrics of a pre-training whose objective has the masked LM and `terms`."""
     values = {name: value for name, value in FILES["pretrain.json"].items() if not name.startswith("nsp")}
     write(project, {"pretrain.json": values | terms})
@@ -420,6 +435,22 @@ def test_sentence_order_stands_beside_what_lengths_tell(project: Path) -> None:
     assert summary["pretrain"]["sop_accuracy"] == 0.72 and summary["pretrain"]["sop_by_length_alone"] == 0.6
     assert first_table(project)[3] == ["SOP", "accuracy", "55.0", "60.0 length", "–", "72.0", "+12.0", "beats length"]
     assert run.parent_metrics["eval/sop_accuracy"] == 0.72 and "Guessing by length alone" in markdown
+
+
+def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_that_is_saved_beside(
+    project: Path,
+) -> None:
+    terms = {"replaced_tokens_loss": 0.2, "replaced_tokens_accuracy": 0.93, "replaced_tokens_majority": 0.9}
+    of_objective(project, **terms, companions={"generator": 123_456})
+    markdown, summary, run = make(project)
+    assert terms.items() <= summary["pretrain"].items()
+    verdict = ["replaced tokens", "accuracy", "90.0", "–", "–", "93.0", "+3.0", "beats majority"]
+    assert first_table(project)[3] == verdict
+    assert run.parent_metrics["eval/replaced_tokens_accuracy"] == 0.93
+    assert "| parameters of the generator, which is saved beside it | 123,456 |" in markdown
+    of_objective(project, **terms | {"replaced_tokens_accuracy": 0.9001})
+    make(project)
+    assert first_table(project)[3][-1] == "no better than majority"
 
 
 def test_an_adaptation_stands_beside_the_weights_that_it_started_from(project: Path) -> None:

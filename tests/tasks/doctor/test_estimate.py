@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
@@ -19,12 +19,19 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import keep_freed_memory
 from bertcore.training.flops import training_flops
 from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
+from bertcore.training.step import WithObjective
 from tasks.doctor.estimate import Work, parameters, sequence_flops, state_bytes, training_memory
 from tests.import_closure import ROOT
 
 VOCABULARY = 8192
-OBJECTIVE = {"bert": "mlm_nsp", "modernbert": "mlm"}
+OBJECTIVE = {"albert": "mlm_sop", "bert": "mlm_nsp", "distilbert": "mlm", "electra": "replaced_tokens"}
+OBJECTIVE |= {"modernbert": "mlm", "roberta": "mlm"}
 """What each architecture is trained with here."""
+
+
+def settings_of(architecture: str, optimizer: str = "adamw") -> PretrainConfig:
+    model = ModelConfig(architecture=architecture)
+    return PretrainConfig(model=model, objective=OBJECTIVE[architecture], optimizer=optimizer)  # type: ignore[arg-type]
 
 
 def config_of(preset: str, vocab_size: int = VOCABULARY, architecture: str = "bert") -> EncoderConfig:
@@ -41,20 +48,22 @@ def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
         masked_positions=places.ravel(),
         masked_labels=ids[places.ravel()],
         next_sentence_labels=np.zeros(work.sequences, np.int64),
+        masked_draws=np.random.default_rng(2).random(places.size),
     )
 
 
-def train(config: EncoderConfig, work: Work, optimizer: str) -> tuple[EncoderModule, torch.optim.Optimizer]:
+def train(config: EncoderConfig, work: Work, optimizer: str) -> tuple[WithObjective, torch.optim.Optimizer]:
     """Three steps, as the training loop takes them."""
     model = build_pretraining(config).train()
-    steps = build_optimizer(model, PretrainConfig(optimizer=optimizer))
+    trained = WithObjective(model, build_objective(OBJECTIVE[config.model_type], model))
+    steps = build_optimizer(trained, settings_of(config.model_type, optimizer))
     for _ in range(3):
         with torch.autocast("cpu", torch.bfloat16, enabled=work.precision == "bf16"):
-            sums = build_objective(OBJECTIVE[config.model_type], model)(model, batch_of(work, config.vocab_size))
+            sums = trained(batch_of(work, config.vocab_size))
         sum(each.loss_sum / each.count for each in sums.values()).backward()
         steps.step()
         steps.zero_grad()
-    return model, steps
+    return trained, steps
 
 
 def measure(architecture: str, preset: str, optimizer: str, **work: object) -> int:
@@ -80,8 +89,10 @@ def resident(name: str) -> int:
         ("bert", "tiny", "muon", Work(sequences=96, length=128, masked=19)),
         ("bert", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
         ("modernbert", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
+        ("electra", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
+        ("albert", "mini", "lamb", Work(sequences=24, length=128, masked=19)),
     ],
-    ids=["tiny", "mini", "modernbert-mini"],
+    ids=["tiny", "mini", "modernbert-mini", "electra-mini", "albert-mini"],
 )
 def test_memory_is_what_a_training_takes_within_30_percent(
     architecture: str, preset: str, optimizer: str, work: Work
@@ -92,12 +103,15 @@ def test_memory_is_what_a_training_takes_within_30_percent(
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     measured = int(done.stdout)
-    estimated = training_memory(config_of(preset, architecture=architecture), work, optimizer).total
+    settings = settings_of(architecture, optimizer)
+    estimated = training_memory(config_of(preset, architecture=architecture), work, optimizer, settings).total
     print(f"{architecture} {preset}: {measured / 2**20:.0f} MiB measured, {estimated / 2**20:.0f} MiB estimated")
     assert 0.7 < estimated / measured < 1.3
 
 
-@pytest.mark.parametrize(("architecture", "matrices"), [("bert", 2), ("modernbert", 3)])
+@pytest.mark.parametrize(
+    ("architecture", "matrices"), [("bert", 2), ("distilbert", 2), ("electra", 2), ("modernbert", 3), ("roberta", 2)]
+)
 def test_parameters_are_those_of_the_model(architecture: str, matrices: int) -> None:
     config = config_of("tiny", 300, architecture)
     model = build_pretraining(config)
@@ -109,19 +123,27 @@ def test_parameters_are_those_of_the_model(architecture: str, matrices: int) -> 
     )
 
 
+@pytest.mark.parametrize("architecture", ["albert", "bert", "electra"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_checkpoint_holds_the_parameters_and_the_optimizers_state(optimizer: str) -> None:
-    config, work = config_of("tiny", 300), Work(sequences=2, length=16, masked=2)
-    model, steps = train(config, work, optimizer)
-    states = [tensor for state in steps.state.values() for tensor in state.values() if tensor.numel() > 1]
-    held = sum(4 * tensor.numel() for tensor in [*model.parameters(), *states])
-    assert state_bytes(parameters(config), optimizer) == held
+def test_a_checkpoint_holds_the_parameters_and_the_optimizers_state(optimizer: str, architecture: str) -> None:
+    config, work = config_of("tiny", 300, architecture), Work(sequences=2, length=16, masked=2)
+    trained, steps = train(config, work, optimizer)
+    states = [
+        tensor
+        for parameter, state in steps.state.items()
+        for tensor in state.values()
+        if tensor.shape == parameter.shape  # not the count of the steps
+    ]
+    held = sum(4 * tensor.numel() for tensor in [*trained.parameters(), *states])
+    assert state_bytes(parameters(config, settings_of(architecture, optimizer)), optimizer) == held
 
 
 @pytest.mark.parametrize("architecture", OBJECTIVE)
 def test_the_flops_of_a_batch_are_those_of_its_sequences(architecture: str) -> None:
     config, work = config_of("tiny", 300, architecture), Work(sequences=5, length=32, masked=4)
-    assert work.sequences * sequence_flops(config, 32, 4) == training_flops(config, batch_of(work, 300))
+    objective = build_objective(OBJECTIVE[architecture], build_pretraining(config))
+    expected = training_flops(config, batch_of(work, 300), objective)
+    assert work.sequences * sequence_flops(config, 32, 4, settings_of(architecture)) == expected
 
 
 def test_what_needs_more_and_what_needs_less() -> None:

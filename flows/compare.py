@@ -1,0 +1,132 @@
+"""`make compare`: several variants at one wall-clock budget, one table, one picture, and which to take for what.
+
+Every variant of compare.yaml has a clone of this repository in `.compare/NAME`, with the same DVC cache: what is alike
+(text, tokenizer, shards) is made once. A few steps say how fast it trains, and so how many steps the budget pays for.
+Then `dvc repro` runs its pipeline: killed and run again, the command goes on with the variant and the task it was at.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from bertcore.errors import ConfigError, TrainingError
+from bertcore.files import write_json
+from flows.environment import ROOT, project_environment
+from tasks import params
+from tasks.comparing import page, tracking
+from tasks.comparing.config import TEACHER, CompareConfig
+from tasks.comparing.variant import Variant, read_variant
+from tasks.doctor.plan import Plan
+from tasks.inputs import check
+from tasks.status import exit_status
+from tasks.tracking.lineage import git_commit
+
+_YAML = YAML(typ="safe", pure=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", type=Path, default=Path("compare.yaml"), help="(%(default)s)")
+    parser.add_argument("--directory", type=Path, default=Path(".compare"), help="of the variants (%(default)s)")
+    options = parser.parse_args(arguments)
+    return exit_status(partial(compare, options.file, options.directory.resolve()))
+
+
+def compare(file: Path, directory: Path) -> None:
+    """Run what has not run yet, and write compare.md, compare.html and compare.png into `directory`."""
+    config = CompareConfig.read(file)
+    committed = _YAML.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    for name, given in config.variants.items():
+        if TEACHER not in given:  # that of the others is not there yet
+            _check(config.params_of(name, committed, config.calibration_steps, directory), name)
+    found: list[Variant] = []
+    values: dict[str, dict[str, Any]] = {}
+    for name in config.variants:
+        tree = directory / name
+        clone(tree)
+        values[name] = run(config, name, committed, directory)
+        inference = _json(["tasks.comparing.inference", "models/pretrained"], tree)
+        flops = Plan.read(params.complete(values[name])).flops()
+        found.append(read_variant(name, tree, inference, flops, config.variants[name].get(TEACHER)))
+    print(page.write(found, config.budget, directory))
+    tracking.log(found, values, directory / "compare.html")
+    print(f"{directory}/compare.html; `make ui` shows the runs side by side")
+
+
+def clone(tree: Path) -> None:
+    """A clone of this repository's last commit, with the DVC cache of this tree."""
+    if not tree.exists():
+        tree.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tree)], check=True)
+        cache = ["config", "--local", "cache.dir", str(ROOT / ".dvc" / "cache")]
+        subprocess.run([sys.executable, "-m", "dvc", *cache], cwd=tree, check=True, env=project_environment())
+    ours, theirs = (str(git_commit(path)).removesuffix("-dirty") for path in (ROOT, tree))
+    if ours != theirs:
+        raise ConfigError(
+            f"{tree}: found a clone of commit {theirs[:7]}, expected {ours[:7]}; remove {tree.parent} to compare anew, "
+            "or go back to that commit"
+        )
+
+
+def run(config: CompareConfig, name: str, committed: dict[str, Any], directory: Path) -> dict[str, Any]:
+    """Run the pipeline of a variant with the steps that the budget pays for; its params."""
+    tree, measured = directory / name, directory / f"{name}.json"
+    if not measured.is_file():
+        wanted = config.params_of(name, committed, config.calibration_steps, directory)
+        _check(wanted, name)
+        _repro(tree, wanted, ["pretrain"])
+        trained, timing = (_read(tree / "metrics" / part) for part in ("pretrain.json", "timing/pretrain.json"))
+        seconds = trained["tokens"] / trained["steps"] / timing["tokens_per_second"]
+        steps = max(round(config.seconds / seconds), config.calibration_steps)
+        write_json(measured, {"budget": config.budget, "seconds_per_step": seconds, "steps": steps})
+    found = _read(measured)
+    if found["budget"] != config.budget:
+        raise ConfigError(
+            f"{measured}: found a budget of {found['budget']}, expected {config.budget}; remove it to measure anew"
+        )
+    values = config.params_of(name, committed, found["steps"], directory)
+    _check(values, name)
+    _repro(tree, values, [])
+    return values
+
+
+def _check(values: dict[str, Any], name: str) -> None:
+    try:
+        check(params.complete(values))
+    except ConfigError as error:
+        raise ConfigError(f"variant {name}: {error}") from None
+
+
+def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
+    """`dvc repro` with `values` as params.yaml; what is up to date is not run again."""
+    with (tree / "params.yaml").open("w", encoding="utf-8") as file:
+        _YAML.dump(values, file)
+    command = [sys.executable, "-m", "dvc", "--quiet", "repro", *stages]
+    if subprocess.run(command, cwd=tree, env=project_environment(), check=False).returncode:
+        raise TrainingError(
+            f"{tree}: `dvc repro {' '.join(stages)}`".rstrip() + " failed; see above, and run this again"
+        )
+
+
+def _json(module: list[str], tree: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", *module]
+    done = subprocess.run(command, cwd=tree, env=project_environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise TrainingError(f"{tree}: {' '.join(module)} failed: {done.stderr.strip().splitlines()[-1]}")
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

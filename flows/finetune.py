@@ -1,0 +1,84 @@
+"""Tasks of params.yaml on any model directory, without pre-training: a Prefect flow in a git worktree of its own."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.runtime import flow_run
+from prefect.states import Completed, State
+from ruamel.yaml import YAML, YAMLError
+
+from flows.environment import ROOT
+from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
+from flows.trees import run_tree
+from tasks.reporting.document import Table, percent
+from tasks.reporting.rendering import markdown_table
+
+PRETRAINED = Path("models/pretrained")
+SYSTEMS = {"random_initialisation": "Random", "pretrained": "Fine-tuned"}
+"""Key in metrics/finetune/TASK.json -> the table's column."""
+
+
+@flow(name="finetune-flow", task_runner=THREADS, persist_result=False)
+def finetune_flow(
+    model: str = str(PRETRAINED), tasks: list[str] | None = None, params: dict[str, Any] | None = None
+) -> State[None]:
+    """Fine-tune and evaluate `model` on `tasks` of params.yaml; models, predictions and scores as by stage `finetune`.
+
+    `model`: a Hugging Face directory of an architecture that bertcore has, relative to the tree or absolute. `tasks`:
+    names in finetune.tasks; None: all. `params`: dotted keys of params.yaml with other values. The results become the
+    branch `runs/NAME`, the scores a table among the artifacts.
+    """
+    return concluded(lambda: _finetune(model, tasks, params or {}))
+
+
+def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> State[None]:
+    directory = _model(model)
+    names = _tasks(tasks)
+    changes = {f"finetune.tasks.{name}.init_from": model for name in names} | params
+    name = str(flow_run.name)
+    with run_tree(changes, holder()) as tree:
+        if not (tree.root / PRETRAINED).exists():  # a dep of the stage, which reads the task's init_from instead
+            shutil.copytree(directory, tree.root / PRETRAINED)
+        bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=("pretrain",))
+        table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
+        create_markdown_artifact(table, key="finetuned", description=f"{model}, fine-tuned by {name}")
+        branch = tree.keep(name)
+    get_run_logger().info(f"its params.yaml, dvc.lock and metrics: git branch {branch}")
+    return Completed(message=f"results: git branch {branch}")
+
+
+def scores(directory: Path, names: list[str]) -> Table:
+    """The tasks' headline metrics, in per cent, beside the majority's and those of random weights."""
+    rows = []
+    for name in names:
+        found = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+        metric = found["metrics"][0]
+        shown = [found[system].get(metric) for system in ("majority", *SYSTEMS)]
+        rows.append([name, metric, *("–" if score is None else percent(score) for score in shown)])
+    return Table(header=("Task", "Metric", "Majority", *SYSTEMS.values()), rows=rows, left=("Metric",))
+
+
+def _model(model: str) -> Path:
+    directory = (ROOT / Path(model).expanduser()).resolve()
+    if not (directory / "config.json").is_file():
+        raise ValueError(
+            f"parameter model: found {model!r}, expected a Hugging Face directory with a config.json, relative to "
+            f"{ROOT} or absolute; correct the path"
+        )
+    return directory
+
+
+def _tasks(names: list[str] | None) -> list[str]:
+    try:
+        values = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+        known = list(values["finetune"]["tasks"])
+    except (OSError, YAMLError, KeyError, TypeError):
+        raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md") from None
+    for name in names or []:
+        if name not in known:
+            raise ValueError(f"parameter tasks: found {name!r}, expected some of {', '.join(known)}, as in params.yaml")
+    return names or known

@@ -1,0 +1,215 @@
+"""Many runs of `pretrain-flow`, each with other parameters and another seed, and one table of what came of them."""
+
+import csv
+import itertools
+import json
+import math
+import random
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect import flow, get_run_logger
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.exceptions import PrefectException, TerminationSignal
+from prefect.runtime import deployment, flow_run
+from prefect.states import Cancelling, Completed, State
+
+from bertcore.files import replace_file
+from flows.devices import stages_at_once
+from flows.environment import ROOT, project_environment
+from flows.pipeline import FailedStagesError, concluded
+from tasks.reporting.document import NOTHING, Table
+from tasks.reporting.rendering import markdown_table
+
+TABLES = ROOT / "sweeps"
+"""A table of each sweep, `NAME.csv`, for git."""
+POLL = 2.0
+"""Seconds between two looks at the runs."""
+MOST = 1000
+"""Runs of one sweep."""
+
+
+@dataclass
+class Trial:
+    """One run of the sweep."""
+
+    params: dict[str, Any]
+    run: UUID | None = None
+    name: str = ""
+    outcome: str = "not run"
+    score: float | None = None
+
+
+@flow(name="sweep-flow", persist_result=False)
+def sweep_flow(
+    params: dict[str, Any],
+    seeds: list[int] | None = None,
+    draws: int | None = None,
+    draw_seed: int = 0,
+    metric: str = "pretrain.mlm_loss",
+    minimize: bool = True,
+    at_once: int | None = None,
+) -> State[None]:
+    """Run the pipeline for every combination of `params`, or for some drawn at random, with every one of `seeds`.
+
+    `params`: dotted key of params.yaml -> a list of values, or {"min": a, "max": b} with "log": true for a draw that is
+    even in the logarithm. `seeds`: of the pre-training (pretrain.seed); None: that of params.yaml. `draws`: how many
+    combinations are drawn, by `draw_seed`; None: all, for which every key needs a list. `metric`: a dotted key of
+    metrics/summary.json by which runs are ranked. `at_once`: runs at the same time; None: as many as the machine runs
+    stages (its room is divided among them).
+    Every run is one of `pretrain-flow`, with a branch of its own. The table becomes an artifact, sweeps/NAME.csv and a
+    file of the sweep's run in MLflow, below which the runs stand.
+    """
+    return concluded(lambda: _sweep(points(params, seeds, draws, draw_seed), metric, minimize, at_once))
+
+
+def points(params: dict[str, Any], seeds: list[int] | None, draws: int | None, draw_seed: int) -> list[dict[str, Any]]:
+    """The dotted keys and values of each run; ValueError, in one line, for what cannot be combined or drawn."""
+    if not params and not seeds:
+        raise ValueError('parameter params: found nothing, expected such as {"pretrain.learning_rate": [1e-3, 2e-3]}')
+    for key, values in params.items():
+        _check(key, values, drawn=draws is not None)
+    if draws is None:
+        drawn = [dict(zip(params, values, strict=True)) for values in itertools.product(*params.values())]
+    else:
+        source = random.Random(draw_seed)
+        drawn = [{key: _draw(values, source) for key, values in params.items()} for _ in range(draws)]
+    chosen: list[int | None] = [*seeds] if seeds else [None]
+    found = [point | ({} if seed is None else {"pretrain.seed": seed}) for point in drawn for seed in chosen]
+    if len(found) > MOST:
+        raise ValueError(f"parameter params: found {len(found)} combinations, expected at most {MOST}; set draws")
+    return found
+
+
+def _check(key: str, values: Any, drawn: bool) -> None:
+    if isinstance(values, list) and values:
+        return
+    if isinstance(values, dict) and drawn and values.keys() - {"log"} == {"min", "max"}:
+        low, high = values["min"], values["max"]
+        if all(isinstance(each, int | float) for each in (low, high)) and (0 if values.get("log") else -math.inf) < low:
+            return
+    expected = 'a list of values or {"min": a, "max": b}, above 0 with "log": true' if drawn else "a list of values"
+    raise ValueError(f"parameter params: {key}: found {values!r}, expected {expected}; correct it")
+
+
+def _draw(values: Any, source: random.Random) -> Any:
+    if isinstance(values, list):
+        return source.choice(values)
+    low, high = values["min"], values["max"]
+    if values.get("log"):
+        return float(f"{math.exp(source.uniform(math.log(low), math.log(high))):.4g}")
+    return source.randint(low, high) if isinstance(low, int) and isinstance(high, int) else source.uniform(low, high)
+
+
+def _sweep(chosen: list[dict[str, Any]], metric: str, minimize: bool, at_once: int | None) -> State[None]:
+    name = str(flow_run.name)
+    trials = [Trial(point) for point in chosen]
+    get_run_logger().info(f"{len(trials)} runs of pretrain-flow, the best by {metric}")
+    with get_client(sync_client=True) as client:
+        try:
+            _run_all(client, trials, name, metric, at_once or stages_at_once())
+        except TerminationSignal:
+            _cancel(client, trials)
+            raise
+    worst = math.inf if minimize else -math.inf
+    trials.sort(key=lambda trial: worst if trial.score is None else trial.score, reverse=not minimize)
+    file = _write(trials, name, metric)
+    _conclude(name, file)
+    if not any(trial.score is not None for trial in trials):
+        raise FailedStagesError(f"no run of the sweep came to an end; see {file} and the runs themselves")
+    best = trials[0]
+    return Completed(message=f"{metric} {best.score:.4g} by run {best.name}; all: {file.relative_to(ROOT)}")
+
+
+def _run_all(client: SyncPrefectClient, trials: list[Trial], name: str, metric: str, at_once: int) -> None:
+    """Keep `at_once` runs going until all have ended."""
+    flow_name = f"pretrain-flow/{deployment.name or 'local'}"
+    source = client.read_deployment_by_name(flow_name)
+    waiting, running = list(trials), list[Trial]()
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            trial = waiting.pop(0)
+            run = client.create_flow_run_from_deployment(
+                source.id, parameters={"params": trial.params, "sweep": f"{flow_run.id} {name}"}, tags=[name]
+            )
+            trial.run, trial.name = run.id, run.name
+            running.append(trial)
+        time.sleep(POLL)
+        running = [trial for trial in running if not _ended(client, trial, metric)]
+
+
+def _ended(client: SyncPrefectClient, trial: Trial, metric: str) -> bool:
+    """Whether the run is over; then its outcome and its score are known. Without an answer it is asked again."""
+    assert trial.run is not None
+    try:
+        state = client.read_flow_run(trial.run).state
+    except (httpx.HTTPError, PrefectException):
+        return False
+    if state is None or not state.is_final():
+        return False
+    trial.outcome = str(state.name)
+    if state.is_completed() and state.message:
+        trial.score = score(state.message.rpartition(" ")[2], metric)
+    get_run_logger().info(f"{trial.name}: {trial.outcome}, {metric} {_shown(trial.score)}, {trial.params}")
+    return True
+
+
+def score(branch: str, metric: str) -> float | None:
+    """The number at the dotted key `metric` in metrics/summary.json of a run's branch; None where it has none."""
+    command = ["git", "show", f"{branch}:./metrics/summary.json"]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        found = json.loads(shown.stdout)
+        for key in metric.split("."):
+            found = found[key]
+        return float(found)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _cancel(client: SyncPrefectClient, trials: list[Trial]) -> None:
+    for trial in trials:
+        if trial.run is not None and trial.outcome == "not run":
+            client.set_flow_run_state(trial.run, Cancelling())
+
+
+def _write(trials: list[Trial], name: str, metric: str) -> Path:
+    """The table, the best run first: as an artifact and as a file."""
+    keys = list(dict.fromkeys(key for trial in trials for key in trial.params))
+    rows = [
+        [
+            trial.name or NOTHING,
+            *(json.dumps(trial.params.get(key)) for key in keys),
+            _shown(trial.score),
+            trial.outcome,
+        ]
+        for trial in trials
+    ]
+    header = ["Run", *keys, metric, "Outcome"]
+    table = "\n\n".join(markdown_table(Table(header=header, rows=rows, left=("Outcome",), strong=metric)))
+    create_markdown_artifact(table, key="sweep", description=f"The runs of {name}, the best first")
+    TABLES.mkdir(exist_ok=True)
+    file = TABLES / f"{name}.csv"
+    with replace_file(file) as beside, beside.open("w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream).writerows([header, *rows])
+    return file
+
+
+def _shown(number: float | None) -> str:
+    return NOTHING if number is None else f"{number:.6g}"
+
+
+def _conclude(name: str, file: Path) -> None:
+    """Keep the table with the sweep's run in MLflow and end that run."""
+    command = [sys.executable, "-m", "tasks.tracking.sweeps", f"{flow_run.id} {name}", str(file)]
+    options: dict[str, Any] = {"cwd": ROOT, "env": project_environment(), "capture_output": True, "text": True}
+    done = subprocess.run(command, check=False, **options)
+    if done.returncode:
+        get_run_logger().warning((done.stderr.strip().splitlines() or ["MLflow has no table of the sweep"])[-1])

@@ -1,0 +1,200 @@
+"""A git worktree for one run with parameters of its own, on the DVC cache of the user's tree, which stays as it is
+
+It begins as the user's tracked files stand. It is named after what it is to compute, so that a run that was stopped is
+continued in it by the next one with the same parameters; results become a branch, and the worktree is removed.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from flows.environment import ROOT, project_environment
+from flows.locks import hold
+
+TREES = ROOT / ".worktrees"
+RESULTS = ("dvc.lock", "metrics", "reports")
+"""What a run leaves for git, beside params.yaml."""
+_AUTHOR = {"NAME": "bertcore", "EMAIL": "bertcore@localhost"}
+_ABOVE = 2
+"""How far above the user's tree a relative path in params.yaml may lead."""
+
+
+class TreeError(Exception):
+    """No worktree can be made for the run. One line for the user."""
+
+
+@dataclass(frozen=True)
+class RunTree:
+    """The worktree of a run."""
+
+    root: Path
+    """Where dvc.yaml lies."""
+    changes: Mapping[str, Any]
+
+    def keep(self, name: str) -> str:
+        """Commit the run's params.yaml and results; the branch `runs/NAME`, or a numbered one where there is that."""
+        paths = [path for path in ("params.yaml", *RESULTS) if (self.root / path).exists()]
+        _git(self.root, "add", "--all", "--force", "--", *paths)
+        what = ", ".join(f"{key}={json.dumps(value)}" for key, value in self.changes.items())
+        _git(self.root, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", f"{name}: {what}")
+        for branch in _numbered("runs/" + (re.sub(r"[^\w-]+", "-", name).strip("-") or "run")):
+            with contextlib.suppress(TreeError):
+                _git(self.root, "branch", branch, "HEAD")
+                return branch
+        raise TreeError(f"no branch can be made for the run {name}; its results are committed in {self.root}")
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    for number in range(2, 100):
+        yield f"{name}-{number}"
+
+
+@contextlib.contextmanager
+def run_tree(changes: Mapping[str, Any], holder: str) -> Iterator[RunTree]:
+    """The worktree for a run with `changes`, held for the block and removed when it ends without an exception.
+
+    Raises `TreeError` in one line for changes that the pipeline cannot take (before anything is made) and for a tree
+    that git cannot copy, `HeldError` where the very same run is at work.
+    """
+    text = _varied(changes)
+    commit = snapshot(ROOT)
+    name = hashlib.sha256(f"{_git(ROOT, 'rev-parse', f'{commit}^{{tree}}')} {text}".encode()).hexdigest()[:12]
+    place = TREES / name
+    with hold(TREES / f"{name}.lock", holder):
+        worktree = place / "tree"
+        root = worktree / _git(ROOT, "rev-parse", "--show-prefix")
+        with hold(TREES / "lock", holder, wait=True):
+            if not (root / "params.yaml").is_file():
+                _make(worktree, commit)
+                _share(root)
+        (root / "params.yaml").write_text(text, encoding="utf-8")
+        _link_inputs(root, place, YAML(typ="safe", pure=True).load(text))
+        yield RunTree(root, changes)
+        with hold(TREES / "lock", holder, wait=True):
+            _git(ROOT, "worktree", "remove", "--force", "--force", str(worktree))
+        shutil.rmtree(place, ignore_errors=True)
+        (TREES / f"{name}.lock").unlink()
+
+
+def snapshot(root: Path) -> str:
+    """A commit of the tracked files, params, lock and results as they stand; HEAD itself where nothing differs.
+
+    Neither the index nor a branch is touched.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        index = Path(directory) / "index"
+        _git(root, "read-tree", "HEAD", index=index)
+        _git(root, "add", "--update", "--", ":/", index=index)
+        for path in RESULTS:
+            if (root / path).exists() and not _ignored(root, path):
+                _git(root, "add", "--all", "--", path, index=index)
+        tree = _git(root, "write-tree", index=index)
+    if tree == _git(root, "rev-parse", "HEAD^{tree}"):
+        return _git(root, "rev-parse", "HEAD")
+    return _git(root, "commit-tree", tree, "-p", "HEAD", "-m", "The tree as a run with its own parameters found it")
+
+
+def _ignored(root: Path, path: str) -> bool:
+    return subprocess.run(["git", "check-ignore", "--quiet", path], cwd=root, check=False).returncode == 0
+
+
+def _varied(changes: Mapping[str, Any]) -> str:
+    command = [sys.executable, "-m", "tasks.variation"]
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=project_environment(),
+        input=json.dumps(dict(changes)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        return done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    said = next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "no reason given")
+    raise TreeError("parameter params: " + said.removeprefix("error: ").removeprefix("params.yaml: "))
+
+
+def _make(worktree: Path, commit: str) -> None:
+    shutil.rmtree(worktree, ignore_errors=True)
+    _git(ROOT, "worktree", "prune")
+    _git(ROOT, "worktree", "add", "--quiet", "--detach", str(worktree), commit)
+
+
+def _share(root: Path) -> None:
+    """Have the worktree use the DVC cache and the local settings of the user's tree, and check out what it holds."""
+    settings = ROOT / ".dvc" / "config.local"
+    if settings.is_file():
+        shutil.copy(settings, root / ".dvc" / "config.local")
+    cache = _dvc(ROOT, "cache", "dir")
+    _dvc(root, "cache", "dir", "--local", cache)
+    _dvc(root, "checkout", "--allow-missing")
+
+
+def _link_inputs(root: Path, place: Path, values: Any) -> None:
+    """Let relative paths in the params lead from the worktree where they lead from the user's tree."""
+    for text in _texts(values):
+        fixed = Path(re.split(r"[*?\[]", text, maxsplit=1)[0] if re.search(r"[*?\[]", text) else text)
+        if "://" in text or fixed.is_absolute() or text.startswith("~") or fixed == Path():
+            continue
+        source, link = Path(os.path.normpath(ROOT / fixed)), Path(os.path.normpath(root / fixed))
+        if not source.exists() or link.exists():
+            continue
+        if not link.is_relative_to(TREES):
+            raise TreeError(f"params.yaml: found {text!r}, expected a path at most {_ABOVE} directories above the tree "
+                            "for a run in a tree of its own; write an absolute path")  # fmt: skip
+        link.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            link.symlink_to(source)
+
+
+def _texts(values: Any) -> Iterator[str]:
+    if isinstance(values, str):
+        yield values
+    elif isinstance(values, Mapping | list):
+        for value in values.values() if isinstance(values, Mapping) else values:
+            yield from _texts(value)
+
+
+def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
+    if arguments[0] in ("commit", "commit-tree") and not _knows_author(root):
+        for role in ("AUTHOR", "COMMITTER"):
+            environment |= {f"GIT_{role}_{key}": value for key, value in _AUTHOR.items()}
+    command = ["git", *arguments]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise TreeError(
+            f"{root}: git {arguments[0]}: {said}; a run with its own parameters needs a git repository with a commit "
+            "in it: git init, git add, git commit"
+        )
+    return done.stdout.strip()
+
+
+def _knows_author(root: Path) -> bool:
+    return subprocess.run(["git", "config", "user.email"], cwd=root, capture_output=True, check=False).returncode == 0
+
+
+def _dvc(root: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "dvc", *arguments]
+    done = subprocess.run(command, cwd=root, env=project_environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise TreeError(f"{root}: dvc {arguments[0]}: {(done.stderr.strip().splitlines() or ['no reason given'])[0]}")
+    return done.stdout.strip()

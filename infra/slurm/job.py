@@ -1,0 +1,133 @@
+"""Stages of dvc.yaml as a Slurm job: `python -m infra.slurm.job STAGE…`, which job.sh runs on the first node
+
+The signal that Slurm sends before the limit lets the stage write its checkpoint, and the job is requeued: it goes on
+from there. On a job of several nodes the first one runs the pipeline, and the others join its pre-training.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+
+from bertcore.files import replace_file
+from flows.devices import cuda_devices
+from flows.environment import ROOT, project_environment
+from flows.guard import guarded, release
+
+GRACE = float(os.environ.get("BERTCORE_GRACE", "180")) * 2 / 3
+"""Seconds that stages have for a checkpoint: of those that Slurm gives between its signal and the limit."""
+PORT = 29500
+"""Where the first node's process 0 listens, plus the job's number modulo 1000: jobs may share nodes."""
+
+
+def main(stages: list[str]) -> int:
+    """The status of the job; 0 where it was requeued."""
+    environment = project_environment()
+    nodes = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
+    stopping = _Stopping()
+    with contextlib.ExitStack() as stack:
+        if nodes > 1:
+            environment["BERTCORE_ACCELERATE_CONFIG"] = str(write_config(environment, rank=0))
+            if not cuda_devices():
+                environment["ACCELERATE_USE_CPU"] = "true"  # without it every process would train alone
+            stack.enter_context(_other_nodes(nodes - 1, environment))
+        command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *stages]
+        dvc = guarded(command, stop_signal="SIGINT", grace=GRACE, env=environment)
+        while dvc.poll() is None and not stopping.asked:
+            time.sleep(0.5)
+        if stopping.asked:
+            print(f"stopping before the limit: the stage has {GRACE:.0f} s for a checkpoint", flush=True)
+        status = release(dvc, timeout=GRACE + 10) if stopping.asked else dvc.returncode
+    return _requeue(environment) if stopping.asked and status != 0 else int(status or 0)
+
+
+def join() -> int:
+    """On every node but the first: its processes of the pre-training, as soon as that begins."""
+    environment = project_environment()
+    if not cuda_devices():
+        environment["ACCELERATE_USE_CPU"] = "true"
+    environment["BERTCORE_ACCELERATE_CONFIG"] = str(
+        write_config(environment, rank=int(environment["SLURM_PROCID"]) + 1)
+    )
+    os.execve(sys.executable, [sys.executable, "-m", "tasks.training.launcher"], environment)
+
+
+def write_config(environment: Mapping[str, str], rank: int) -> Path:
+    """infra/accelerate/nodes.yaml with this job's numbers and addresses, for the node `rank`; where it lies."""
+    nodes, devices = int(environment["SLURM_JOB_NUM_NODES"]), len(cuda_devices())
+    values = {
+        "num_machines": nodes,
+        "num_processes": nodes * max(1, devices),
+        "machine_rank": rank,
+        "main_process_ip": first_address(environment),
+        "main_process_port": PORT + int(environment["SLURM_JOB_ID"]) % 1000,
+    }
+    path = ROOT / ".slurm" / f"{environment['SLURM_JOB_ID']}-node-{rank}.yaml"
+    path.parent.mkdir(exist_ok=True)
+    with replace_file(path) as beside:
+        beside.write_text(filled(values if devices else values | {"mixed_precision": "'no'"}), encoding="utf-8")
+    return path
+
+
+def filled(values: Mapping[str, object]) -> str:
+    """infra/accelerate/nodes.yaml with other values."""
+    lines = (ROOT / "infra" / "accelerate" / "nodes.yaml").read_text(encoding="utf-8").splitlines()
+    kept = [line for line in lines if line.partition(":")[0] not in values]
+    return "\n".join([*kept, *(f"{key}: {value}" for key, value in values.items()), ""])
+
+
+def first_address(environment: Mapping[str, str]) -> str:
+    """The first node of the job, as the others reach it: BERTCORE_MAIN_ADDRESS, else its address in Slurm."""
+    if given := environment.get("BERTCORE_MAIN_ADDRESS"):
+        return given
+    ask = ["scontrol", "show", "hostnames", environment["SLURM_JOB_NODELIST"]]
+    first = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.split()[0]
+    shown = subprocess.run(["scontrol", "show", "node", first], capture_output=True, text=True, check=True).stdout
+    found = [word.partition("=")[2] for word in shown.split() if word.startswith("NodeAddr=")]
+    return found[0] if found else first
+
+
+class _Stopping:
+    """Whether Slurm has asked to stop: by SIGTERM before the limit, or `scancel --signal=TERM --batch`."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        signal.signal(signal.SIGTERM, self._ask)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+
+
+@contextlib.contextmanager
+def _other_nodes(count: int, environment: Mapping[str, str]) -> Iterator[None]:
+    """The step of all nodes but the first, for as long as the block lasts."""
+    command = ["srun", f"--nodes={count}", f"--ntasks={count}", "--relative=1", "--kill-on-bad-exit=0"]
+    step = subprocess.Popen(
+        [*command, sys.executable, "-m", "infra.slurm.job", "--join"], env=dict(environment), cwd=ROOT
+    )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            step.wait(20)  # its processes end with the training
+        step.terminate()
+        step.wait()
+
+
+def _requeue(environment: Mapping[str, str]) -> int:
+    job = environment["SLURM_JOB_ID"]
+    done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(f"error: scontrol requeue {job}: {done.stderr.strip()}; submit it again", file=sys.stderr)
+        return 75
+    print(f"job {job} is requeued and goes on from the checkpoint", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(join() if sys.argv[1:] == ["--join"] else main(sys.argv[1:]))

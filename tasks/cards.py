@@ -1,0 +1,136 @@
+"""What the pipeline knows of a model that it saves, as the card that is saved with it.
+
+Nothing of it is decided by a clock or a machine, and all of it by what the stage depends on: the card is part of the
+stage's output.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
+from bertcore.model.architecture import EncoderModule
+from tasks import params
+from tasks.tracking import lineage
+
+_BASELINES = {"random_initialisation": "the same architecture from random weights", "majority": "majority"}
+
+
+def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapping[str, Any], folder: str = "") -> str:
+    """The card of models/pretrained, or of a companion in a `folder` of it; `tokens` of train and heldout, `metrics` as
+    metrics/pretrain.json has them."""
+    values = params.read()
+    corpus, tag = values.get("corpus") or {}, pipeline_tag(model.architecture)
+    recipe = {name: values[name] for name in ("recipe", "mask", "pretrain") if values.get(name) is not None}
+    return Card(
+        name=folder or "pretrained",
+        architecture=model.architecture,
+        model_type=model.config.model_type,
+        pipeline_tag=tag,
+        language=corpus.get("language"),
+        sections={
+            "Model": f"{_shape(model)}. It was trained from "
+            f"{values.get('pretrain', {}).get('init_from') or 'random weights'} on {metrics['tokens']:,} tokens "
+            f"({metrics['steps']:,} steps).",
+            "Text": _text(corpus, tokens),
+            "Lineage": _lineage("pretrain", None),
+            "Recipe": _yaml(recipe),
+            "Scores": table([["held-out", "value"], *([name, _number(metrics[name])] for name in _held_out(metrics))])
+            + f"\n\nOn {metrics.get('heldout_sequences', 0):,} sequences of documents that it has not read, one seed.",
+            "Use": usage(tag, f"models/pretrained/{folder}".rstrip("/")),
+            "Limits": "It knows what its text says, and repeats what is wrong or one-sided there; it has no sense of "
+            "what is true. The licence of the text decides under which one it can be shared: set `license` above.",
+        },
+    ).render()
+
+
+def of_finetuned(name: str, model: EncoderModule, labels: Sequence[str] | None, metrics: Mapping[str, Any]) -> str:
+    """The card of models/finetuned/NAME; `metrics` as metrics/finetune/NAME.json has them."""
+    tag, headline, protocol = pipeline_tag(model.architecture), metrics["metrics"][0], metrics["protocol"]
+    entry = params.task_entry(name)
+    return Card(
+        name=name,
+        architecture=model.architecture,
+        model_type=model.config.model_type,
+        pipeline_tag=tag,
+        tags=[metrics["family"]],
+        results=[Result(task=name, metric=each, value=metrics["pretrained"][each]) for each in metrics["metrics"]],
+        sections={
+            "Model": f"{_shape(model)}. Fine-tuned from `{protocol['started_from']}` on {metrics['train_examples']:,} "
+            f"examples of task `{name}` (format `{metrics['format']}`, data `{entry.get('data')}`)."
+            + (f" Labels: {', '.join(labels)}." if labels else ""),
+            "Lineage": _lineage("finetune", name),
+            "Recipe": _yaml({"finetune": {"tasks": {name: entry}}}),
+            "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev that it has not learned "
+            f"from; headline: {headline}. {_protocol(protocol)}",
+            "Use": usage(tag, f"models/finetuned/{name}"),
+            "Limits": "It gives one of its own answers to every input, also where none fits. It reads "
+            f"{protocol['sequence_length']} tokens at a time; {metrics['truncated']:,} of the examples were cut. "
+            "On other data its scores are others. The licences of its data and of the encoder's text decide under "
+            "which one it can be shared: set `license` above.",
+        },
+    ).render()
+
+
+def _shape(model: EncoderModule) -> str:
+    count = sum(parameter.numel() for parameter in model.parameters())
+    return f"`{model.architecture}`: {count:,} parameters, {shape(model.config)}"
+
+
+def _text(corpus: Mapping[str, Any], tokens: Mapping[str, int]) -> str:
+    sources = corpus.get("sources") or []
+    listed = "\n".join(f"- `{each if isinstance(each, str) else json.dumps(each)}`" for each in sources)
+    counts = f"{tokens['train']:,} tokens to learn from, {tokens['heldout']:,} held out"
+    return f"{listed}\n\nCleaned and without copies: {counts}."
+
+
+def _lineage(stage: str, task: str | None) -> str:
+    """DVC's hashes of the data that the stage read."""
+    hashes = lineage.data_hashes(lineage.stage_paths(stage, task)[0])
+    rows = [[f"`{path}`", f"`{value}`"] for path, value in sorted(hashes.items())]
+    return "What it was made from, by the MD5 that DVC records:\n\n" + table([["data", "hash"], *rows])
+
+
+def _yaml(values: Mapping[str, Any]) -> str:
+    return f"As params.yaml has it, with what the recipe fills in:\n\n```json\n{json.dumps(values, indent=2)}\n```"
+
+
+def _held_out(metrics: Mapping[str, Any]) -> list[str]:
+    return [name for name, value in metrics.items() if isinstance(value, float)]
+
+
+def _scores(metrics: Mapping[str, Any]) -> str:
+    systems = {"pretrained": "this model", **_BASELINES}
+    others = {name: name.replace("_", " ") for name, value in metrics.items() if _is_system(value, metrics["metrics"])}
+    names = {name: systems.get(name, shown) for name, shown in others.items()}
+    rows = [["", *metrics["metrics"]]]
+    for name, shown in names.items():
+        rows.append([shown, *(_with_spread(metrics, name, each) for each in metrics["metrics"])])
+    return table(rows)
+
+
+def _is_system(value: Any, metrics: Sequence[str]) -> bool:
+    return (
+        isinstance(value, dict)
+        and set(metrics) <= value.keys()
+        and all(isinstance(value[each], float | int) for each in metrics)
+    )
+
+
+def _with_spread(metrics: Mapping[str, Any], system: str, metric: str) -> str:
+    spread = metrics["spread"].get(system, {}).get("dev", {}).get(metric)
+    value = _number(metrics[system][metric])
+    if spread is None or spread["min"] == spread["max"]:
+        return value
+    return f"{value} ({_number(spread['min'])} to {_number(spread['max'])})"
+
+
+def _protocol(protocol: Mapping[str, Any]) -> str:
+    seeds, settings = protocol["seeds"], protocol["settings"]
+    chosen = f", chosen on {protocol['chosen_on']}" if protocol["chosen_on"] else ""
+    several = f"the median of {seeds} seeds, with the smallest and the largest" if seeds > 1 else "one seed"
+    return f"Protocol: {several}; {settings} setting{'s' * (settings > 1)}{chosen}."
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}"

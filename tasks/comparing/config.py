@@ -1,0 +1,85 @@
+"""compare.yaml: what is compared, and how long each variant is pre-trained."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from bertcore.config import parse, suggest
+from bertcore.errors import ConfigError
+from tasks.doctor.budget import seconds_of
+
+TEACHER = "teacher"
+"""The key of a variant that names an earlier one."""
+_STEPS = "pretrain.max_steps"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig:
+    """The content of compare.yaml."""
+
+    budget: str
+    """Wall-clock of the pre-training of each variant, such as 10m or 2h."""
+    variants: dict[str, dict[str, Any]]
+    """Name -> values of params.yaml by dotted name. `teacher` names an earlier variant, from whose encoder a
+    distillation learns."""
+    base: dict[str, Any] = field(default_factory=dict)
+    """Values that every variant has, if it has none of its own."""
+    calibration_steps: int = 60
+    """Steps by whose speed the number of steps is set that the budget pays for."""
+
+    def __post_init__(self) -> None:
+        if self.calibration_steps < 1:
+            raise ValueError(f"calibration_steps: found {self.calibration_steps}, expected at least 1")
+        if not self.variants:
+            raise ValueError("variants: found none, expected at least one name with its values")
+        for place, (name, values) in enumerate(self.variants.items()):
+            if not name.replace("-", "").replace("_", "").isalnum():
+                raise ValueError(f"variants: found the name {name!r}, expected letters, digits, - and _; rename it")
+            earlier = list(self.variants)[:place]
+            if (teacher := values.get(TEACHER)) is not None and teacher not in earlier:
+                raise ValueError(
+                    f"variants.{name}.{TEACHER}: found {teacher!r}, expected a variant that stands before it; "
+                    f"{suggest(str(teacher), earlier)}"
+                )
+        for name, values in {"base": self.base, **self.variants}.items():
+            if _STEPS in values:
+                raise ValueError(f"{name}: found {_STEPS}, which the budget and the measured speed give; remove it")
+
+    @property
+    def seconds(self) -> float:
+        """The budget."""
+        return seconds_of(self.budget)
+
+    @classmethod
+    def read(cls, path: Path) -> "CompareConfig":
+        """`ConfigError` naming what is wrong in the file."""
+        if not path.is_file():
+            raise ConfigError(f"{path}: not found, expected the variants to compare; write it, or name another file")
+        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
+        if isinstance(content, Mapping) and isinstance(variants := content.get("variants"), Mapping):
+            content = {**content, "variants": {str(name): values or {} for name, values in variants.items()}}
+        config = parse(cls, content, str(path))
+        try:
+            seconds_of(config.budget)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        return config
+
+    def params_of(self, name: str, committed: Mapping[str, Any], steps: int, directory: Path) -> dict[str, Any]:
+        """params.yaml of a variant for so many steps; `directory` holds the trees of the others by their names."""
+        values = {**self.base, **self.variants[name]}
+        if (teacher := values.pop(TEACHER, None)) is not None:
+            model = directory / teacher / "models" / "pretrained"
+            values |= {"pretrain.objective_options.teacher": str(model), "tokenizer.vocab_file": f"{model}/vocab.txt"}
+        params = copy.deepcopy(dict(committed))
+        for dotted, value in {**values, _STEPS: steps, "pretrain.eval_steps": steps}.items():
+            *sections, key = dotted.split(".")
+            section = params
+            for each in sections:
+                section = section.setdefault(each, {})
+            section[key] = value
+        return params

@@ -1,0 +1,56 @@
+"""How fast a saved encoder reads, and the memory that it takes: measured in a process of its own.
+
+    python -m tasks.comparing.inference models/pretrained
+
+Prints JSON: `predicts_tokens` (1 where the model itself predicts masked tokens, else 0), `parameters`,
+`tokens_per_second` of hidden states without gradients, `peak_bytes` of the process.
+"""
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from bertcore.model.config import architecture_of
+from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.layout import Layout
+from bertcore.training.distributed import device, precision
+
+SEQUENCES, LENGTH, PASSES = 32, 128, 5
+
+
+def measure(directory: Path) -> dict[str, float]:
+    """Of `SEQUENCES` full sequences at once; the fastest of some passes, after one that is not counted."""
+    config = load_config(directory)
+    model = architecture_of(config).encoder(config)
+    load_pretrained(model, directory)
+    place = device()
+    model = model.to(place).eval()
+    length = min(LENGTH, config.max_sequence_length)
+    layout = Layout.from_lengths(torch.full((SEQUENCES,), length)).to(place)
+    ids = torch.arange(SEQUENCES * length, device=place) % config.vocab_size
+    seconds = []
+    for _ in range(PASSES + 1):
+        began = time.perf_counter()
+        with torch.inference_mode(), torch.autocast(place.type, torch.bfloat16, enabled=precision() == "bf16"):
+            model.hidden_states(ids, torch.zeros_like(ids), layout).sum().item()  # waits for the device
+        seconds.append(time.perf_counter() - began)
+    peak = torch.cuda.max_memory_allocated() if place.type == "cuda" else 1024 * _peak_kilobytes()
+    return {
+        "predicts_tokens": float(architecture_of(config).generator is None),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "tokens_per_second": SEQUENCES * length / min(seconds[1:]),
+        "peak_bytes": peak,
+    }
+
+
+def _peak_kilobytes() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // 1024 if sys.platform == "darwin" else peak
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(Path(sys.argv[1]))))

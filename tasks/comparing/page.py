@@ -1,0 +1,144 @@
+"""The comparison as one table, one picture, and words that say which variant to take for what."""
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from bertcore.files import replace_file
+from tasks.comparing.variant import Score, Variant
+from tasks.reporting.document import NOTHING, Document, Paragraph, Picture, Section, Table, count, percent
+from tasks.reporting.rendering import to_html, to_markdown
+
+PICTURE = "compare"
+NOTE = (
+    "Every variant was pre-trained for the same wall-clock on this machine: the speed of its first steps said for how "
+    "many it is enough. Held-out loss and minimal pairs compare models that predict masked tokens of one vocabulary. "
+    "Scores of tasks are medians over the seeds on dev, with the lowest and the highest in brackets, times 100; "
+    "differences within such a range say nothing. Inference and memory are those of the encoder alone."
+)
+
+
+def write(variants: Sequence[Variant], budget: str, directory: Path) -> str:
+    """Write compare.md, compare.html and compare.png into `directory`; the Markdown."""
+    document = describe(variants, budget)
+    png, svg = draw(variants)
+    texts = {"compare.md": to_markdown(document), "compare.html": to_html(document, {PICTURE: svg})}
+    for name, content in {**{name: text.encode() for name, text in texts.items()}, f"{PICTURE}.png": png}.items():
+        with replace_file(directory / name) as beside:
+            beside.write_bytes(content)
+    return texts["compare.md"]
+
+
+def describe(variants: Sequence[Variant], budget: str) -> Document:
+    """The document."""
+    alternative = "Mean score of each variant by the speed of its encoder"
+    parts: list[Paragraph | Table | Picture] = [
+        *map(Paragraph, advice(variants)),
+        table(variants),
+        Paragraph(NOTE),
+        Picture(PICTURE, alternative),
+    ]
+    names = ", ".join(variant.name for variant in variants)
+    return Document(
+        "Variants side by side", f"{names}: {budget} of pre-training each.", [Section("Results", parts)], []
+    )
+
+
+def table(variants: Sequence[Variant]) -> Table:
+    """A row for each variant."""
+    tasks = list(dict.fromkeys(task for variant in variants for task in variant.scores))
+    metrics = {task: variant.scores[task].metric for variant in variants for task in variant.scores}
+    header = ["Variant", "Parameters", "Tokens", "Minutes", "Tokens/s", "Training FLOPs", "Held-out loss"]
+    header += ["Minimal pairs", *(f"{task} ({metrics[task]})" for task in tasks), "Mean", "Inference tokens/s", "MiB"]
+    rows = [
+        [
+            variant.name if variant.teacher is None else f"{variant.name}, from {variant.teacher}",
+            count(variant.parameters),
+            f"{variant.tokens / 1e6:.1f} M",
+            f"{variant.seconds / 60:.1f}",
+            count(variant.tokens_per_second),
+            f"{variant.training_flops:.2g}",
+            NOTHING if variant.mlm_loss is None else f"{variant.mlm_loss:.2f}",
+            NOTHING if variant.minimal_pairs is None else percent(variant.minimal_pairs),
+            *(_cell(variant.scores.get(task)) for task in tasks),
+            NOTHING if variant.mean_score is None else percent(variant.mean_score),
+            count(variant.inference_tokens_per_second),
+            count(variant.peak_bytes / 2**20),
+        ]
+        for variant in variants
+    ]
+    return Table(header, rows, strong="Mean" if tasks else None)
+
+
+def _cell(score: Score | None) -> str:
+    if score is None:
+        return NOTHING
+    spread = "" if score.low == score.high else f" ({percent(score.low)}–{percent(score.high)})"
+    return percent(score.median) + spread
+
+
+def advice(variants: Sequence[Variant]) -> list[str]:
+    """Which variant to take for what, with the one after it."""
+    scored = [variant for variant in variants if variant.mean_score is not None]
+    widest = max((score.high - score.low for variant in scored for score in variant.scores.values()), default=0.0)
+    paired = [variant for variant in variants if variant.minimal_pairs is not None]
+    needs: list[tuple[str, list[Variant], Callable[[Variant], float], Callable[[Variant], str]]] = [
+        (
+            "For fine-tuned tasks",
+            scored,
+            lambda each: each.mean_score or 0.0,
+            lambda each: f"a mean of {percent(each.mean_score or 0.0)}",
+        ),
+        (
+            "For grammar without fine-tuning",
+            paired,
+            lambda each: each.minimal_pairs or 0.0,
+            lambda each: f"{percent(each.minimal_pairs or 0.0)} % of the minimal pairs",
+        ),
+        (
+            "For the fastest inference",
+            list(variants),
+            lambda each: each.inference_tokens_per_second,
+            lambda each: f"{count(each.inference_tokens_per_second)} tokens a second",
+        ),
+        (
+            "For the smallest model",
+            list(variants),
+            lambda each: -each.parameters,
+            lambda each: f"{count(each.parameters)} parameters",
+        ),
+    ]
+    said = []
+    for need, candidates, value, words in needs:
+        if not candidates:
+            continue
+        best, *others = sorted(candidates, key=value, reverse=True)
+        after = f", before `{others[0].name}` with {words(others[0])}" if others else ""
+        said.append(f"{need} take `{best.name}`: {words(best)}{after}.")
+    if widest:
+        said.append(f"Over its seeds a task's score varies by up to {percent(widest)} points: less is no difference.")
+    return said
+
+
+def draw(variants: Sequence[Variant]) -> tuple[bytes, bytes]:
+    """Score by speed, as PNG and SVG; the area of a point is the number of parameters."""
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.subplots()
+    largest = max(variant.parameters for variant in variants)
+    for variant in variants:
+        score = variant.mean_score if variant.mean_score is not None else variant.minimal_pairs
+        if score is None:
+            continue
+        point = variant.inference_tokens_per_second, 100 * score
+        axes.scatter(*point, s=400 * variant.parameters / largest, color="#1f5fa8", alpha=0.7)
+        axes.annotate(variant.name, point, xytext=(8, 8), textcoords="offset points")
+    axes.set_xlabel("inference, tokens per second")
+    tasks = any(variant.scores for variant in variants)
+    axes.set_ylabel("mean score of the tasks" if tasks else "minimal pairs, percent")
+    axes.margins(0.2)
+    png, svg = io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return png.getvalue(), svg.getvalue()

@@ -1,0 +1,107 @@
+"""What came out of one variant, read from the metrics of its tree."""
+
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Score:
+    """A task's headline metric over the seeds, as shares."""
+
+    metric: str
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """The numbers of one variant."""
+
+    name: str
+    parameters: int
+    """Of the encoder, without heads."""
+    steps: int
+    tokens: int
+    """Read in pre-training."""
+    seconds: float
+    """Of training alone."""
+    training_flops: float
+    """Of the pre-training, all sequences counted as full; a teacher's forward passes are not in it."""
+    mlm_loss: float | None
+    """On held-out text; None where the masked tokens are not what the model predicts."""
+    minimal_pairs: float | None
+    """Share of them; None in the same case, and where none were scored."""
+    scores: Mapping[str, Score]
+    """By task."""
+    inference_tokens_per_second: float
+    peak_bytes: float
+    teacher: str | None = None
+    """The variant that it has learned from, whose own training is not counted here."""
+
+    @property
+    def mean_score(self) -> float | None:
+        """Over the tasks, of their medians; None without any."""
+        return statistics.mean(score.median for score in self.scores.values()) if self.scores else None
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds
+
+    def metrics(self) -> dict[str, float]:
+        """For MLflow."""
+        found: dict[str, float | None] = {
+            "parameters": self.parameters,
+            "steps": self.steps,
+            "tokens": self.tokens,
+            "seconds": self.seconds,
+            "training_flops": self.training_flops,
+            "tokens_per_second": self.tokens_per_second,
+            "eval/mlm_loss": self.mlm_loss,
+            "minimal_pairs": self.minimal_pairs,
+            "mean_score": self.mean_score,
+            "inference_tokens_per_second": self.inference_tokens_per_second,
+            "peak_bytes": self.peak_bytes,
+            **{f"{task}/{score.metric}": score.median for task, score in self.scores.items()},
+        }
+        return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def read_variant(
+    name: str, tree: Path, inference: Mapping[str, float], training_flops: float, teacher: str | None
+) -> Variant:
+    """From the metrics below `tree`, whose pipeline has run; `inference` is what `tasks.comparing.inference` prints."""
+    metrics = tree / "metrics"
+    trained, timing = _read(metrics / "pretrain.json"), _read(metrics / "timing" / "pretrain.json")
+    pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
+    if not inference["predicts_tokens"]:  # what was measured is then its generator's
+        trained, pairs = {key: value for key, value in trained.items() if key != "mlm_loss"}, {}
+    return Variant(
+        name=name,
+        parameters=round(inference["parameters"]),
+        steps=trained["steps"],
+        tokens=trained["tokens"],
+        seconds=trained["tokens"] / timing["tokens_per_second"],
+        training_flops=training_flops,
+        mlm_loss=trained.get("mlm_loss"),
+        minimal_pairs=pairs.get("accuracy"),
+        scores={path.stem: _score(_read(path)) for path in sorted((metrics / "finetune").glob("*.json"))},
+        inference_tokens_per_second=inference["tokens_per_second"],
+        peak_bytes=inference["peak_bytes"],
+        teacher=teacher,
+    )
+
+
+def _score(metrics: Mapping[str, Any]) -> Score:
+    headline = metrics["metrics"][0]
+    spread = metrics["spread"]["pretrained"]["dev"][headline]
+    return Score(headline, metrics["pretrained"][headline], spread["min"], spread["max"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found

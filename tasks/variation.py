@@ -1,0 +1,56 @@
+"""Other values for single keys of params.yaml: `{"pretrain.learning_rate": 1e-3}`, checked as the stage `inputs` checks
+
+`python -m tasks.variation < CHANGES.json` prints params.yaml with the changes, its comments kept, and writes nothing.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from bertcore.config import describe
+from bertcore.errors import ConfigError
+from tasks import inputs, params
+from tasks.status import exit_status
+
+
+def vary(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Set the dotted keys `changes` in `values`; `ConfigError` where one leads through something that has no keys."""
+    for dotted, value in changes.items():
+        *sections, last = dotted.split(".")
+        place, way = values, ""
+        for name in sections:
+            way = f"{way}.{name}" if way else name
+            if place.get(name) is None:
+                place[name] = {}
+            place = place[name]
+            if not isinstance(place, dict):
+                raise ConfigError(
+                    f"{params.PARAMS}: {dotted}: found {describe(place)} at {way}, expected a section with keys; "
+                    "correct the dotted key"
+                )
+        place[last] = value
+
+
+def varied_text(changes: Mapping[str, Any]) -> str:
+    """params.yaml of this tree with `changes`; `ConfigError` for the first thing in it that cannot work."""
+    params.read()  # says in one line what is wrong with the file as it is
+    yaml = YAML()
+    yaml.width = 120
+    values = yaml.load(params.PARAMS.read_text(encoding="utf-8"))
+    vary(values, changes)
+    stream = io.StringIO()
+    yaml.dump(values, stream)
+    inputs.check(params.complete(YAML(typ="safe", pure=True).load(stream.getvalue())))
+    return stream.getvalue()
+
+
+def main() -> int:
+    return exit_status(lambda: print(varied_text(json.load(sys.stdin)), end=""))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""The stages that compute without checkpoints, killed at random moments in a tree of their own and run again."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from ruamel.yaml import YAML
+
+from bertcore import files
+from tests.import_closure import ROOT
+from tests.samples import documents, sentences
+
+STAGES = ("corpus", "examples@topics", "tokenizer", "shards", "mask", "report")
+"""In the order in which each finds what it needs."""
+
+BEFORE_REPORT = ("pretrain", "contamination", "finetune@topics")
+"""Stages whose metrics the report reads; they are not killed here."""
+
+CLOCKS = ("metrics/timing", "reports")
+
+
+@dataclass
+class Killed:
+    """What was done to one stage."""
+
+    stage: str
+    seconds: list[float] = field(default_factory=list)
+    """From the start of the stage to each kill."""
+    unfinished: int = 0
+    """Directories that the killed processes had left; all of them were gone after the next run."""
+
+
+def prepare(root: Path, count: int) -> Path:
+    """A tree whose parameters are checked: `count` documents of a small grammar, and sentences with their subjects."""
+    root.mkdir(parents=True)
+    shutil.copy(ROOT / "dvc.yaml", root)
+    text = "\n\n".join("\n".join(document) for document in documents(count))
+    (root / "text.txt").write_text(text + "\n", encoding="utf-8")
+    rows = [{"text": sentence, "label": sentence.split()[1]} for sentence in sentences(2000, seed=3)]
+    (root / "topics.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    options = {"text_column": "text", "label_column": "label", "dev_fraction": 0.2}
+    topics = {"format": "table", "data": "topics.jsonl", "options": options, "epochs": 1, "max_train_examples": 50}
+    values = {
+        "recipe": None,
+        "corpus": {"sources": ["text.txt"], "min_words": 3, "heldout_fraction": 0.1},
+        "tokenizer": {"vocab_size": 130, "min_frequency": 1},
+        "shards": {"shard_bytes": 40_000},
+        "mask": {"sequence_length": 64, "max_predictions_per_seq": 10, "duplicates": 4},
+        "pretrain": {"model": {"preset": "tiny"}, "warmup_steps": 1, "max_steps": 10},
+        "minimal_pairs": {"pairs": None},
+        "finetune": {"tasks": {"topics": topics}},
+    }
+    with (root / "params.yaml").open("w") as file:
+        YAML().dump(values, file)
+    finish(root, "inputs")
+    return root
+
+
+def kill(root: Path, stage: str, count: int, dice: random.Random) -> Killed:
+    """Run `stage` undisturbed, then `count` times with SIGKILL at a random moment of its time, and to its end again
+    after each: the same bytes, and nothing beside them that no process owns."""
+    if stage == "report":
+        for each in BEFORE_REPORT:
+            finish(root, each)
+    began = time.monotonic()
+    finish(root, stage)
+    longest = time.monotonic() - began
+    expected, done = outs(root, stage), Killed(stage)
+    assert expected, stage
+    while len(done.seconds) < count:
+        _remove(root, stage)
+        process, began = start(root, stage), time.monotonic()
+        time.sleep(dice.uniform(0.2, 1.0) * longest)
+        started = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.kill()
+        if process.wait() == 0:
+            continue  # it was faster than the first time
+        done.seconds.append(time.monotonic() - began)
+        _, left = psutil.wait_procs(started, timeout=30)
+        assert not left, f"{left} work on for {stage}"
+        done.unfinished += len(unfinished(root))
+        finish(root, stage)
+        assert outs(root, stage) == expected, stage
+        assert not unfinished(root), stage
+    return done
+
+
+def start(root: Path, stage: str) -> "subprocess.Popen[bytes]":
+    """`stage` as dvc starts it."""
+    name, *task = stage.split("@")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "BERTCORE_PIPELINE_RUN": "faults"}
+    with (root / "stage.log").open("wb") as log:
+        command = [sys.executable, "-m", f"tasks.{name}", *task]
+        return subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=log)
+
+
+def finish(root: Path, stage: str) -> None:
+    assert start(root, stage).wait() == 0, (root / "stage.log").read_text()
+
+
+def outs(root: Path, stage: str) -> dict[str, bytes]:
+    """path -> content of everything that the stage leaves, but what clocks decide."""
+    paths = sorted(path for out in _outs(root, stage) for path in (out, *out.rglob("*")) if path.is_file())
+    named = {str(path.relative_to(root)): path for path in paths}
+    return {name: path.read_bytes() for name, path in named.items() if not name.startswith(CLOCKS)}
+
+
+def unfinished(root: Path) -> list[Path]:
+    """What processes that are no more have left beside what the stages write."""
+    directories = [path for stage in STAGES for path in _outs(root, stage)]
+    return [left for directory in directories if directory.parent.is_dir() for left in files.unfinished(directory)]
+
+
+def _outs(root: Path, stage: str) -> list[Path]:
+    name, *task = stage.split("@")
+    entry = YAML(typ="safe").load((root / "dvc.yaml").read_text())["stages"][name]
+    declared = [*entry.get("outs", []), *entry.get("metrics", [])]
+    names = [next(iter(out)) if isinstance(out, dict) else out for out in declared]
+    return [root / name.replace("${key}", *task) if task else root / name for name in names]
+
+
+def _remove(root: Path, stage: str) -> None:
+    """As dvc does before it runs a stage."""
+    for out in _outs(root, stage):
+        shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)

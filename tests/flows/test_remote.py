@@ -1,0 +1,111 @@
+"""The DVC remote on the toy pipeline: what one tree computed, a clone elsewhere has; and what cannot be a remote."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.environment import REMOTE
+from flows.remote import RemoteError, remote_url
+from tests.flows.conftest import Tree
+
+STAGES = ["corpus", "pretrain", "finetune@topic", "finetune@qa", "report"]
+
+
+def remote(tree: Tree, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "flows.remote", *arguments]
+    return subprocess.run(command, capture_output=True, check=False, **tree.options())
+
+
+def git(tree: Tree, *arguments: str) -> None:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    subprocess.run(command, cwd=tree.root, check=True, capture_output=True)
+
+
+def clone(tree: Tree, place: Path) -> Tree:
+    """A fresh clone, which has what git has: neither outs nor a cache."""
+    subprocess.run(["git", "clone", "--quiet", str(tree.root), str(place)], check=True)
+    other = Tree(place)
+    other.environment = {**tree.environment, "HOME": str(place.parent / "home")}
+    return other
+
+
+@pytest.mark.slow
+def test_a_clone_elsewhere_has_everything_and_runs_nothing(
+    tree: Tree, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("elsewhere")
+    tree.environment[REMOTE] = str(place / "store")
+    for name in STAGES:
+        done = remote(tree, "stage", name)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(tree.runs()) == sorted(STAGES)
+    (tree.root / ".gitignore").write_text("/data/\n/models/\n/reports/\n/home/\n__pycache__/\n")
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "computed")
+    settings = (tree.root / ".dvc" / "config").read_text()
+    assert "store" not in settings and not (tree.root / ".dvc" / "config.local").exists()
+
+    other = clone(tree, place / "clone")
+    pulled = remote(other, "pull", *STAGES)
+    assert pulled.returncode == 0, pulled.stdout + pulled.stderr
+    assert (other.root / "reports" / "tables.json").is_file(), "an out without a cache comes with the run cache"
+    repeated = subprocess.run(
+        [sys.executable, "-m", "dvc", "repro"], capture_output=True, check=True, **other.options()
+    )
+    assert "up to date" in repeated.stdout and other.runs() == []
+
+    # What another tree computed for parameters that stand in no dvc.lock here: from the run cache.
+    for place in (tree, other):
+        place.edit("params.yaml", "0.1", "0.2")
+        for name in STAGES:
+            done = remote(place, "stage", name)
+            assert done.returncode == 0, done.stdout + done.stderr
+    assert len(tree.runs()) == 4 and other.runs() == []
+
+
+@pytest.mark.slow
+def test_what_a_broken_push_left_out_is_pushed_by_the_next(tree: Tree, tmp_path: Path) -> None:
+    store, wrong = tmp_path / "store", tmp_path / "wrong"
+    tree.environment[REMOTE] = str(store)
+    for name in STAGES:
+        assert remote(tree, "stage", name).returncode == 0
+    wrong.write_text("a file where the directory should be")
+    tree.environment[REMOTE] = str(wrong)
+    failed = remote(tree, "push")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(f"error: {REMOTE}={wrong} cannot be pushed to (") and failed.stderr.count("\n") == 1
+    tree.environment[REMOTE] = str(store)
+    files = {file for file in store.rglob("*") if file.is_file()}
+    lost = sorted(files)[::2]
+    for file in lost:
+        file.unlink()
+    assert remote(tree, "push").returncode == 0
+    assert {file for file in store.rglob("*") if file.is_file()} == files
+
+
+def test_a_directory_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(REMOTE, "../store")
+    assert remote_url(tmp_path / "tree") == str(tmp_path / "store")
+    monkeypatch.delenv(REMOTE)
+    assert remote_url(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("s3://ann:secret@bucket/x", "found a password in an address of s3://, expected none"),
+        ("ftp://host/x", "found 'ftp://host/x', expected a directory, s3://BUCKET/PATH or ssh://HOST/PATH"),
+        ("s3://bucket/x", "s3:// needs dvc-s3; pip install -r requirements-remote.lock"),
+    ],
+)
+def test_what_cannot_be_a_remote_is_told_without_the_password(
+    url: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REMOTE, url)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(RemoteError) as caught:
+        remote_url(tmp_path)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,218 @@
+"""Runs with parameters of their own: two at once on one machine, each in a git worktree, through a real deployment."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.faults.prefect_runs import Project
+from tests.flows.conftest import ROOT, STAGE, Tree, make_tree
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+INPUTS = """
+from bertcore.errors import ConfigError
+
+def check(values):
+    if unknown := set(values["pretrain"]) - {"learning_rate"}:
+        raise ConfigError(f"params.yaml: pretrain: unknown key {min(unknown)!r}; did you mean 'learning_rate'?")
+"""
+"""In the place of `tasks.inputs`, which needs torch."""
+
+MEET = """
+import json
+place = Path(os.environ["MEET"])
+if name == "pretrain" and place.is_dir():
+    (place / Path.cwd().parent.name).write_text(json.dumps([str(Path.cwd()), sorted(os.sched_getaffinity(0))]))
+    for _ in range(250):
+        if len(list(place.iterdir())) > 1:
+            break
+        time.sleep(0.1)
+    else:
+        sys.exit("error: nobody else came")
+"""
+"""What the toy's pre-training does first: wait until another one is at work, and say where and on which cores."""
+
+SUMMARY = """
+if name == "report":
+    from ruamel.yaml import YAML
+    Path("metrics").mkdir(exist_ok=True)
+    rate = YAML(typ="safe").load(Path("params.yaml"))["pretrain"]["learning_rate"]
+    Path("metrics/summary.json").write_text(json.dumps({"pretrain": {"mlm_loss": (rate - 0.3) ** 2}}))
+elif name.startswith("finetune@"):
+    Path("metrics/finetune").mkdir(parents=True, exist_ok=True)
+    scores = {"metrics": ["accuracy"], "majority": {"accuracy": 0.1}, "pretrained": {"accuracy": 0.75}}
+    scores["random_initialisation"] = {"accuracy": 0.5}
+    Path("metrics/finetune", name.partition("@")[2] + ".json").write_text(json.dumps(scores))
+"""
+"""What a sweep ranks by, lowest at the rate 0.3, and scores as the stage `finetune` writes them."""
+
+
+@dataclass
+class Served:
+    """A tree whose pipeline has run and is committed, a server, a worker and the deployment."""
+
+    tree: Tree
+    prefect: Project
+    place: Path
+
+    def run(self, flow: str = "pretrain-flow", **parameters: Any) -> str:
+        """`prefect deployment run` with these parameters; the flow run's id."""
+        before = {run["id"] for run in self.prefect.ask("POST", "/flow_runs/filter", {})}
+        given = [word for name, value in parameters.items() for word in ("-p", f"{name}={json.dumps(value)}")]
+        done = self.command("deployment", "run", f"{flow}/local", *given)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (new,) = {run["id"] for run in self.prefect.ask("POST", "/flow_runs/filter", {})} - before
+        return new
+
+    def command(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
+        options: dict[str, Any] = {"cwd": self.tree.root, "env": self.prefect.environment, "text": True}
+        return subprocess.run(command, capture_output=True, check=False, **options)
+
+    def dvc(self, *arguments: str) -> str:
+        options: dict[str, Any] = {"cwd": self.tree.root, "env": self.prefect.environment, "text": True}
+        return subprocess.run(
+            [sys.executable, "-m", "dvc", *arguments], capture_output=True, check=True, **options
+        ).stdout
+
+    def ended(self, run: str) -> dict[str, Any]:
+        self.prefect.wait(run, "Completed", "Failed", "Crashed", "Cancelled", seconds=240)
+        return self.prefect.ask("GET", f"/flow_runs/{run}")
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        return subprocess.run(command, cwd=self.tree.root, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    tree, place = make_tree(tmp_path_factory.mktemp("side") / "tree"), tmp_path_factory.mktemp("meet")
+    for name in ("variation", "params"):
+        shutil.copy(ROOT / "tasks" / f"{name}.py", tree.root / "tasks")
+    (tree.root / "tasks" / "inputs.py").write_text(INPUTS)
+    (tree.root / "stage.py").write_text(STAGE.replace('if Path(f"fail-', MEET + SUMMARY + 'if Path(f"fail-', 1))
+    with (tree.root / ".gitignore").open("a") as file:
+        file.write("/home/\n/runs.log\n*.log\n")
+    prefect = Project(tree.root, extra={"BERTCORE_STAGES_AT_ONCE": "2", "MEET": str(place / "room")})
+    served = Served(tree, prefect, place / "room")
+    served.dvc("repro")
+    served.git("add", "--all")
+    served.git("commit", "--quiet", "--message", "The first encoder")
+    tree.runs()
+    try:
+        prefect.start_server()
+        prefect.start_worker()
+        prefect.deploy()
+        yield served
+    finally:
+        prefect.stop()
+
+
+def test_two_runs_at_once_leave_the_tree_as_it_is_and_give_two_branches(served: Served) -> None:
+    served.place.mkdir()
+    rates = {served.run(params={"pretrain.learning_rate": rate}): rate for rate in (0.4, 0.01)}
+    ended = {run: served.ended(run) for run in rates}
+    assert {run["state"]["name"] for run in ended.values()} == {"Completed"}, served.prefect.log("worker")
+    for run, rate in rates.items():
+        branch = f"runs/{ended[run]['name']}"
+        assert ended[run]["state"]["message"] == f"results: git branch {branch}"
+        assert YAML(typ="safe").load(served.git("show", f"{branch}:params.yaml"))["pretrain"] == {"learning_rate": rate}
+        assert served.git("show", "--format=%s", "--no-patch", branch).endswith(f": pretrain.learning_rate={rate}")
+        assert set(served.git("diff", "--name-only", f"HEAD...{branch}").splitlines()) >= {"params.yaml", "dvc.lock"}
+        shown = json.loads(served.dvc("params", "diff", "HEAD", branch, "--json"))["params.yaml"]
+        assert {key: value["new"] for key, value in shown.items()} == {"pretrain.learning_rate": rate}
+        out = served.tree.root / "home" / f"{rate}.txt"
+        served.dvc("get", ".", "models/pretrained.txt", "--rev", branch, "--out", str(out))
+        assert str(rate) in out.read_text()
+    assert served.git("status", "--porcelain") == "" and served.git("worktree", "list").count("\n") == 0
+    assert "up to date" in served.dvc("status") and served.tree.runs() == []
+
+    (first, own), (second, others) = (json.loads(file.read_text()) for file in served.place.iterdir())
+    shutil.rmtree(served.place)
+    assert first != second and all(".worktrees" in place for place in (first, second))
+    if len(os.sched_getaffinity(0)) > 1:
+        assert not set(own) & set(others) and set(own) | set(others) == os.sched_getaffinity(0)
+    (limit,) = served.prefect.ask("POST", "/v2/concurrency_limits/filter", {})
+    assert limit["name"].startswith("bertcore-") and (limit["limit"], limit["active_slots"]) == (2, 0)
+
+
+def test_a_run_that_failed_goes_on_in_its_worktree(served: Served) -> None:
+    served.place.mkdir()
+    run = served.ended(served.run(params={"pretrain.learning_rate": 0.7}))
+    assert run["state"]["name"] == "Failed" and "nobody else came" in run["state"]["message"], run["state"]
+    shutil.rmtree(served.place)
+    assert served.git("worktree", "list").count("\n") == 1
+    assert served.ended(served.run(params={"pretrain.learning_rate": 0.7}))["state"]["name"] == "Completed"
+    assert served.git("worktree", "list").count("\n") == 0
+
+
+def test_an_unknown_key_is_one_line_before_anything_is_made(served: Served) -> None:
+    state = served.ended(served.run(params={"pretrain.learning_rat": 1}))["state"]
+    assert state["name"] == "Failed"
+    assert state["message"] == "parameter params: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'?"
+    assert served.git("worktree", "list").count("\n") == 0
+
+
+def test_an_unknown_parameter_of_the_deployment_is_refused_by_name(served: Served) -> None:
+    done = served.command("deployment", "run", "pretrain-flow/local", "-p", "parms={}")
+    assert done.returncode == 1 and "'parms'" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_sweep_runs_every_point_and_ranks_them(served: Served) -> None:
+    grid = {"pretrain.learning_rate": [0.9, 0.25, 0.6]}
+    run = served.ended(served.run("sweep-flow", params=grid, at_once=2))
+    assert run["state"]["name"] == "Completed", served.prefect.log("worker")
+    with (served.tree.root / "sweeps" / f"{run['name']}.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["Run", "pretrain.learning_rate", "pretrain.mlm_loss", "Outcome"]
+    assert [row[1:] for row in rows] == [
+        ["0.25", "0.0025", "Completed"], ["0.6", "0.09", "Completed"], ["0.9", "0.36", "Completed"]
+    ]  # fmt: skip
+    assert run["state"]["message"].startswith(f"pretrain.mlm_loss 0.0025 by run {rows[0][0]}; all: sweeps/")
+    branches = served.git("branch", "--list", "runs/*", "--format=%(refname:short)").splitlines()
+    assert {f"runs/{row[0]}" for row in rows} <= set(branches)
+    only = {"flow_runs": {"id": {"any_": [run["id"]]}}}
+    (artifact,) = served.prefect.ask("POST", "/artifacts/filter", only)
+    assert artifact["key"] == "sweep" and "| 0.25 | 0.0025 |" in artifact["data"].replace("**", "")
+
+
+def test_what_a_sweep_cannot_combine_is_one_line(served: Served) -> None:
+    state = served.ended(served.run("sweep-flow", params={"pretrain.learning_rate": 0.1}))["state"]
+    expected = "parameter params: pretrain.learning_rate: found 0.1, expected a list of values; correct it"
+    assert (state["name"], state["message"]) == ("Failed", expected)
+
+
+def test_a_model_is_finetuned_without_any_pretraining(served: Served) -> None:
+    model = served.tree.root / "home" / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    run = served.ended(served.run("finetune-flow", model="home/model", tasks=["topic"]))
+    assert run["state"]["name"] == "Completed", served.prefect.log("worker")
+    only = {"flow_runs": {"id": {"any_": [run["id"]]}}}
+    stages = {task["name"] for task in served.prefect.ask("POST", "/task_runs/filter", only)} - {"doctor"}
+    assert stages == {"finetune@topic"}
+    tables = [each for each in served.prefect.ask("POST", "/artifacts/filter", only) if each["key"] == "finetuned"]
+    assert "| topic | accuracy | 10.0 | 50.0 | 75.0 |" in tables[0]["data"]
+    branch = run["state"]["message"].rpartition(" ")[2]
+    values = YAML(typ="safe").load(served.git("show", f"{branch}:params.yaml"))
+    assert values["finetune"]["tasks"]["topic"]["init_from"] == "home/model"
+    assert served.git("status", "--porcelain").split() in ([], ["??", "sweeps/"])
+
+
+def test_a_model_that_is_none_and_an_unknown_task_are_one_line(served: Served) -> None:
+    state = served.ended(served.run("finetune-flow", model="models/none"))["state"]
+    assert state["message"].startswith("parameter model: found 'models/none', expected a Hugging Face directory with a")
+    (served.tree.root / "home" / "config.json").write_text("{}")
+    state = served.ended(served.run("finetune-flow", model="home", tasks=["topc"]))["state"]
+    assert state["message"] == "parameter tasks: found 'topc', expected some of topic, qa, as in params.yaml"

@@ -1,0 +1,105 @@
+"""The worktree of a run with its own parameters: begun from the tree as it stands, which stays as it is."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from flows import trees
+from flows.locks import HeldError
+from flows.trees import TreeError, run_tree, snapshot
+
+CHANGES = {"pretrain.learning_rate": 0.2}
+VARIED = 'pretrain: {learning_rate: 0.2}\ncorpus: {sources: [texts/*.txt, ../above.txt, /absolute.txt, "hf://a/b"]}\n'
+
+
+def git(root: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A committed tree with an edited tracked file, a lock that git does not know yet and texts that it ignores."""
+    root = tmp_path / "tree"
+    (root / "texts").mkdir(parents=True)
+    (root / ".dvc").mkdir()
+    (tmp_path / "above.txt").write_text("above")
+    for name, text in {
+        "params.yaml": "pretrain: {learning_rate: 0.1}\n",
+        "code.py": "1\n",
+        ".gitignore": "/texts/\n/.worktrees/\n/.dvc/config.local\n/.dvc/tmp/\n",
+        ".dvc/config": "",
+        "texts/a.txt": "a text",
+    }.items():
+        (root / name).write_text(text)
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "first")
+    (root / "code.py").write_text("2\n")
+    (root / "dvc.lock").write_text("schema: '2.0'\n")
+    (root / "untracked.bin").write_text("large")
+    monkeypatch.setattr(trees, "ROOT", root)
+    monkeypatch.setattr(trees, "TREES", root / ".worktrees")
+    monkeypatch.setattr(trees, "_varied", lambda changes: VARIED)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    return root
+
+
+def test_it_begins_as_the_tree_stands_and_its_results_become_a_branch(root: Path) -> None:
+    before = git(root, "status", "--porcelain")
+    with run_tree(CHANGES, "me") as tree:
+        assert (tree.root / "code.py").read_text() == "2\n" and (tree.root / "dvc.lock").is_file()
+        assert not (tree.root / "untracked.bin").exists()
+        assert (tree.root / "params.yaml").read_text() == VARIED
+        assert (tree.root / "texts" / "a.txt").read_text() == "a text"
+        assert (tree.root / "../above.txt").resolve().read_text() == "above"
+        local = (tree.root / ".dvc" / "config.local").read_text()
+        assert str(root / ".dvc" / "cache") in local
+        (tree.root / "metrics").mkdir()
+        (tree.root / "metrics" / "summary.json").write_text("{}")
+        branches = [tree.keep("brisk otter"), tree.keep("brisk otter")]
+    assert branches == ["runs/brisk-otter", "runs/brisk-otter-2"]
+    assert git(root, "show", "runs/brisk-otter:metrics/summary.json") == "{}"
+    assert git(root, "show", "runs/brisk-otter:params.yaml") + "\n" == VARIED
+    assert git(root, "log", "--format=%s", "-1", "runs/brisk-otter") == "brisk otter: pretrain.learning_rate=0.2"
+    assert git(root, "status", "--porcelain") == before and git(root, "rev-list", "--count", "HEAD") == "1"
+    assert list((root / ".worktrees").iterdir()) == [root / ".worktrees" / "lock"]
+    assert git(root, "worktree", "list").count("\n") == 0
+
+
+def test_a_run_that_broke_off_is_continued_by_the_same_one_and_by_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError), run_tree(CHANGES, "me") as tree:
+        (tree.root / ".checkpoint").write_text("half")
+        raise ValueError
+    with run_tree(CHANGES, "me") as tree:
+        assert (tree.root / ".checkpoint").read_text() == "half"
+        with pytest.raises(HeldError, match="me"), run_tree(CHANGES, "you"):
+            pass
+        monkeypatch.setattr(trees, "_varied", lambda changes: VARIED.replace("0.2", "0.3"))
+        with run_tree({"pretrain.learning_rate": 0.3}, "you") as other:
+            assert not (other.root / ".checkpoint").exists()
+
+
+def test_a_tree_that_is_committed_needs_no_commit_of_its_own(root: Path) -> None:
+    assert git(root, "rev-parse", snapshot(root) + "^") == git(root, "rev-parse", "HEAD")
+    git(root, "add", "code.py", "dvc.lock")
+    git(root, "commit", "--quiet", "--message", "second")
+    assert snapshot(root) == git(root, "rev-parse", "HEAD")
+
+
+def test_a_path_from_far_above_is_refused(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path.parent.parent / "far.txt").write_text("far")
+    monkeypatch.setattr(trees, "_varied", lambda changes: "corpus: {sources: [../../../far.txt]}\n")
+    with pytest.raises(TreeError, match="write an absolute path"), run_tree(CHANGES, "me"):
+        pass
+
+
+def test_without_a_commit_the_remedy_is_told(root: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    git(bare, "init", "--quiet")
+    with pytest.raises(TreeError, match=r"git read-tree: .*; a run with its own parameters needs a git repository"):
+        snapshot(bare)

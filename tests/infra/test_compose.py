@@ -1,0 +1,65 @@
+"""infra/compose.yaml: valid, closed to the outside, without a secret; the images hold the locks and are not root."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.import_closure import ROOT
+from tests.infra.compose import FILE, services
+from tests.infra.parts import needs_module
+
+SECRETS = {"POSTGRES_PASSWORD": "p-secret", "S3_ACCESS_KEY": "s3-key", "S3_SECRET_KEY": "s3-secret"}
+
+
+def test_it_is_a_compose_file() -> None:
+    needs_module("check_jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_without_a_secret_nothing_starts(secret: str) -> None:
+    with pytest.raises(KeyError, match=secret):
+        services({name: value for name, value in SECRETS.items() if name != secret})
+    assert not any(value in FILE.read_text() for value in SECRETS.values())
+
+
+def test_only_the_loopback_address_listens_unless_asked() -> None:
+    ports = [port for service in services(SECRETS).values() for port in service.get("ports", [])]
+    assert len(ports) == 2 and all(port.startswith("127.0.0.1:") for port in ports)
+    opened = services(SECRETS | {"BERTCORE_BIND": "0.0.0.0"})
+    assert opened["prefect-server"]["ports"] == ["0.0.0.0:4200:4200"]
+
+
+def test_what_keeps_data_has_a_volume_and_what_others_wait_for_says_when_it_is_ready() -> None:
+    found = services(SECRETS)
+    assert all(found[name]["volumes"] for name in ("postgres", "redis", "s3", "worker"))
+    waited = {
+        name
+        for service in found.values()
+        for name, condition in service.get("depends_on", {}).items()
+        if condition == {"condition": "service_healthy"}
+    }
+    assert waited == {name for name, service in found.items() if "healthcheck" in service}
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.cuda"])
+def test_images_have_the_versions_of_the_locks_and_another_user_than_root(name: str) -> None:
+    lines = (ROOT / "infra" / "docker" / name).read_text().replace("\\\n", " ").splitlines()
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users and users[-1] != "root"
+    (copied,) = [line.split()[1:-1] for line in lines if line.startswith("COPY ")]
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert ignored == ["*", "!requirements*.lock"] and all((ROOT / lock).is_file() for lock in copied)
+    installed = [word for line in lines if line.startswith("RUN pip") for word in line.split()]
+    assert {f"/locks/{lock}" for lock in copied} <= set(installed)
+    (python,) = [line.split()[1] for line in lines if line.startswith("FROM ")]
+    assert python == "python:3.11-slim-bookworm"
+
+
+def test_variables_of_the_environment_are_all_that_differs() -> None:
+    first, second = services(SECRETS), services(SECRETS | {"POSTGRES_HOST": "db.example", "POSTGRES_PORT": "6543"})
+    assert "@postgres:5432/prefect" in json.dumps(first) and "@db.example:6543/mlflow" in json.dumps(second)

@@ -1,0 +1,62 @@
+"""infra/kubernetes against the schemas of Kubernetes, its template as a work pool of a real Prefect fills it in."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from tests.import_closure import ROOT
+from tests.infra.parts import needs_module
+
+needs_module("kubernetes_validate")
+import kubernetes_validate  # noqa: E402
+
+PLACE = ROOT / "infra" / "kubernetes"
+VERSION = "1.32"
+GIVEN = {"name": "brisk-otter", "command": ["prefect", "flow-run", "execute"], "labels": {"app": "bertcore"}}
+"""What Prefect itself says of a flow run."""
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """`{{ name }}` replaced; a text that is nothing else becomes the value itself, and one without a value goes."""
+    if isinstance(template, str):
+        if whole := re.fullmatch(r"\{\{ (\w+) \}\}", template):
+            return values.get(whole[1])
+        return re.sub(r"\{\{ (\w+) \}\}", lambda match: str(values[match[1]]), template)
+    if isinstance(template, Mapping):
+        found = {key: filled(each, values) for key, each in template.items()}
+        return {key: each for key, each in found.items() if each is not None}
+    return [filled(each, values) for each in template] if isinstance(template, list) else template
+
+
+@pytest.mark.parametrize("name", ["storage.yaml", "worker.yaml"])
+def test_manifests_are_strictly_valid(name: str) -> None:
+    for document in YAML(typ="safe").load_all((PLACE / name).read_text(encoding="utf-8")):
+        kubernetes_validate.validate(document, VERSION, strict=True)
+
+
+def test_the_jobs_of_the_work_pool_are_strictly_valid_and_have_the_gpus_and_the_tree() -> None:
+    template = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
+    variables = template["variables"]
+    Draft202012Validator.check_schema(variables)
+    used = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
+    assert used == set(variables["properties"])
+    defaults = {key: each["default"] for key, each in variables["properties"].items() if "default" in each}
+    manifest = filled(template["job_configuration"]["job_manifest"], defaults | GIVEN)
+    kubernetes_validate.validate(manifest, VERSION, strict=True)
+    pod = manifest["spec"]["template"]["spec"]
+    assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "bertcore-tree"}
+    claim = YAML(typ="safe").load((PLACE / "storage.yaml").read_text(encoding="utf-8"))
+    assert claim["metadata"]["name"] == "bertcore-tree"
+
+
+def test_pods_are_not_root() -> None:
+    worker = YAML(typ="safe").load((PLACE / "worker.yaml").read_text(encoding="utf-8"))
+    pool = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
+    for pod in (worker["spec"]["template"], pool["job_configuration"]["job_manifest"]["spec"]["template"]):
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True

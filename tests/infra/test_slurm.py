@@ -1,0 +1,169 @@
+"""infra/slurm on a real Slurm of two nodes: stopped before the limit, requeued, and nothing shows in the result."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.faults.prefect_runs import prepare_project
+from tests.faults.trainings import Training, params, prepare
+from tests.import_closure import ROOT
+from tests.infra.parts import free_port, needs_program
+
+PROGRAMS = {name: needs_program(name) for name in ("munged", "slurmctld", "slurmd")}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+CONFIG = """
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+AuthType=auth/munge
+AuthInfo=socket={place}/munge.socket
+SlurmUser={user}
+SlurmdUser={user}
+StateSaveLocation={place}/state
+SlurmdSpoolDir={place}/spool-%n
+SlurmctldPidFile={place}/slurmctld.pid
+SlurmdPidFile={place}/slurmd-%n.pid
+SlurmctldLogFile={place}/slurmctld.log
+SlurmdLogFile={place}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+SchedulerParameters=sched_interval=2
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=1 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=1 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+VALUES = params(max_steps=400, checkpoint_steps=20, eval_steps=200, logging_steps=20)
+STAGE = "python -c \"import pathlib; pathlib.Path('{out}').write_text('done')\""
+
+
+class Cluster:
+    """munged, slurmctld and two slurmd below `place`."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        for name in ("state", "spool-n1", "spool-n2"):
+            (place / name).mkdir()
+        (place / "munge.key").write_bytes(os.urandom(1024))
+        (place / "munge.key").chmod(0o400)
+        ports = [free_port() for _ in range(3)]
+        user = os.environ.get("USER") or "root"
+        text = CONFIG.format(host=socket.gethostname(), ports=ports, place=place, user=user)
+        (place / "slurm.conf").write_text(text)
+        self.environment = os.environ | {"SLURM_CONF": str(place / "slurm.conf")}
+        self.services: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        keys = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+        munge = [f"--{option}={self.place}/munge.{name}" for option, name in keys.items()]
+        self._serve(PROGRAMS["munged"], "--foreground", "--force", *munge)
+        self._until((self.place / "munge.socket").exists, "munged")
+        self._serve(PROGRAMS["slurmctld"], "-D")
+        for node in ("n1", "n2"):
+            self._serve(PROGRAMS["slurmd"], "-D", "-N", node)
+        self._until(lambda: self.run("sinfo", "-h", "-o", "%F").strip() == "0/2/0/2", "two idle nodes")
+
+    def _serve(self, *command: str) -> None:
+        with (self.place / f"{Path(command[0]).name}.out").open("ab") as log:
+            service = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
+            self.services.append(service)
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    def until(self, ready: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
+        self._until(ready, what, seconds)
+
+    def _until(self, ready: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not ready():
+            assert time.monotonic() < deadline, f"{what}: {self.run('squeue')}{self.run('sinfo')}"
+            time.sleep(0.3)
+
+    def state(self, job: str) -> str:
+        found = re.search(r"JobState=(\S+)", self.run("scontrol", "show", "job", job))
+        return found[1] if found else ""
+
+    def stop(self) -> None:
+        self.run("scancel", "--full", "--user", os.environ.get("USER") or "root")
+        for service in reversed(self.services):
+            os.killpg(service.pid, signal.SIGTERM)
+            try:
+                service.wait(15)
+            except subprocess.TimeoutExpired:
+                os.killpg(service.pid, signal.SIGKILL)
+                service.wait()
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def make_project(root: Path) -> Path:
+    """The real pre-training between a stage before it and one after it that do nothing."""
+    prepare_project(root, VALUES)
+    shutil.copytree(ROOT / "infra", root / "infra", ignore=shutil.ignore_patterns("__pycache__"))
+    stages = YAML(typ="safe").load((root / "dvc.yaml").read_text())["stages"]
+    before = {"cmd": STAGE.format(out="before.txt"), "outs": ["before.txt"]}
+    after = {"cmd": STAGE.format(out="after.txt"), "deps": ["models/pretrained"], "outs": ["after.txt"]}
+    with (root / "dvc.yaml").open("w") as file:
+        YAML().dump({"stages": {"mask": before, **stages, "finetune": after}}, file)
+    return root
+
+
+def test_training_on_two_nodes_is_stopped_requeued_and_ends_as_if_nothing_had_been(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    root = make_project(tmp_path / "tree")
+    cluster.environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "BERTCORE_GRACE": "60",
+        "OMP_NUM_THREADS": "1",
+    }
+    submitted = cluster.run("bash", str(root / "infra" / "slurm" / "submit.sh"), "2", "--time=30")
+    found = re.fullmatch(r"data (\d+), pre-training (\d+) on 2 nodes, fine-tuning and report (\d+); .*\n", submitted)
+    assert found, submitted
+    data, pretrain, rest = found.groups()
+    training = Training(root)
+
+    def log(job: str) -> str:
+        return "".join(file.read_text(errors="replace") for file in (root / ".slurm").glob(f"*-{job}.log"))
+
+    cluster.until(lambda: bool(training.steps()) or cluster.state(pretrain) == "FAILED", "a checkpoint")
+    assert training.steps(), log(data) + log(pretrain)
+    cluster.run("scancel", "--signal=TERM", "--batch", pretrain)
+    cluster.until(lambda: "is requeued and goes on" in log(pretrain), "the requeued job")
+    cluster.until(lambda: cluster.state(pretrain) == "PENDING", "the requeued job in the queue")
+    cluster.run("scontrol", "update", f"JobId={pretrain}", "StartTime=now")
+    cluster.until(lambda: cluster.state(pretrain) in ("COMPLETED", "FAILED"), "the end of the training")
+    assert cluster.state(pretrain) == "COMPLETED", log(pretrain)
+    cluster.until(lambda: cluster.state(rest) in ("COMPLETED", "FAILED"), "the last job")
+    assert (root / "before.txt").is_file() and (root / "after.txt").is_file(), log(rest)
+    assert re.search(r"going on from the checkpoint of step \d+", log(pretrain))
+    assert "Traceback" not in log(pretrain), log(pretrain)
+
+    whole = Training(prepare(tmp_path / "whole", VALUES), world=2)
+    assert whole.finish() == 0, whole.log.read_text()
+    assert training.result() == whole.result()

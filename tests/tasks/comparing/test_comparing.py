@@ -1,0 +1,217 @@
+"""Variants side by side: what is asked, what is read, what is said, and what stands in MLflow."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from mlflow.tracking import MlflowClient
+
+from bertcore.errors import ConfigError
+from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
+from flows import compare
+from tasks.comparing import inference, page, tracking
+from tasks.comparing.config import CompareConfig
+from tasks.comparing.variant import Score, Variant, read_variant
+from tests.import_closure import ROOT
+
+FILE = """
+budget: 2m
+base: {pretrain.batch_size: 8, mask.seed: 3}
+variants:
+  large: {recipe: modern, pretrain.model.preset: mini}
+  small: {recipe: distilbert, teacher: large, mask.seed: 4}
+"""
+
+
+def written(directory: Path, text: str) -> Path:
+    (directory / "compare.yaml").write_text(text)
+    return directory / "compare.yaml"
+
+
+def test_a_variants_params_are_the_committed_ones_with_its_values(tmp_path: Path) -> None:
+    config = CompareConfig.read(written(tmp_path, FILE))
+    committed = {"recipe": None, "mask": {"seed": 1}, "pretrain": {"max_steps": 9, "model": {"preset": "tiny"}}}
+    assert config.seconds == 120
+    assert config.params_of("large", committed, 70, tmp_path) == {
+        "recipe": "modern",
+        "mask": {"seed": 3},
+        "pretrain": {"max_steps": 70, "eval_steps": 70, "batch_size": 8, "model": {"preset": "mini"}},
+    }
+    small = config.params_of("small", committed, 5, tmp_path)
+    assert small["pretrain"]["objective_options"] == {"teacher": f"{tmp_path}/large/models/pretrained"}
+    assert small["tokenizer"] == {"vocab_file": f"{tmp_path}/large/models/pretrained/vocab.txt"}
+    assert small["mask"] == {"seed": 4} and committed["mask"] == {"seed": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("budget: 2m", "the key 'variants' is missing"),
+        ("budget: soon\nvariants: {a: {}}", "found 'soon', expected a time such as 30m"),
+        ("budget: 2m\nvariants: {a: {teacher: b}, b: {}}", "variants.a.teacher: found 'b', expected a variant that st"),
+        ("budget: 2m\nvariants: {a/b: {}}", "found the name 'a/b', expected letters, digits"),
+        ("budget: 2m\nvariants: {a: {pretrain.max_steps: 3}}", "a: found pretrain.max_steps, which the budget"),
+        ("budget: 2m\nvariants: {}", "variants: found none, expected at least one"),
+        ("budget: 2m\ncalibration_steps: 0\nvariants: {a: {}}", "calibration_steps: found 0"),
+    ],
+)
+def test_a_file_that_cannot_be_compared_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        CompareConfig.read(written(tmp_path, text))
+    with pytest.raises(ConfigError, match="none.yaml: not found"):
+        CompareConfig.read(tmp_path / "none.yaml")
+
+
+def variant(name: str, mean: float, speed: float, **changes: Any) -> Variant:
+    scores = {"topic": Score("accuracy", mean, mean - 0.01, mean + 0.02)}
+    made = Variant(
+        name=name,
+        parameters=1000,
+        steps=50,
+        tokens=60_000,
+        seconds=120.0,
+        training_flops=3e9,
+        mlm_loss=5.0,
+        minimal_pairs=0.6,
+        scores=scores,
+        inference_tokens_per_second=speed,
+        peak_bytes=2**30,
+    )
+    return replace(made, **changes)
+
+
+def test_the_words_name_the_best_and_the_one_after_it() -> None:
+    found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, parameters=500, minimal_pairs=None)]
+    assert page.advice(found) == [
+        "For fine-tuned tasks take `a`: a mean of 70.0, before `b` with a mean of 50.0.",
+        "For grammar without fine-tuning take `a`: 60.0 % of the minimal pairs.",
+        "For the fastest inference take `b`: 300 tokens a second, before `a` with 100 tokens a second.",
+        "For the smallest model take `b`: 500 parameters, before `a` with 1,000 parameters.",
+        "Over its seeds a task's score varies by up to 3.0 points: less is no difference.",
+    ]
+
+
+def test_the_page_has_a_row_for_each_variant_and_a_picture(tmp_path: Path) -> None:
+    found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, scores={}, mlm_loss=None, teacher="a")]
+    text = page.write(found, "2m", tmp_path)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
+    header, first, second = rows
+    assert dict(zip(header, first, strict=True))["topic (accuracy)"] == "70.0 (69.0–72.0)"
+    of_second = dict(zip(header, second, strict=True))
+    assert of_second["Variant"] == "b, from a" and of_second["Held-out loss"] == of_second["topic (accuracy)"] == "–"
+    assert of_second["Tokens/s"] == "500" and of_second["MiB"] == "1,024"
+    assert (tmp_path / "compare.png").stat().st_size > 1000 and "<svg" not in text
+    assert "data:image" in (tmp_path / "compare.html").read_text()
+
+
+def test_mlflow_has_a_run_for_each_variant_below_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    (tmp_path / "page.html").write_text("page")
+    values = {"a": {"pretrain": {"max_steps": 7}}, "b": {"pretrain": {f"k{n}": n for n in range(150)}}}
+    parent = tracking.log([variant("a", 0.7, 1.0), variant("b", 0.5, 2.0)], values, tmp_path / "page.html")
+    client = MlflowClient()
+    experiment = client.get_run(parent).info.experiment_id
+    children = client.search_runs(
+        [experiment], f"tags.mlflow.parentRunId = '{parent}'", order_by=["tags.mlflow.runName"]
+    )
+    assert [child.info.run_name for child in children] == ["a", "b"]
+    assert children[0].data.metrics["mean_score"] == 0.7 and children[0].data.metrics["tokens_per_second"] == 500.0
+    assert children[0].data.params == {"pretrain.max_steps": "7"} and len(children[1].data.params) == 150
+    assert [each.path for each in client.list_artifacts(parent)] == ["page.html"]
+
+
+def test_inference_is_measured_on_any_saved_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "SEQUENCES", 2)
+    torch.manual_seed(1)
+    model = build_pretraining(ModelConfig(architecture="distilbert", preset="tiny").build(300))
+    save_pretrained(model, tmp_path)
+    found = inference.measure(tmp_path)
+    assert found["parameters"] == sum(each.numel() for each in model.base_model.parameters())
+    assert (
+        found["predicts_tokens"] == 1.0
+        and found["tokens_per_second"] > 0
+        and found["peak_bytes"] > 4 * found["parameters"]
+    )
+
+
+class Pipeline:
+    """In place of clones and `dvc repro`: leaves the metrics of 10 ms a step, and can be killed."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, int, tuple[str, ...]]] = []
+        self.killed_at = ""
+
+    def __call__(self, tree: Path, values: dict[str, Any], stages: list[str]) -> None:
+        steps = values["pretrain"]["max_steps"]
+        if tree.name == self.killed_at and not stages:
+            raise KeyboardInterrupt
+        self.ran.append((tree.name, steps, tuple(stages)))
+        for name, content in {
+            "pretrain": {"tokens": 100 * steps, "steps": steps, "mlm_loss": 5.0},
+            "timing/pretrain": {"tokens_per_second": 10_000.0},
+            "minimal_pairs": {"accuracy": 0.6},
+            "finetune/topic": {
+                "metrics": ["accuracy"],
+                "pretrained": {"accuracy": 0.5},
+                "spread": {"pretrained": {"dev": {"accuracy": {"min": 0.4, "max": 0.6}}}},
+            },
+        }.items():
+            path = tree / "metrics" / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(content))
+
+
+def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = Pipeline()
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    monkeypatch.setattr(compare, "clone", lambda tree: tree.mkdir(parents=True, exist_ok=True))
+    monkeypatch.setattr(compare, "_repro", pipeline)
+    measured = {"predicts_tokens": 1.0, "parameters": 10, "tokens_per_second": 5.0, "peak_bytes": 2.0**20}
+    monkeypatch.setattr(compare, "_json", lambda module, tree: measured)
+    text = "budget: 30s\nvariants: {one: {recipe: bert-2018, pretrain.warmup_steps: null, mask.second_phase: null, "
+    file = written(tmp_path, text + "pretrain.second_phase: null}, two: {recipe: modern}}")
+    pipeline.killed_at = "two"
+    with pytest.raises(KeyboardInterrupt):
+        compare.compare(file, tmp_path / "out")
+    assert pipeline.ran == [("one", 60, ("pretrain",)), ("one", 3000, ()), ("two", 60, ("pretrain",))]
+    pipeline.killed_at, pipeline.ran = "", []
+    compare.compare(file, tmp_path / "out")
+    assert pipeline.ran == [("one", 3000, ()), ("two", 3000, ())]
+    assert "For fine-tuned tasks take `one`" in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "out").glob("compare.*")} == {"compare.md", "compare.html", "compare.png"}
+    found = read_variant("one", tmp_path / "out" / "one", measured, 1.0, None)
+    assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 30.0)
+    assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
+    of_discriminator = read_variant("one", tmp_path / "out" / "one", measured | {"predicts_tokens": 0.0}, 1.0, None)
+    assert of_discriminator.mlm_loss is None and of_discriminator.minimal_pairs is None
+    with pytest.raises(ConfigError, match="found a budget of 30s, expected 1m"):
+        compare.compare(
+            written(tmp_path, text.replace("30s", "1m") + "pretrain.second_phase: null}}"), tmp_path / "out"
+        )
+
+
+def test_a_variant_that_contradicts_itself_is_named_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(compare, "clone", None)
+    file = written(tmp_path, "budget: 30s\nvariants: {good: {}, bad: {pretrain.objective: mlm_nsp}}")
+    with pytest.raises(ConfigError, match=r"variant bad: params.yaml: "):
+        compare.compare(file, tmp_path / "out")
+
+
+def test_the_committed_file_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    config = CompareConfig.read(Path("compare.yaml"))
+    committed = compare._YAML.load(Path("params.yaml").read_text())
+    for name, values in config.variants.items():
+        if "teacher" not in values:
+            compare._check(config.params_of(name, committed, 500, Path("/nowhere")), name)

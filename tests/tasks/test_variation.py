@@ -1,0 +1,69 @@
+"""Other values for single keys of params.yaml: written with its comments, refused in one line."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from bertcore.errors import ConfigError
+from tasks import variation
+from tests.import_closure import ROOT
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_keys_change_and_nothing_else(tree: Path) -> None:
+    before = Path("params.yaml").read_text()
+    text = variation.varied_text({"pretrain.model.preset": "mini", "finetune.tasks.qa.learning_rate": [1e-4, 3e-4]})
+    values, changed = (YAML(typ="safe").load(each) for each in (before, text))
+    values["pretrain"]["model"]["preset"] = "mini"
+    values["finetune"]["tasks"]["qa"]["learning_rate"] = [1e-4, 3e-4]
+    assert changed == values
+    assert Path("params.yaml").read_text() == before
+    assert "# tokens, [CLS] and [SEP] included" in text
+
+
+def test_small_numbers_stay_numbers(tree: Path) -> None:
+    text = variation.varied_text({"pretrain.learning_rate": 1e-5})
+    assert YAML(typ="safe", pure=True).load(text)["pretrain"]["learning_rate"] == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"pretrain.learning_rat": 1},
+            "params.yaml: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'",
+        ),
+        ({"pretran.seed": 1}, "params.yaml: unknown section 'pretran'; did you mean 'pretrain'"),
+        ({"pretrain.max_steps": "many"}, "params.yaml: pretrain.max_steps: found 'many'"),
+        (
+            {"pretrain.seed.first": 1},
+            "params.yaml: pretrain.seed.first: found 1 (int) at pretrain.seed, expected a sect",
+        ),
+        ({"finetune.tasks.topc.epochs": 1}, "params.yaml: finetune.tasks.topc"),
+        ({"recipe": "moderm"}, "recipe: found 'moderm'"),
+    ],
+)
+def test_what_the_pipeline_cannot_take_is_one_line(tree: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        variation.varied_text(changes)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_as_a_command(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"pretrain.seed": 7})))
+    assert variation.main() == 0
+    assert YAML(typ="safe").load(capsys.readouterr().out)["pretrain"]["seed"] == 7
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"seed": 7})))
+    assert variation.main() == 2
+    assert capsys.readouterr().err.startswith("error: params.yaml: unknown section 'seed'")

@@ -6,15 +6,18 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain doctor plan ui onnx test faults docs lint check clean
+.PHONY: help pretrain compare doctor plan ui onnx test test-infra faults docs lint check clean
 
 help:
 	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
+	@echo "make compare    several variants at one wall-clock budget: one table, and which to take for what (compare.yaml)"
 	@echo "make doctor     look whether it can run here: versions, devices, memory, disk, what is there, servers, time"
 	@echo "make plan       what this machine can pre-train in a given time, size by size: make plan BUDGET=2h"
-	@echo "make ui         open the pages of Prefect (runs, logs, artifacts) and MLflow (parameters, curves, comparisons)"
-	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx]"
+	@echo "make ui         open the pages of Prefect (runs, logs), MLflow (parameters, curves) and the models (ask them)"
+	@echo "bertcore        use a finished model: bertcore --help, after . $(BIN)/activate"
+	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx] [INT8=1]"
 	@echo "make test       run the tests, but for those marked slow"
+	@echo "make test-infra run the tests of infra/ with what is there of Slurm, S3, PostgreSQL and Redis; says what it skips"
 	@echo "make faults     kill and damage real trainings many times over and write down what came of it (docs/faults.md)"
 	@echo "make docs       write docs/params.md and docs/architecture.md from the code"
 	@echo "make check      lint, types and all tests, with the coverage of branches: what CI runs"
@@ -25,6 +28,10 @@ help:
 
 pretrain: $(VENV)/.installed
 	@python -m flows.launch
+
+FILE = compare.yaml
+compare: $(VENV)/.installed
+	@python -m flows.compare "$(FILE)"
 
 doctor: $(VENV)/.installed
 	@python -m flows.doctor
@@ -39,10 +46,13 @@ ui: $(VENV)/.installed
 MODEL = models/pretrained
 OUT = $(MODEL:/=).onnx
 onnx: $(VENV)/.installed-onnx
-	@python -m bertcore.export.onnx "$(MODEL)" "$(OUT)"
+	@python -m bertcore convert "$(MODEL)" "$(OUT)" $(if $(INT8),--int8)
 
 test: $(VENV)/.installed-dev
 	python -m pytest -m "not slow"
+
+test-infra: $(VENV)/.installed-infra
+	BERTCORE_TEST_INFRA=1 python -m pytest tests/infra
 
 faults: $(VENV)/.installed-dev
 	python -m tests.faults.campaign
@@ -60,11 +70,11 @@ check: lint
 	python -m pytest --cov --cov-report=term
 
 clean:
-	rm -rf data models predictions reports metrics mlartifacts mlflow.db .checkpoints .prefect .dvc/cache .dvc/tmp
+	rm -rf data models predictions reports metrics mlartifacts mlflow.db .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp
 	rm -rf .mlflow.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
-$(VENV)/.installed: requirements.lock
+$(VENV)/.installed: requirements.lock infra/install.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: $(PYTHON) is $$($(PYTHON) -V 2>&1), expected Python 3.11 or later; name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
 	  exit 1; }
@@ -74,6 +84,10 @@ $(VENV)/.installed: requirements.lock
 
 $(VENV)/.installed-onnx: $(VENV)/.installed requirements-onnx.lock
 	@$(BIN)/python infra/install.py requirements-onnx.lock
+	@touch $@
+
+$(VENV)/.installed-infra: $(VENV)/.installed-dev requirements-infra.lock
+	@$(BIN)/python infra/install.py requirements-infra.lock
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock

@@ -1,40 +1,52 @@
-"""What is learnt in an equal wall-clock budget: our training beside a Hugging Face loop, on the same text.
+"""What is learnt in an equal wall-clock budget: our recipes beside a plain Hugging Face loop, on the same text.
 
     python -m benchmarks.learning --text TEXT --vocab VOCAB.txt --minutes 20
 
-Both sides train at the same time, each on its own half of the cores, from the same global batches in the same order,
-and both learning rates fall to 0 at the end of the budget. Held-out losses are computed by the same code, from the
-weights; their time is not counted.
+All sides train on the same full sentences; each has the masks, the model and the optimizer of its recipe, and
+Hugging Face's loop those of its example script: BERT, 15 % masks, AdamW. Two sides train at a time, each on its own
+half of the cores; with `--whole` one after the other, each on all cores. The seconds of a step are measured first, on a
+quiet machine (`--measure` does no more), and kept; then each side makes the steps that its budget holds, however long
+they take beside other work. Learning rates and shares of masked tokens reach their ends at the last step. Held-out
+losses are computed by the same code, from the weights, at 15 % masks; their time is not counted.
 """
 
 import argparse
+import json
 import multiprocessing
 import os
+import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import torch
 
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.steps import HuggingFaceTraining, Setting, our_training
-from benchmarks.text import Text, mask_config, prepared, text_arguments
+from benchmarks.text import Text, prepared, text_arguments
 from bertcore.config import parse
+from bertcore.files import write_json
+from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert_names import from_huggingface
 from bertcore.model.config import build_pretraining
-from bertcore.objectives.pretraining import build_objective
+from bertcore.objectives.cross_entropy import cross_entropy
 from bertcore.recipes import with_recipe
 from bertcore.training.config import PretrainConfig
 from bertcore.training.step import as_batch
 
-POINTS = 5
-"""Evaluations in the budget."""
 WARMUP = 0.06
+MEASURED = 40
+"""Steps by which a speed is measured, the first quarter of them left out."""
 HELDOUT = 1024
 """Sequences."""
+SENTENCES = MaskConfig(sequence_length=128, packing="full_sentences", duplicates=0, max_predictions_per_seq=None)
+"""What is trained on by Hugging Face's loop, and what all sides are judged on."""
+PEER = "Hugging Face"
 
 
 @dataclass(frozen=True)
@@ -44,16 +56,31 @@ class Point:
     seconds: float
     steps: int
     tokens: int
-    mlm_loss: float
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Of one side."""
+
+    seconds: float
+    points: int
+    """Evaluations."""
 
 
 class Ours:
-    """`bertcore`, with a recipe or with the same settings as the other side."""
+    """`bertcore` with a recipe."""
 
-    def __init__(self, setting: Setting, values: dict[str, Any]) -> None:
-        config = parse(PretrainConfig, {**values, "batch_size": setting.batch_size, "max_steps": 10**6}, "benchmark")
-        self.peak, self._training = config.learning_rate, our_training(setting, config)
-        self.model = config.model
+    def __init__(self, recipe: str, setting: Setting) -> None:
+        values = with_recipe({"recipe": recipe, "pretrain": {"model": {"preset": setting.preset}}})
+        own = {**values["pretrain"], "objective": "mlm", "batch_size": setting.batch_size, "max_steps": 10**6}
+        own.pop("second_phase", None)
+        config = parse(PretrainConfig, own, "benchmark")
+        mask = replace(SENTENCES, masked_lm_prob_start=values["mask"].get("masked_lm_prob_start"))
+        self.progress = 0.0
+        self._training = our_training(setting, config, mask, lambda _: mask.rule_at(self.progress))
+        self.peak, self.model = config.learning_rate, config.model
 
     def step(self, rate: float) -> int:
         self._training.rate = rate
@@ -66,9 +93,9 @@ class Ours:
 class HuggingFace:
     """`transformers`' model in a plain loop."""
 
-    def __init__(self, setting: Setting, peak: float) -> None:
-        self.peak, self._training = peak, HuggingFaceTraining(setting)
-        self.model = setting.model
+    def __init__(self, peak: float, setting: Setting) -> None:
+        self.peak, self._training = peak, HuggingFaceTraining(setting, mask=SENTENCES)
+        self.model, self.progress = setting.model, 0.0
 
     def step(self, rate: float) -> int:
         for group in self._training.optimizer.param_groups:
@@ -80,33 +107,43 @@ class HuggingFace:
         return from_huggingface({name: value for name, value in found.items() if "predictions.decoder" not in name})
 
 
-SIDES: dict[str, Callable[..., Any]] = {"bertcore": Ours, "Hugging Face": HuggingFace}
+SIDES: dict[str, Callable[..., Any]] = {PEER: HuggingFace}
+"""The others are `Ours`, by the names of their recipes."""
+
+
+def measure(name: str, setting: Setting, option: Any, cores: list[int], queue: Any) -> None:
+    """Put the seconds of a step on `cores` into `queue`, the median of many."""
+    side, seconds = _start(name, setting, option, cores), []
+    for _ in range(MEASURED):
+        began = time.perf_counter()
+        side.step(0.1 * side.peak)
+        seconds.append(time.perf_counter() - began)
+    queue.put((name, statistics.median(seconds[MEASURED // 4 :])))
 
 
 def train(
-    name: str, setting: Setting, options: Any, seconds: float, cores: list[int], queue: Any = None
-) -> list[Point]:
-    """Train one side on `cores` for `seconds`; a point after every fifth of them."""
+    name: str, setting: Setting, option: Any, cores: list[int], queue: Any, step_seconds: float, budget: Budget
+) -> None:
+    """Train one side for as many steps as its budget holds at its speed; put its curve into `queue`."""
+    side, steps = _start(name, setting, option, cores), int(budget.seconds / step_seconds)
+    judge = build_pretraining(side.model.build(Text(setting.text).vocabulary.size)).eval()
+    curve: list[Point] = []
+    tokens = 0
+    for step in range(steps):
+        side.progress = step / steps
+        tokens += side.step(side.peak * _factor(side.progress))
+        if (step + 1) * budget.points // steps > len(curve):
+            left_out = judge.load_state_dict(side.state(), strict=False)
+            assert not left_out.unexpected_keys, left_out
+            curve.append(Point((step + 1) * step_seconds, step + 1, tokens, *heldout(judge, setting)))
+            print(f"{name}: {step + 1:6,} steps of {steps:,}, {tokens:12,} tokens, {curve[-1]}", flush=True)
+    queue.put((name, curve))
+
+
+def _start(name: str, setting: Setting, option: Any, cores: list[int]) -> Any:
     os.sched_setaffinity(0, cores)
     torch.set_num_threads(len(cores))
-    side = SIDES[name](setting, options)
-    judge = build_pretraining(side.model.build(Text(setting.text).vocabulary.size)).eval()
-    points: list[Point] = []
-    used, steps, tokens = 0.0, 0, 0
-    while len(points) < POINTS:
-        began = time.perf_counter()
-        tokens += side.step(side.peak * _factor(used / seconds))
-        used, steps = used + time.perf_counter() - began, steps + 1
-        if used >= seconds * (len(points) + 1) / POINTS:
-            judge.load_state_dict(side.state())
-            points.append(Point(used, steps, tokens, heldout_loss(judge, setting)))
-            print(
-                f"{name}: {used:6.0f} s {steps:6,} steps {tokens:12,} tokens, loss {points[-1].mlm_loss:.3f}",
-                flush=True,
-            )
-    if queue is not None:
-        queue.put((name, points))
-    return points
+    return SIDES.get(name, Ours)(option, setting)
 
 
 def _factor(progress: float) -> float:
@@ -115,17 +152,19 @@ def _factor(progress: float) -> float:
 
 
 @torch.no_grad()
-def heldout_loss(model: EncoderModule, setting: Setting) -> float:
-    """Masked-LM loss in nats per predicted token of the first held-out sequences, in float32."""
-    total = count = 0.0
+def heldout(model: EncoderModule, setting: Setting) -> tuple[float, float]:
+    """Nats per predicted token, and the share of right ones, of the first held-out sequences, in float32."""
+    total = right = count = 0.0
     left = HELDOUT
-    for source in Text(setting.text).sources(mask_config(setting.sequence_length), "heldout"):
+    for source in Text(setting.text).sources(SENTENCES, "heldout"):
         rows = torch.arange(min(len(source), left))
         left -= len(rows)
         for part in rows.split(64):
-            sums = build_objective("mlm", model)(model, as_batch(source.take(part.numpy())))["mlm"]
-            total, count = total + float(sums.loss_sum), count + sums.count
-    return total / count
+            batch = as_batch(source.take(part.numpy()))
+            logits = model(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)[0]
+            loss, correct = cross_entropy(logits, batch.masked_labels)
+            total, right, count = total + float(loss), right + int(correct), count + len(batch.masked_labels)
+    return total / count, right / count
 
 
 def main() -> None:
@@ -133,49 +172,89 @@ def main() -> None:
     text_arguments(parser, ".benchmarks/learning")
     parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
     parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
-    parser.add_argument("--minutes", type=float, default=20, help="training time of either side (%(default)s)")
+    parser.add_argument("--minutes", type=float, default=20, help="training time of each side (%(default)s)")
+    parser.add_argument("--points", type=int, default=10, help="evaluations of each side (%(default)s)")
+    parser.add_argument("--recipe", nargs="+", default=["modern"], help="of ours (modern)")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="peak of Hugging Face's (%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
+    parser.add_argument("--whole", action="store_true", help="one after the other, each on all cores")
+    parser.add_argument("--measure", action="store_true", help="measure the seconds of a step, and end")
+    parser.add_argument("--keep", action="store_true", help="write table, curve and plot into benchmarks/results/")
     arguments = parser.parse_args()
 
     text = prepared(arguments)
     setting = Setting(text.directory, arguments.preset, 128, arguments.batch, 0.1)
+    sides = {**{recipe: recipe for recipe in arguments.recipe}, PEER: arguments.learning_rate}
     cores = sorted(os.sched_getaffinity(0))
     half = max(len(cores) // 2, 1)
-    values = {"recipe": "modern", "pretrain": {"model": {"preset": arguments.preset}}}
-    ours = with_recipe(values)["pretrain"]
+    shares = [cores] if arguments.whole else [cores[:half], cores[-half:]]
+    known = text.directory / f"speed-{arguments.preset}-{arguments.batch}-{len(shares[0])}.json"
+    speeds = json.loads(known.read_text(encoding="utf-8")) if known.is_file() else {}
+    if missing := [name for name in sides if name not in speeds]:
+        speeds |= _in_turns({name: (setting, sides[name]) for name in missing}, shares, measure)
+        write_json(known, speeds)
+    print(f"seconds of a step: {speeds}", flush=True)
+    if not arguments.measure:
+        budget = Budget(60 * arguments.minutes, arguments.points)
+        work = {name: (setting, option) for name, option in sides.items()}
+        _show(_in_turns(work, shares, train, lambda name: (speeds[name], budget)), arguments, text, len(shares[0]))
+
+
+def _in_turns(
+    sides: dict[str, tuple[Setting, Any]],
+    shares: list[list[int]],
+    work: Callable[..., None],
+    further: Callable[[str], tuple[Any, ...]] = lambda _: (),
+) -> dict[str, Any]:
+    """What `work` puts into its queue for each side, each in a process of its own, as many at a time as `shares`."""
     context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    for name, options, share in (
-        ("bertcore", ours, cores[:half]),
-        ("Hugging Face", arguments.learning_rate, cores[-half:]),
-    ):
-        work = (name, setting, options, 60 * arguments.minutes, share, queue)
-        context.Process(target=train, args=work, daemon=True).start()
-    curves = dict(queue.get() for _ in range(2))
+    queue, found = context.Queue(), {}
+    names = list(sides)
+    for first in range(0, len(names), len(shares)):
+        together = names[first : first + len(shares)]
+        for name, share in zip(together, shares, strict=False):
+            arguments = (name, *sides[name], share, queue, *further(name))
+            context.Process(target=work, args=arguments, daemon=True).start()
+        found |= dict(queue.get() for _ in together)
+    return {name: found[name] for name in names}
+
+
+def _show(curves: dict[str, list[Point]], arguments: argparse.Namespace, text: Text, cores: int) -> None:
+    turns = "one after the other" if arguments.whole else "two at a time"
     facts = {
         **describe(),
         "work": f"{arguments.preset}, {text.vocabulary.size:,} entries, {arguments.batch} x 128 tokens",
-        "budget": f"{arguments.minutes:g} minutes of training on {half} core(s) each, at the same time",
-        "bertcore": "recipe modern",
-        "Hugging Face": f"AdamW, peak {arguments.learning_rate:g}, dropout 0.1",
+        "budget": f"{arguments.minutes:g} minutes of training on {cores} core(s) each, {turns}",
+        PEER: f"BertForMaskedLM, AdamW, peak {arguments.learning_rate:g}, dropout 0.1",
     }
-    results.show(
-        f"learning-{arguments.preset}",
-        facts,
-        [_row(*pair) for pair in zip(*curves.values(), strict=True)],
-        arguments.keep,
-    )
+    rows = [
+        {
+            "side": name,
+            "minutes": f"{point.seconds / 60:.0f}",
+            "tokens": f"{point.tokens:,}",
+            "held-out MLM loss": f"{point.loss:.3f}",
+            "accuracy": f"{100 * point.accuracy:.1f}",
+        }
+        for name, curve in curves.items()
+        for point in curve
+    ]
+    title = f"learning-{arguments.preset}"
+    results.show(title, facts, rows, arguments.keep)
+    if arguments.keep:
+        kept = {name: [asdict(point) for point in curve] for name, curve in curves.items()}
+        (results.DIRECTORY / f"{title}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        plot(curves, results.DIRECTORY / f"{title}.png")
 
 
-def _row(ours: Point, theirs: Point) -> dict[str, str]:
-    return {
-        "minutes": f"{ours.seconds / 60:.0f}",
-        "bertcore: tokens": f"{ours.tokens:,}",
-        "held-out MLM loss": f"{ours.mlm_loss:.3f}",
-        "Hugging Face: tokens": f"{theirs.tokens:,}",
-        "its held-out MLM loss": f"{theirs.mlm_loss:.3f}",
-    }
+def plot(curves: dict[str, list[Point]], path: Path) -> None:
+    """Held-out loss over the minutes trained, a line a side."""
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name, curve in curves.items():
+        axes.plot([point.seconds / 60 for point in curve], [point.loss for point in curve], marker="o", label=name)
+    axes.set(xlabel="minutes of training", ylabel="held-out masked-LM loss (nats)")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """One pre-training step, ours and Hugging Face's, over the same global batches, as work that can take turns."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import transformers
 
 from benchmarks.text import Text, mask_config
 from benchmarks.turns import Work
+from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import Instances
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.training import distributed
@@ -46,23 +48,31 @@ class OurTraining(Pretraining):
         return super().learning_rate() if self.rate is None else self.rate
 
 
-def our_training(setting: Setting, config: PretrainConfig) -> OurTraining:
-    """With `config`'s objective and optimizer."""
-    text, mask = Text(setting.text), mask_config(setting.sequence_length)
+def our_training(
+    setting: Setting,
+    config: PretrainConfig,
+    mask: MaskConfig | None = None,
+    rule: Callable[[int], MaskingRule] | None = None,
+) -> OurTraining:
+    """With `config`'s objective and optimizer, on BERT's pairs or the sequences of `mask`, masked by `rule`."""
+    text, mask = Text(setting.text), mask or mask_config(setting.sequence_length)
     accelerator = distributed.make_accelerator()
     torch.manual_seed(setting.seed)
     model = build_pretraining(config.model.build(text.vocabulary.size))
-    loader = text.loader(mask, setting.batch_size, setting.seed)
+    loader = text.loader(mask, setting.batch_size, setting.seed, rule)
     checkpoints = Checkpoints(setting.text / "checkpoints")
     return OurTraining(config, model, TrainingData(batches=loader), accelerator, checkpoints)
 
 
 class HuggingFaceTraining:
-    """`transformers`' model with SDPA, fused AdamW and bf16 autocast; padded to the longest sequence of the batch."""
+    """`transformers`' model with SDPA, fused AdamW and bf16 autocast; padded to the longest sequence of the batch.
 
-    def __init__(self, setting: Setting, compiled: bool = False) -> None:
-        text, mask = Text(setting.text), mask_config(setting.sequence_length)
-        self._loader = text.loader(mask, setting.batch_size, setting.seed)
+    `BertForPreTraining` on BERT's pairs, or `BertForMaskedLM` on the sequences of `mask`.
+    """
+
+    def __init__(self, setting: Setting, compiled: bool = False, mask: MaskConfig | None = None) -> None:
+        text, pairs = Text(setting.text), mask is None
+        self._loader = text.loader(mask or mask_config(setting.sequence_length), setting.batch_size, setting.seed)
         self._device = distributed.device()
         shape = setting.model.build(text.vocabulary.size)
         torch.manual_seed(setting.seed)
@@ -76,7 +86,8 @@ class HuggingFaceTraining:
             attention_probs_dropout_prob=setting.dropout,
             attn_implementation="sdpa",
         )
-        self.model = transformers.BertForPreTraining(config).to(self._device).train()
+        kind = transformers.BertForPreTraining if pairs else transformers.BertForMaskedLM
+        self.model = kind(config).to(self._device).train()
         self._forward = torch.compile(self.model) if compiled else self.model
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
         self._bf16 = distributed.precision() == "bf16"
@@ -122,4 +133,6 @@ def padded(instances: Instances, width: int | None = None) -> dict[str, np.ndarr
     flat["attention_mask"][place] = 1
     flat["labels"][place[instances.masked_positions]] = instances.masked_labels
     rows = {name: array.reshape(len(lengths), width) for name, array in flat.items()}
+    if instances.next_sentence_labels is None:
+        return rows
     return rows | {"next_sentence_label": instances.next_sentence_labels.astype(np.int64)}

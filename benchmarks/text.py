@@ -1,7 +1,7 @@
 """Real pre-training instances to measure with: text -> corpus -> token shards, made once by the pipeline's own code."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,8 @@ from pathlib import Path
 from bertcore.corpus.build import build_corpus
 from bertcore.corpus.config import CorpusConfig
 from bertcore.files import replace_directory
-from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.instances.config import MaskConfig, MaskingRule
+from bertcore.instances.sources import DrawnInstances
 from bertcore.tokens.build import build_shards
 from bertcore.tokens.shards import Manifest, ShardsConfig, TokenShard
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
@@ -62,9 +63,11 @@ class Text:
             for entry in Manifest.read(self.directory).of_split(split)
         ]
 
-    def loader(self, mask: MaskConfig, batch_size: int, seed: int = 1) -> Loader:
+    def loader(
+        self, mask: MaskConfig, batch_size: int, seed: int = 1, rule: Callable[[int], MaskingRule] | None = None
+    ) -> Loader:
         counts = {source.name: len(source) for source in self.sources(mask, "train")}
-        return Loader(lambda epoch: self.sources(mask, "train", epoch, counts), batch_size, seed)
+        return Loader(lambda epoch: self.sources(mask, "train", epoch, counts), batch_size, seed, rule=rule)
 
 
 def mask_config(sequence_length: int) -> MaskConfig:

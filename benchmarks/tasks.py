@@ -51,6 +51,10 @@ def prepare(data: Path, clone: Path) -> None:
     for name in ("train-v1.1.json.zst", "dev-v1.1.json.zst"):
         (squad / name).symlink_to(data / "squad" / name)
     _prepare_ag_news(data / "topic" / "ag_news", clone / "prepared" / "ag_news")
+    nli = clone / "prepared" / "nli"
+    nli.mkdir()
+    for split, name in (("train", "train"), ("dev", "valid")):
+        (nli / f"{split}.jsonl.zst").symlink_to(data / "nli" / f"mnli_en.{name}.jsonl.zst")
 
 
 def _prepare_ag_news(source: Path, out: Path) -> None:

@@ -1,14 +1,16 @@
 """`make compare`: several variants at one wall-clock budget, one table, one picture, and which to take for what.
 
 Every variant of compare.yaml has a clone of this repository in `.compare/NAME`, with the same DVC cache: what is alike
-(text, tokenizer, shards) is made once. A few steps say how fast it trains, and so how many steps the budget pays for.
-Then `dvc repro` runs its pipeline: killed and run again, the command goes on with the variant and the task it was at.
+(text, tokenizer, shards) is made once. First a few steps of each say how fast it trains, and so how many steps the
+budget pays for: all within minutes, on a machine that does nothing else. Then `dvc repro` runs one pipeline after the
+other, however busy the machine is: killed and run again, the command goes on with the variant and the task it was at.
 """
 
 import argparse
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from flows.environment import ROOT, project_environment
 from tasks import params
 from tasks.comparing import page, tracking
 from tasks.comparing.config import TEACHER, CompareConfig
-from tasks.comparing.variant import Variant, read_variant
+from tasks.comparing.variant import Speed, Variant, read_variant
 from tasks.doctor.plan import Plan
 from tasks.inputs import check
 from tasks.status import exit_status
@@ -34,26 +36,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", nargs="?", type=Path, default=Path("compare.yaml"), help="(%(default)s)")
     parser.add_argument("--directory", type=Path, default=Path(".compare"), help="of the variants (%(default)s)")
+    parser.add_argument("--measure", action="store_true", help="measure the speeds of all variants, and end")
     options = parser.parse_args(arguments)
-    return exit_status(partial(compare, options.file, options.directory.resolve()))
+    return exit_status(partial(compare, options.file, options.directory.resolve(), options.measure))
 
 
-def compare(file: Path, directory: Path) -> None:
+def compare(file: Path, directory: Path, only_measure: bool = False) -> None:
     """Run what has not run yet, and write compare.md, compare.html and compare.png into `directory`."""
     config = CompareConfig.read(file)
     committed = _YAML.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     for name, given in config.variants.items():
         if TEACHER not in given:  # that of the others is not there yet
             _check(config.params_of(name, committed, config.calibration_steps, directory), name)
+    speeds = {name: measure(config, name, committed, directory) for name in config.variants}
+    if only_measure:
+        return
     found: list[Variant] = []
     values: dict[str, dict[str, Any]] = {}
-    for name in config.variants:
-        tree = directory / name
-        clone(tree)
-        values[name] = run(config, name, committed, directory)
-        inference = _json(["tasks.comparing.inference", "models/pretrained"], tree)
+    for name, speed in speeds.items():
+        values[name] = config.params_of(name, committed, speed.steps, directory)
+        _check(values[name], name)
+        _repro(directory / name, values[name], [])
         flops = Plan.read(params.complete(values[name])).flops()
-        found.append(read_variant(name, tree, inference, flops, config.variants[name].get(TEACHER)))
+        teacher = config.variants[name].get(TEACHER)
+        found.append(read_variant(name, directory / name, speed, flops, teacher))
     print(page.write(found, config.budget, directory))
     tracking.log(found, values, directory / "compare.html")
     print(f"{directory}/compare.html; `make ui` shows the runs side by side")
@@ -74,26 +80,28 @@ def clone(tree: Path) -> None:
         )
 
 
-def run(config: CompareConfig, name: str, committed: dict[str, Any], directory: Path) -> dict[str, Any]:
-    """Run the pipeline of a variant with the steps that the budget pays for; its params."""
-    tree, measured = directory / name, directory / f"{name}.json"
-    if not measured.is_file():
+def measure(config: CompareConfig, name: str, committed: dict[str, Any], directory: Path) -> Speed:
+    """Time the first steps of a variant and its reading, in its clone, unless they are known already."""
+    tree, path = directory / name, directory / f"{name}.json"
+    clone(tree)
+    if not path.is_file():
         wanted = config.params_of(name, committed, config.calibration_steps, directory)
         _check(wanted, name)
         _repro(tree, wanted, ["pretrain"])
         trained, timing = (_read(tree / "metrics" / part) for part in ("pretrain.json", "timing/pretrain.json"))
         seconds = trained["tokens"] / trained["steps"] / timing["tokens_per_second"]
         steps = max(round(config.seconds / seconds), config.calibration_steps)
-        write_json(measured, {"budget": config.budget, "seconds_per_step": seconds, "steps": steps})
-    found = _read(measured)
-    if found["budget"] != config.budget:
+        inference = _json(["tasks.comparing.inference", "models/pretrained"], tree)
+        speed = Speed(budget=config.budget, seconds_per_step=seconds, steps=steps, inference=inference)
+        write_json(path, asdict(speed))
+    found = Speed(**_read(path))
+    if found.budget != config.budget:
         raise ConfigError(
-            f"{measured}: found a budget of {found['budget']}, expected {config.budget}; remove it to measure anew"
+            f"{path}: found a budget of {found.budget}, expected {config.budget}; remove it to measure anew"
         )
-    values = config.params_of(name, committed, found["steps"], directory)
-    _check(values, name)
-    _repro(tree, values, [])
-    return values
+    milliseconds = 1000 * found.seconds_per_step
+    print(f"{name}: {milliseconds:,.1f} ms a step, {found.steps:,} steps in {found.budget}", flush=True)
+    return found
 
 
 def _check(values: dict[str, Any], name: str) -> None:

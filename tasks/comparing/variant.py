@@ -19,6 +19,18 @@ class Score:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Speed:
+    """Of a variant on this machine, measured before any is trained."""
+
+    budget: str
+    seconds_per_step: float
+    steps: int
+    """That the budget pays for."""
+    inference: Mapping[str, float]
+    """What `tasks.comparing.inference` prints."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Variant:
     """The numbers of one variant."""
 
@@ -29,7 +41,7 @@ class Variant:
     tokens: int
     """Read in pre-training."""
     seconds: float
-    """Of training alone."""
+    """Of training alone, at the speed that was measured before."""
     training_flops: float
     """Of the pre-training, all sequences counted as full; a teacher's forward passes are not in it."""
     mlm_loss: float | None
@@ -71,12 +83,10 @@ class Variant:
         return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def read_variant(
-    name: str, tree: Path, inference: Mapping[str, float], training_flops: float, teacher: str | None
-) -> Variant:
-    """From the metrics below `tree`, whose pipeline has run; `inference` is what `tasks.comparing.inference` prints."""
-    metrics = tree / "metrics"
-    trained, timing = _read(metrics / "pretrain.json"), _read(metrics / "timing" / "pretrain.json")
+def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, teacher: str | None) -> Variant:
+    """From the metrics below `tree`, whose pipeline has run, and what was measured before."""
+    metrics, inference = tree / "metrics", speed.inference
+    trained = _read(metrics / "pretrain.json")
     pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
     if not inference["predicts_tokens"]:  # what was measured is then its generator's
         trained, pairs = {key: value for key, value in trained.items() if key != "mlm_loss"}, {}
@@ -85,7 +95,7 @@ def read_variant(
         parameters=round(inference["parameters"]),
         steps=trained["steps"],
         tokens=trained["tokens"],
-        seconds=trained["tokens"] / timing["tokens_per_second"],
+        seconds=trained["steps"] * speed.seconds_per_step,
         training_flops=training_flops,
         mlm_loss=trained.get("mlm_loss"),
         minimal_pairs=pairs.get("accuracy"),

@@ -15,7 +15,7 @@ from bertcore.model.huggingface import save_pretrained
 from flows import compare
 from tasks.comparing import inference, page, tracking
 from tasks.comparing.config import CompareConfig
-from tasks.comparing.variant import Score, Variant, read_variant
+from tasks.comparing.variant import Score, Speed, Variant, read_variant
 from tests.import_closure import ROOT
 
 FILE = """
@@ -181,16 +181,20 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     pipeline.killed_at = "two"
     with pytest.raises(KeyboardInterrupt):
         compare.compare(file, tmp_path / "out")
-    assert pipeline.ran == [("one", 60, ("pretrain",)), ("one", 3000, ()), ("two", 60, ("pretrain",))]
+    assert pipeline.ran == [("one", 60, ("pretrain",)), ("two", 60, ("pretrain",)), ("one", 3000, ())]
     pipeline.killed_at, pipeline.ran = "", []
+    compare.compare(file, tmp_path / "out", only_measure=True)
+    assert pipeline.ran == [] and "two: 10.0 ms a step, 3,000 steps in 30s" in capsys.readouterr().out
     compare.compare(file, tmp_path / "out")
     assert pipeline.ran == [("one", 3000, ()), ("two", 3000, ())]
     assert "For fine-tuned tasks take `one`" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "out").glob("compare.*")} == {"compare.md", "compare.html", "compare.png"}
-    found = read_variant("one", tmp_path / "out" / "one", measured, 1.0, None)
+    speed = Speed(budget="30s", seconds_per_step=0.01, steps=3000, inference=measured)
+    found = read_variant("one", tmp_path / "out" / "one", speed, 1.0, None)
     assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 30.0)
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
-    of_discriminator = read_variant("one", tmp_path / "out" / "one", measured | {"predicts_tokens": 0.0}, 1.0, None)
+    discriminator = replace(speed, inference=measured | {"predicts_tokens": 0.0})
+    of_discriminator = read_variant("one", tmp_path / "out" / "one", discriminator, 1.0, None)
     assert of_discriminator.mlm_loss is None and of_discriminator.minimal_pairs is None
     with pytest.raises(ConfigError, match="found a budget of 30s, expected 1m"):
         compare.compare(

@@ -12,6 +12,7 @@ RANKS = [
     {"bertcore.commands"},
     {"bertcore.serving"},
     {"bertcore.apply", "bertcore.export"},
+    {"bertcore.embedding"},
     {"bertcore.finetune"},
     {"bertcore.training", "bertcore.evaluation"},
     {"bertcore.objectives", "bertcore.minimal_pairs"},
@@ -34,7 +35,7 @@ RANKS = [
 ]
 """From the top to the ground; those on one floor do not know each other, but for the ground floor."""
 
-CORE = ["model", "objectives", "minimal_pairs", "training", "finetune"]
+CORE = ["model", "objectives", "minimal_pairs", "training", "finetune", "embedding"]
 CORE_MAY_IMPORT = {"torch", "numpy", "pyarrow", "safetensors", "tokenizers", "accelerate", "bertcore"}
 
 SOURCES = sorted(

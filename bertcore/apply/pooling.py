@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from bertcore.embedding.vectors import mean_pooled
 from bertcore.errors import ConfigError
 from bertcore.finetune.features import chunks, own_tokenizer
 from bertcore.finetune.inference import by_length
@@ -128,7 +129,7 @@ def _cls(states: _States) -> Tensor:
 
 
 def _mean(states: _States) -> Tensor:
-    return states.summed(states.hidden) / states.layout.lengths[:, None]
+    return mean_pooled(states.hidden, states.layout)
 
 
 def _max(states: _States) -> Tensor:

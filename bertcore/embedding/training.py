@@ -1,0 +1,131 @@
+"""The contrastive training of an encoder on pairs of texts: the same arguments give the same weights."""
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from bertcore import draws
+from bertcore.embedding.caching import backward
+from bertcore.embedding.config import EmbedConfig
+from bertcore.embedding.loss import matryoshka, same_text
+from bertcore.embedding.pairs import Pair
+from bertcore.embedding.vectors import encode, mean_pooled
+from bertcore.errors import TrainingError
+from bertcore.model.architecture import Encoder
+from bertcore.progress import Progress
+from bertcore.training.metrics import Report, silent
+from bertcore.training.optimizers import build_optimizer
+from bertcore.training.optimizers.groups import set_learning_rate
+from bertcore.training.schedule import SCHEDULES
+
+_CURVE_POINTS = 100
+"""Points of a training curve, about."""
+
+
+class ContrastiveTraining:
+    """The training of `model` on `pairs`, step by step."""
+
+    def __init__(
+        self,
+        model: Encoder,
+        tokenizer: Tokenizer,
+        pairs: list[Pair],
+        config: EmbedConfig,
+        accelerator: Accelerator,
+        report: Report = silent,
+    ) -> None:
+        """`ValueError` for dimensions that the model's vectors have not."""
+        config.check_width(model.config.hidden_size)
+        self._model, self._config, self._accelerator, self._report = model, config, accelerator, report
+        texts = list(dict.fromkeys(text for pair in pairs for text in pair.texts))
+        place = {text: number for number, text in enumerate(texts)}
+        self._pairs = [np.asarray([place[text] for text in pair.texts]) for pair in pairs]
+        self._features = encode(tokenizer, texts, config.sequence_length)
+        self._batches = batches(len(pairs), config)
+        self._optimizer = build_optimizer(model, config)
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps."""
+        return len(self._batches)
+
+    @property
+    def truncated(self) -> int:
+        """Texts whose end the model does not see."""
+        return self._features.counts["truncated"]
+
+    def run(self, name: str) -> None:
+        """Make all steps, with the progress shown under `name`."""
+        every, losses = max(self.steps // _CURVE_POINTS, 1), list[Tensor]()
+        progress, note = Progress(name, self.steps), ""
+        self._model.train()
+        for step, rows in enumerate(self._batches, start=1):
+            rate = self._set_rate(step)
+            losses.append(self.backward(step, rows))
+            norm = self._accelerator.clip_grad_norm_(self._model.parameters(), self._config.max_grad_norm or np.inf)
+            self._optimizer.step()
+            self._optimizer.zero_grad()
+            if step % every == 0 or step == self.steps:
+                metrics = _metrics(step, losses, norm, rate)
+                self._report(step, metrics)
+                note = f"loss {metrics['train/loss']:.3f}"
+                losses.clear()
+            progress.advance(note)
+        progress.close()
+        self._model.eval()
+
+    def backward(self, step: int, rows: NDArray[np.int64]) -> Tensor:
+        """Add the gradients of the loss of the pairs `rows` to the weights; the loss."""
+        config, pairs = self._config, [self._pairs[row] for row in rows]
+        anchors = np.stack([pair[0] for pair in pairs])
+        candidates = np.concatenate([np.stack([pair[1] for pair in pairs]), *(pair[2:] for pair in pairs)])
+        texts = np.concatenate([anchors, candidates])
+        parts = [texts[at : at + config.chunk_size] for at in range(0, len(texts), config.chunk_size)]
+        ids = torch.from_numpy(texts).to(self._accelerator.device)
+        excluded = same_text(ids[: len(anchors)], ids[len(anchors) :])
+
+        def loss(vectors: Tensor) -> Tensor:
+            first, second = vectors[: len(anchors)], vectors[len(anchors) :]
+            return matryoshka(first, second, config.temperature, config.dimensions, excluded)
+
+        return backward(lambda chunk: self._vectors(step, chunk, parts[chunk]), len(parts), loss)
+
+    def _vectors(self, step: int, chunk: int, texts: NDArray[np.int64]) -> Tensor:
+        """(texts, H) with the dropout of this chunk of this step, which is the same whenever it is computed."""
+        torch.manual_seed(draws.key("embed dropout", self._config.seed, step, chunk) >> 1)
+        batch = self._features.batch(texts).to(self._accelerator.device)
+        with self._accelerator.autocast():
+            hidden = self._model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
+        return mean_pooled(hidden.float(), batch.layout)
+
+    def _set_rate(self, step: int) -> float:
+        config = self._config
+        warmup = int(config.warmup_ratio * self.steps)
+        rate = config.learning_rate * SCHEDULES[config.schedule](step - 1, warmup, self.steps)
+        set_learning_rate(self._optimizer, rate)
+        return rate
+
+
+def batches(pairs: int, config: EmbedConfig) -> list[NDArray[np.int64]]:
+    """The pairs of every step, all batches of one size: what an epoch has left over is not trained on in it."""
+    size = min(config.batch_size, pairs)
+    per_epoch = pairs // size
+    steps = config.max_steps or config.epochs * per_epoch
+    found: list[NDArray[np.int64]] = []
+    for epoch in range(-(-steps // per_epoch)):
+        order = draws.permutation(draws.key("embed", config.seed, epoch), pairs)
+        found += [order[at * size : (at + 1) * size] for at in range(per_epoch)]
+    return found[:steps]
+
+
+def _metrics(step: int, losses: list[Tensor], norm: Tensor | None, rate: float) -> dict[str, float]:
+    loss, gradient_norm = float(torch.stack(losses).mean()), float(norm if norm is not None else 0.0)
+    if not np.isfinite([loss, gradient_norm]).all():
+        raise TrainingError(
+            f"step {step}: found loss {loss} and gradient norm {gradient_norm}, expected finite numbers; "
+            "lower embed.learning_rate or raise embed.warmup_ratio"
+        )
+    return {"train/loss": loss, "train/gradient_norm": gradient_norm, "train/learning_rate": rate}

@@ -1,0 +1,32 @@
+"""Texts as tokens, and the states of their tokens as one vector."""
+
+import numpy as np
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer
+from bertcore.model.layout import Layout
+
+
+def mean_pooled(hidden: Tensor, layout: Layout) -> Tensor:
+    """(T, H) -> (B, H): the mean over the tokens of each sequence, [CLS] and [SEP] among them."""
+    sequences = layout.padded_index // layout.max_length
+    return (
+        hidden.new_zeros(layout.batch_size, hidden.shape[1]).index_add(0, sequences, hidden) / layout.lengths[:, None]
+    )
+
+
+def encode(tokenizer: Tokenizer, texts: list[str], sequence_length: int) -> Features:
+    """Each text as a sequence of at most `sequence_length` tokens; counted are those `truncated`."""
+    cutting = own_tokenizer(tokenizer)
+    cutting.enable_truncation(sequence_length)
+    found = [each for part in chunks(texts) for each in cutting.encode_batch_fast(part)]
+    tokens = [np.asarray(each.ids, dtype=np.int32) for each in found]
+    lengths = np.asarray([len(each) for each in tokens], dtype=np.int64)
+    return Features(
+        tokens=concatenated(tokens, np.int32),
+        token_types=np.zeros(int(lengths.sum()), dtype=np.int8),
+        lengths=lengths,
+        targets=None,
+        counts={"truncated": sum(bool(each.overflowing) for each in found)},
+    )

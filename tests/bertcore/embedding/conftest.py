@@ -1,0 +1,35 @@
+"""A tiny encoder of the samples' tokenizer, and a corpus of the samples' documents."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertcore.corpus.documents import CorpusWriter, Document
+from bertcore.model.modernbert import ModernBertConfig, ModernBertModel
+from tests.samples import documents, vocabulary
+
+
+@pytest.fixture
+def model() -> ModernBertModel:
+    torch.manual_seed(3)
+    config = ModernBertConfig(
+        vocab_size=vocabulary().size,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=64,
+    )
+    return ModernBertModel(config.with_dropout(0.1, 0.0))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """30 documents to train on and 10 held out, whose sentences are partly the same."""
+    for split, count, seed in (("train", 30, 1), ("heldout", 10, 500)):
+        writer = CorpusWriter(tmp_path, split)
+        for number, sentences in enumerate(documents(count, seed)):
+            writer.add(Document(str(number), "", "test"), sentences)
+        writer.close()
+    return tmp_path

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.config import parse
+from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import ConfigError
 from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
@@ -38,6 +39,7 @@ def check_pretraining(configs: Configs) -> None:
     if architecture_of(model).generator is not None:
         check_variant(configs["minimal_pairs"].variant, "params.yaml: minimal_pairs.variant")
     _check_objective(configs)
+    _check_embedding(configs["embed"], model)
     if mask.packing in LABELS and model.segments == 1:
         raise ConfigError(
             f"params.yaml: mask.packing: found {mask.packing!r} with pretrain.model.type_vocab_size "
@@ -162,6 +164,17 @@ def _check_objective(configs: Configs) -> None:
             f"{where}.layers: found {options.layers!r} beside pretrain.init_from, which gives the model all of its "
             "weights, expected []; set it to [], or init_from to null"
         )
+
+
+def _check_embedding(embed: EmbedConfig, model: EncoderConfig) -> None:
+    """What the sentence vectors ask of the encoder, where there are any."""
+    if embed.pairs is None:
+        return
+    _check_length("embed", embed.sequence_length, model, own=True)
+    try:
+        embed.check_width(model.hidden_size)
+    except ValueError as error:
+        raise ConfigError(f"params.yaml: embed.{error}") from None
 
 
 def _check_length(where: str, length: int, model: EncoderConfig, own: bool) -> None:

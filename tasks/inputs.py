@@ -16,6 +16,8 @@ from typing import Any
 from bertcore.config import parse, suggest
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.sources import source_of
+from bertcore.embedding.config import FROM_CORPUS, EmbedConfig
+from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.examples import formats
 from bertcore.examples.formats import FORMATS, parse_options
@@ -38,7 +40,9 @@ logger = logging.getLogger(__name__)
 
 TIMING = METRICS / "timing" / "finetune"
 
-RESERVED = ("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs")
+RESERVED = (
+    *("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs", "embed"),
+)
 """Folders of data/inputs and predictions that no task may be named after."""
 
 SECTIONS = {
@@ -48,6 +52,7 @@ SECTIONS = {
     "mask": MaskConfig,
     "pretrain": PretrainConfig,
     "minimal_pairs": MinimalPairsConfig,
+    "embed": EmbedConfig,
 }
 
 
@@ -69,6 +74,7 @@ def run(_: StageRun) -> None:
         if not models:
             _note(None, beside / "objective")
         _link_pairs(configs["minimal_pairs"], beside / "minimal_pairs")
+        _link_text_pairs(configs["embed"], beside / "embed")
         for name, task in tasks.items():
             where = f"finetune.tasks.{name}"
             _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
@@ -101,6 +107,17 @@ def _link_pairs(config: MinimalPairsConfig, directory: Path) -> None:
         read_pairs(Path(name))
     if not config.files:
         _link(None, directory, "minimal_pairs.pairs")
+
+
+def _link_text_pairs(config: EmbedConfig, place: Path) -> None:
+    """The pairs of texts of stage embed, read once so that a line that is none is told now; or a note."""
+    file = config.file
+    if file is not None and (not file.exists() or not sum(1 for _ in read_text_pairs(file))):
+        raise InputError(
+            f"params.yaml: embed.pairs: found {config.pairs!r}, expected {', '.join(FROM_CORPUS)}, or JSON lines "
+            "(a file .jsonl or a directory of such) with anchor and positive; correct it"
+        )
+    _link(None if file is None else str(file), place, "embed.pairs")
 
 
 def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:
@@ -171,6 +188,7 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
         **given,
         "tokenizer.merges_file": configs["tokenizer"].merges_file,
         **{f"minimal_pairs.pairs[{index}]": file for index, file in enumerate(configs["minimal_pairs"].files)},
+        "embed.pairs": None if configs["embed"].file is None else str(configs["embed"].pairs),
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     })  # fmt: skip
     for where, path in given.items():

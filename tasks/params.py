@@ -72,8 +72,9 @@ def complete(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def section(name: str, config_class: type[Config]) -> Config:
-    """The section `name` as its dataclass."""
-    return parse(config_class, read().get(name, {}), f"{PARAMS}: {name}")
+    """The section `name` as its dataclass; one that is null has its defaults."""
+    values = read().get(name)
+    return parse(config_class, {} if values is None else values, f"{PARAMS}: {name}")
 
 
 def task_entry(name: str) -> dict[str, Any]:

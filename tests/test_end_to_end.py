@@ -18,8 +18,10 @@ from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
 
-STAGES = ["inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "minimal_pairs", "contamination", "report"] + [
-    f"{stage}@{task}" for stage in ("examples", "finetune") for task in ("cola", "squad")
+STAGES = [
+    *("inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "minimal_pairs", "embed"),
+    *("contamination", "report"),
+    *(f"{stage}@{task}" for stage in ("examples", "finetune") for task in ("cola", "squad")),
 ]
 
 PARAMS: dict[str, Any] = {
@@ -38,6 +40,7 @@ PARAMS: dict[str, Any] = {
         "eval_steps": 6,
     },
     "minimal_pairs": {"pairs": "../pairs.jsonl"},
+    "embed": {"pairs": "neighbours", "batch_size": 32, "chunk_size": 32, "max_pairs": 128, "dimensions": [8]},
     "finetune": {
         "tasks": {
             "cola": {"format": "glue/cola", "data": "../CoLA", "epochs": 1, "sequence_length": 48},
@@ -168,6 +171,14 @@ def test_minimal_pairs_are_scored_beside_baselines(by_dvc: Tree) -> None:
     assert metrics["systems"]["bigram"]["accuracy"] > 0.9 and metrics["systems"]["unigram"]["ties"] == 20
 
 
+def test_sentence_vectors_are_scored_beside_bm25(by_dvc: Tree) -> None:
+    metrics = json.loads((by_dvc.root / "metrics" / "embed.json").read_text())
+    summary = json.loads((by_dvc.root / "metrics" / "summary.json").read_text())
+    assert list(metrics["systems"]) == ["model", "dimension_8", "before", "bm25"] and metrics["steps"] == 4
+    assert summary["embed"]["bm25"] == metrics["systems"]["bm25"]["ndcg_at_10"]
+    assert (by_dvc.root / "models" / "embedding" / "modules.json").is_file()
+
+
 def test_the_models_load_in_transformers(by_dvc: Tree) -> None:
     from transformers import AutoModelForPreTraining, AutoModelForSequenceClassification, AutoTokenizer
 
@@ -208,7 +219,7 @@ def test_what_changes_re_runs_and_nothing_before_it(by_dvc: Tree) -> None:
     values = json.loads(json.dumps(PARAMS))
     values["pretrain"]["learning_rate"] = 0.004
     write_params(by_dvc.root, values)
-    later = {"inputs", "pretrain", "minimal_pairs", "finetune@cola", "finetune@squad", "report"}
+    later = {"inputs", "pretrain", "minimal_pairs", "embed", "finetune@cola", "finetune@squad", "report"}
     assert set(json.loads(dvc(by_dvc, "status", "--json").stdout)) == {"inputs", "pretrain"}
     assert ran(dvc(by_dvc, "repro")) == later
 

@@ -13,7 +13,7 @@ from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES
 from bertcore.model.huggingface import load_config
 
-PRETRAINED, FINETUNED = Path("models/pretrained"), Path("models/finetuned")
+PRETRAINED, FINETUNED, EMBEDDING = Path("models/pretrained"), Path("models/finetuned"), Path("models/embedding")
 """Where the stages of a tree leave their models."""
 
 MASKED: tuple[Kind, ...] = ("masked_lm", "pair_pretraining", "order_pretraining")
@@ -145,12 +145,13 @@ def _is_classifier(model: Description) -> bool:
 
 def default(uses: Sequence[str], root: Path = Path()) -> Path:
     """The last model of the tree at `root` for one of `uses`: models/pretrained, a model within it, or the newest of
-    models/finetuned.
+    models/finetuned; to embed, models/embedding before all of them.
 
     `ConfigError` where there is none.
     """
     beside = sorted((root / PRETRAINED).glob("*/"))
-    places = [root / PRETRAINED, *beside, *sorted((root / FINETUNED).glob("*"), key=_changed, reverse=True)]
+    first = [root / EMBEDDING] if "embed" in uses else []
+    places = [*first, root / PRETRAINED, *beside, *sorted((root / FINETUNED).glob("*"), key=_changed, reverse=True)]
     for place in places:
         if (place / "config.json").is_file() and any(USES[use].fits(Description.read(place)) for use in uses):
             return place

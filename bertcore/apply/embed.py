@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.apply.pooling import extract, load_encoder
+from bertcore.embedding.directory import Reading
+from bertcore.embedding.directory import read as read_reading
+from bertcore.errors import ConfigError
 from bertcore.files import replace_file
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.model.architecture import Encoder
@@ -30,25 +33,47 @@ class Embedder:
     pooling: str = "mean"
     layer: int = -1
     max_length: int | None = None
+    dimensions: int | None = None
+    """How many of the first numbers of a vector are kept; None = all."""
+    normalize: bool = False
+    """Whether every vector has the length 1."""
 
     @classmethod
-    def load(cls, directory: Path, pooling: str = "mean", layer: int = -1, max_length: int | None = None) -> "Embedder":
-        """The encoder of a model directory, whatever head it has."""
+    def load(
+        cls,
+        directory: Path,
+        pooling: str | None = None,
+        layer: int = -1,
+        max_length: int | None = None,
+        dimensions: int | None = None,
+    ) -> "Embedder":
+        """The encoder of a model directory, whatever head it has.
+
+        What is None is as the directory says it, where it is one of SentenceTransformers (stage embed leaves one), else
+        the mean of as many tokens as the model reads. `ConfigError` for more `dimensions` than the model's vectors
+        have.
+        """
         with tokenizer_directory(directory) as place:
             tokenizer = load_tokenizer(place)
         model = load_encoder(directory)
+        reading = read_reading(directory) or Reading(pooling="mean", normalize=False, max_length=None)
+        width = model.config.hidden_size
+        if dimensions is not None and not 1 <= dimensions <= width:
+            raise ConfigError(f"dimensions: found {dimensions}, expected 1 to {width}, the width of {directory}")
         return cls(
             directory=directory,
             model=model,
             tokenizer=tokenizer,
-            pooling=pooling,
+            pooling=reading.pooling if pooling is None else pooling,
             layer=layer,
-            max_length=max_length,
+            max_length=reading.max_length if max_length is None else max_length,
+            dimensions=dimensions,
+            normalize=reading.normalize,
         )
 
     def embed(self, texts: Sequence[str], progress: str | None = None) -> tuple[NDArray[np.float32], int]:
-        """(texts, H) vectors, and how many texts were cut to what the model reads."""
-        return extract(
+        """(texts, H) vectors, or their first `dimensions`, and how many texts were cut to what the model reads."""
+        vectors, cut = extract(
             self.model,
             self.tokenizer,
             texts,
@@ -57,6 +82,8 @@ class Embedder:
             max_length=self.max_length,
             progress=progress,
         )
+        kept = vectors[:, : self.dimensions]
+        return normalized(kept) if self.normalize else np.ascontiguousarray(kept), cut
 
     def unit(self, texts: Sequence[str], progress: str | None = None) -> NDArray[np.float32]:
         """(texts, H) vectors of length 1, whose products are cosines."""

@@ -1,4 +1,4 @@
-"""Search by meaning without any training: passages and queries as the mean of an encoder's states, and exact cosines.
+"""Search by meaning: passages and queries as vectors of an encoder, and exact cosines.
 
 An index is a directory: the passages, their vectors, and what both were made from. It is made anew where the texts, the
 model or the settings are others, with the vectors of the passages that were there before; readers of an index see the
@@ -107,7 +107,7 @@ class Index:
         made_by = {
             "layout": _LAYOUT,
             "model": model_hash(embedder.directory),
-            **{name: getattr(embedder, name) for name in ("pooling", "layer", "max_length")},
+            **{name: getattr(embedder, name) for name in ("pooling", "layer", "max_length", "dimensions")},
         }
         made_from = {**made_by, "words": words, "passages": _hash_of(passages)}
         before = _made_from(directory)

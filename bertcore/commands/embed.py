@@ -3,6 +3,10 @@
 Pooling: `cls` is the state of [CLS]; `mean` and `max` are over all tokens, [CLS] and [SEP] among them; `attention` is
 the mean weighted by what [CLS] attends to, averaged over the heads, in the layer that gives the states (by default the
 last one). Layers count as Hugging Face's `hidden_states` do: 0 are the embeddings, -1 is the last layer.
+
+A directory of SentenceTransformers, such as stage embed leaves in models/embedding, says itself how it pools, how many
+tokens it reads, and whether its vectors have the length 1; models/embedding is the first choice where no --model is
+given.
 """
 
 import argparse
@@ -31,14 +35,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_pooling(parser: argparse.ArgumentParser) -> None:
     """The arguments that say how the states of a text become one vector."""
-    parser.add_argument("--pooling", choices=POOLINGS, default="mean", help="of the tokens (default: %(default)s)")
+    parser.add_argument("--pooling", choices=POOLINGS, help="of the tokens (default: the model's own, else mean)")
     parser.add_argument("--layer", type=int, default=-1, help="0 = embeddings, -1 = last (default: %(default)s)")
     parser.add_argument("--max-length", type=int, help="tokens of a text at most (default: what the model reads)")
+    parser.add_argument("--dimensions", type=int, metavar="N", help="keep the first N numbers of a vector")
 
 
 def embedder_of(options: argparse.Namespace) -> Embedder:
     """The encoder that the arguments name."""
-    return Embedder.load(model_directory(options, "embed"), options.pooling, options.layer, options.max_length)
+    model = model_directory(options, "embed")
+    return Embedder.load(model, options.pooling, options.layer, options.max_length, options.dimensions)
 
 
 def run(options: argparse.Namespace) -> None:

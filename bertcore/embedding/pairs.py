@@ -127,11 +127,11 @@ def _tells(text: str) -> bool:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a file of JSON lines, plain, .gz or .zst, or of all such files of a directory; `InputError` names
-    the line that is none."""
+    """The pairs of a file of JSON lines (.jsonl or .json, also .gz, .zst), or of all such files of a directory;
+    `InputError` names the line that is none."""
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     for file in files:
-        if path == file or plain_name(file).endswith((".jsonl", ".json")):
+        if plain_name(file).endswith((".jsonl", ".json")):
             for number, line in enumerate(read_lines(file), 1):
                 if line.strip():
                     yield _parse(f"{file}:{number}", line)

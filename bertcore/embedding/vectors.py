@@ -1,10 +1,14 @@
 """Texts as tokens, and the states of their tokens as one vector."""
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer
+from bertcore.finetune.inference import TOKENS_AT_ONCE, by_length
+from bertcore.model.architecture import Encoder
 from bertcore.model.layout import Layout
 
 
@@ -30,3 +34,15 @@ def encode(tokenizer: Tokenizer, texts: list[str], sequence_length: int) -> Feat
         targets=None,
         counts={"truncated": sum(bool(each.overflowing) for each in found)},
     )
+
+
+@torch.inference_mode()
+def vectors_of(model: Encoder, features: Features) -> NDArray[np.float32]:
+    """(N, H) the mean of the states of each sequence, computed in float32; `model` is for evaluation."""
+    device = model.token_embeddings.weight.device
+    vectors = np.empty((len(features), model.config.hidden_size), dtype=np.float32)
+    for rows in by_length(features.lengths, TOKENS_AT_ONCE["cpu"]):
+        batch = features.batch(rows).to(device)
+        hidden = model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
+        vectors[rows] = mean_pooled(hidden, batch.layout).cpu().numpy()
+    return vectors

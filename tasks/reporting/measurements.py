@@ -11,7 +11,7 @@ import pandas as pd
 from bertcore.errors import ArtifactError
 
 REQUIRED = ("corpus", "tokenizer", "mask", "pretrain")
-OPTIONAL = ("contamination", "minimal_pairs", "timing/pretrain")
+OPTIONAL = ("contamination", "minimal_pairs", "embed", "timing/pretrain")
 CURVES = ("curves/pretrain_train", "curves/pretrain_eval")
 
 _COLUMNS = ["source", "group", "name", "step", "value", "text"]

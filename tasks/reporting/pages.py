@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import log
 from pathlib import Path
 
-from tasks.reporting import minimal_pairs, plots, results, task_tables, text_tables
+from tasks.reporting import embed, minimal_pairs, plots, results, task_tables, text_tables
 from tasks.reporting.comparison import Comparison, read_comparison
 from tasks.reporting.document import (
     TABLES,
@@ -77,7 +77,7 @@ def build_report(measurements: Measurements, directory: Path) -> Summary:
 def describe(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Document:
     """The document; what was not measured is left out."""
     sections = [_results(measurements, summary, comparisons), _pretraining(measurements, summary)]
-    sections += minimal_pairs.sections(measurements)
+    sections += [*minimal_pairs.sections(measurements), *embed.sections(measurements)]
     if comparisons:
         sections.append(_tasks(measurements, comparisons))
     sections += [_text(measurements), _sequences(measurements)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import exp
 from typing import Any
 
-from tasks.reporting import minimal_pairs
+from tasks.reporting import embed, minimal_pairs
 from tasks.reporting.comparison import MAJORITY, PRETRAINED, RANDOM, Comparison
 from tasks.reporting.measurements import Measurements
 
@@ -17,11 +17,12 @@ _OWN = ("mlm_loss", "unigram_loss", "mlm_loss_before")
 
 
 def summarize(measurements: Measurements, comparisons: Sequence[Comparison]) -> Summary:
-    """``{"pretrain": {name: number}, "minimal_pairs": {…}, "finetune": {task: {name: number}}}``; losses in nats,
-    scores as shares."""
+    """``{"pretrain": {name: number}, "minimal_pairs": {…}, "embed": {…}, "finetune": {task: {name: number}}}``; losses
+    in nats, scores as shares."""
     return {
         "pretrain": _pretrain(measurements),
         **minimal_pairs.summary(measurements),
+        **embed.summary(measurements),
         "finetune": {comparison.task: _finetune(comparison) for comparison in comparisons},
     }
 
@@ -45,6 +46,8 @@ def headlines(summary: Summary) -> dict[str, float]:
         found["train/tokens_per_second"] = pretrain["tokens_per_second"]
     if "minimal_pairs" in summary:
         found["eval/minimal_pairs"] = summary["minimal_pairs"]["model"]
+    if "embed" in summary:
+        found["eval/embed"] = summary["embed"]["model"]
     for task, scores in summary["finetune"].items():
         found |= {f"{task}/{scores['metric']}": scores[PRETRAINED], f"{task}/gain": scores["gain"]}
     return found

@@ -55,6 +55,7 @@ def prepare(root: Path, count: int) -> Path:
         "mask": {"sequence_length": 64, "max_predictions_per_seq": 10, "duplicates": 4},
         "pretrain": {"model": {"preset": "tiny"}, "warmup_steps": 1, "max_steps": 10},
         "minimal_pairs": {"pairs": None},
+        "embed": None,
         "finetune": {"tasks": {"topics": topics}},
     }
     with (root / "params.yaml").open("w") as file:

@@ -177,6 +177,7 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "corpus/0/requirements.lock": "a==1\n",
         "corpus/1/text.txt": "Some text.\n",
         "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
+        "embed/source.json": '{"uri": null}\n',
         "encoders/cola/source.json": '{"uri": null}\n',
         "init_from/source.json": '{"uri": null}\n',
         "minimal_pairs/source.json": '{"uri": null}\n',
@@ -495,6 +496,26 @@ def test_minimal_pairs_are_linked_and_read_before_any_work(project: Path, values
     values["minimal_pairs"] = {"pairs": "hf://nyu-mll/blimp"}
     with pytest.raises(ConfigError, match=r"minimal_pairs\.pairs\[0\]: found 'hf://.*', expected a local path"):
         check(values)
+
+
+def test_pairs_of_texts_are_linked_and_read_before_any_work(project: Path, values: dict[str, Any]) -> None:
+    (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n' * 2)
+    values |= {"embed": {"pairs": "texts.jsonl"}, "finetune": {"tasks": {}}}
+    write(project, values)
+    run()
+    assert Path("data/inputs/embed/texts.jsonl").is_symlink()
+    (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n{"anchor": "a"}\n')
+    with pytest.raises(InputError, match=r"^texts\.jsonl:2: found anchor, expected an object with anchor, positive"):
+        run()
+    for changes, message in (
+        ({"pairs": "neighbors"}, "found 'neighbors', expected neighbours, twins, title_body, or JSON lines"),
+        ({"pairs": "hf://a/b"}, "found 'hf://a/b', expected a local path"),
+        ({"pairs": "twins", "dimensions": [4096]}, "embed.dimensions: found 4096, expected less than the"),
+        ({"pairs": "twins", "sequence_length": 4096}, "embed.sequence_length: found 4096 tokens, expected at most"),
+    ):
+        write(project, values | {"embed": changes})
+        with pytest.raises(BertcoreError, match=message):
+            run()
 
 
 def test_what_a_removed_task_has_left_is_removed(project: Path, values: dict[str, Any]) -> None:

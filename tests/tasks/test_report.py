@@ -556,6 +556,30 @@ def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
     assert "minimal_pairs" not in summary
 
 
+def test_sentence_vectors_stand_beside_words_and_the_encoder_before(project: Path) -> None:
+    systems = {"model": 0.6, "dimension_32": 0.55, "before": 0.25, "bm25": 0.5}
+    numbers = {"width": 128, "train_pairs": 5000, "dropped_pairs": 3, "queries": 900, "passages": 890, "steps": 40}
+    scores = {
+        name: {"ndcg_at_10": value, "recall_at_1": value / 2, "recall_at_10": value + 0.1}
+        for name, value in systems.items()
+    }
+    write(project, {"embed.json": {"pairs": "title_body", **numbers, "systems": scores}})
+    page, summary, run = make(project)
+    found = next(table for table in tables(project) if "Recall@1" in table[0])
+    assert found == [
+        ["System", "nDCG@10", "Recall@1", "Recall@10"],
+        ["trained vectors, 128 numbers", "60.0", "30.0", "70.0"],
+        ["their first 32 numbers", "55.0", "27.5", "65.0"],
+        ["the encoder before", "25.0", "12.5", "35.0"],
+        ["BM25", "50.0", "25.0", "60.0"],
+    ]
+    assert "900 anchors look for their own positives among 890" in page and "5,000 pairs (title_body)" in page
+    assert summary["embed"] == systems and run.parent_metrics["eval/embed"] == 0.6
+    write(project, {"embed.json": {}})
+    page, summary, _ = make(project)
+    assert "Sentence vectors" not in page and "embed" not in summary
+
+
 def test_tasks_must_be_a_mapping(project: Path) -> None:
     (project / "params.yaml").write_text("finetune: {tasks: [topic]}\n")
     with pytest.raises(ConfigError, match=r"finetune\.tasks: found a list"):

@@ -1,0 +1,53 @@
+"""How well the vectors of an encoder find what belongs to a text, among all that could: held-out pairs as a search."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from bertcore.embedding.pairs import Pair
+from bertcore.embedding.vectors import encode, vectors_of
+from bertcore.evaluation.retrieval import BM25, ndcg, ranking, recall
+from bertcore.model.architecture import Encoder
+
+TOP = 10
+
+
+class Search:
+    """Each anchor of some pairs as a query, whose positives are to be found among the positives of all pairs."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        self.queries = list(dict.fromkeys(pair.anchor for pair in pairs))
+        self.passages = list(dict.fromkeys(pair.positive for pair in pairs))
+        query, passage = ({text: place for place, text in enumerate(of)} for of in (self.queries, self.passages))
+        self._relevant: list[set[int]] = [set() for _ in self.queries]
+        for pair in pairs:
+            self._relevant[query[pair.anchor]].add(passage[pair.positive])
+
+    def score(self, scores: NDArray[np.floating]) -> dict[str, float]:
+        """nDCG@10, recall@1 and recall@10 of (queries, passages) scores, the higher the better."""
+        ranked = ranking(scores, TOP)
+        return {
+            f"ndcg_at_{TOP}": ndcg(ranked, self._relevant, TOP),
+            "recall_at_1": recall(ranked, self._relevant, 1),
+            f"recall_at_{TOP}": recall(ranked, self._relevant, TOP),
+        }
+
+    def bm25(self) -> dict[str, float]:
+        """The scores of `BM25`, which knows words alone."""
+        return self.score(BM25(self.passages).scores(self.queries))
+
+    def vectors(
+        self, model: Encoder, tokenizer: Tokenizer, sequence_length: int, dimensions: Sequence[int] = ()
+    ) -> dict[int, dict[str, float]]:
+        """Width -> the scores of the cosines of the mean of the states; the whole width first, then `dimensions`."""
+        queries, passages = (
+            vectors_of(model, encode(tokenizer, texts, sequence_length)) for texts in (self.queries, self.passages)
+        )
+        widths = (queries.shape[1], *sorted(dimensions, reverse=True))
+        return {width: self.score(_unit(queries[:, :width]) @ _unit(passages[:, :width]).T) for width in widths}
+
+
+def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))

@@ -1,0 +1,117 @@
+"""Stage `embed`: pre-trained encoder and corpus (or pairs) -> sentence vectors, in the layout of SentenceTransformers.
+
+Scored by what they find among held-out pairs, beside BM25 and beside the encoder before. Without `embed.pairs` there is
+nothing to do, and the outputs are empty.
+"""
+
+import json
+import logging
+import sys
+from typing import Any
+
+import torch
+
+from bertcore.embedding import directory
+from bertcore.embedding.config import EmbedConfig
+from bertcore.embedding.pairs import PairSets, read_pair_sets
+from bertcore.embedding.scoring import Search
+from bertcore.embedding.training import ContrastiveTraining
+from bertcore.errors import ConfigError
+from bertcore.export import gate
+from bertcore.export.card import Card, table
+from bertcore.files import replace_directory, write_json
+from bertcore.model.architecture import Encoder
+from bertcore.model.config import architecture_of
+from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.training.distributed import make_accelerator
+from tasks import params
+from tasks.paths import CORPUS, EMBEDDING, INPUTS, METRICS, PRETRAINED
+from tasks.stage import main
+from tasks.tracking import lineage
+from tasks.tracking.runs import StageRun
+
+logger = logging.getLogger(__name__)
+
+
+def run(stage_run: StageRun) -> None:
+    config = params.section("embed", EmbedConfig)
+    if config.pairs is None:
+        logger.info("there are no sentence vectors: embed.pairs of params.yaml names no pairs")
+        with replace_directory(EMBEDDING):
+            pass
+        write_json(METRICS / "embed.json", {})
+        return
+    pairs = read_pair_sets(config, CORPUS, INPUTS / "embed")
+    accelerator, tokenizer, model = make_accelerator(), load_tokenizer(PRETRAINED), _encoder(config)
+    model.to(accelerator.device)
+    search, length = Search(pairs.heldout), config.sequence_length
+    (before,) = search.vectors(model.eval(), tokenizer, length).values()
+    try:
+        training = ContrastiveTraining(model, tokenizer, pairs.train, config, accelerator, stage_run.report)
+    except ValueError as error:
+        raise ConfigError(f"params.yaml: embed.{error}") from None
+    training.run("embed")
+    whole, *narrow = search.vectors(model, tokenizer, length, config.dimensions).items()
+    systems = {
+        "model": whole[1],
+        **{f"dimension_{width}": scores for width, scores in narrow},
+        "before": before,
+        "bm25": search.bm25(),
+    }
+    metrics = {
+        "pairs": config.pairs,
+        "width": whole[0],
+        "train_pairs": len(pairs.train),
+        "dropped_pairs": pairs.dropped,
+        "queries": len(search.queries),
+        "passages": len(search.passages),
+        "steps": training.steps,
+        "truncated": training.truncated,
+        "systems": systems,
+    }
+    directory.save(model, EMBEDDING, PRETRAINED, length, _card(model, pairs, metrics))
+    gate.check(model, EMBEDDING, PRETRAINED)
+    write_json(METRICS / "embed.json", metrics)
+    stage_run.log_metrics(systems, training.steps)
+
+
+def _encoder(config: EmbedConfig) -> Encoder:
+    """The pre-trained one; what it has not (a pooler) is drawn by the seed."""
+    torch.manual_seed(config.seed)
+    shape = load_config(PRETRAINED)
+    model = architecture_of(shape).encoder(shape.with_dropout(config.dropout, 0.0))
+    load_pretrained(model, PRETRAINED)
+    return model
+
+
+def _card(model: Encoder, pairs: PairSets, metrics: dict[str, Any]) -> str:
+    scores = metrics["systems"]
+    names = list(scores["model"])
+    rows = [["", *names], *([system, *(f"{found[name]:.4f}" for name in names)] for system, found in scores.items())]
+    hashes = sorted(lineage.data_hashes(lineage.stage_paths("embed", None)[0]).items())
+    python = f'from sentence_transformers import SentenceTransformer\n\nuse = SentenceTransformer("{EMBEDDING}")'
+    return Card(
+        name="embedding",
+        architecture=model.architecture,
+        model_type=model.config.model_type,
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-transformers"],
+        sections={
+            "Model": f"Vectors of {metrics['width']} numbers: the mean of the states of `{model.architecture}`, of "
+            f"length 1. Trained in {metrics['steps']:,} steps on {len(pairs.train):,} pairs (`{metrics['pairs']}`) "
+            "without any label, each told from all others of its batch.",
+            "Lineage": table([["data", "hash"], *([f"`{path}`", f"`{value}`"] for path, value in hashes)]),
+            "Recipe": f"```json\n{json.dumps(params.read().get('embed'), indent=2)}\n```",
+            "Scores": f"From {metrics['queries']:,} held-out anchors to their own positives among "
+            f"{metrics['passages']:,}; one seed. `before` is the encoder before this training.\n\n{table(rows)}",
+            "Use": f'```sh\nbertcore search --model {EMBEDDING} "a question" --in docs\n```\n\n'
+            f"```python\n{python}\n```",
+            "Limits": "Near are texts that stand near each other in the text that it has read, whatever their truth. "
+            "The licence of the text decides under which one it can be shared: set `license` above.",
+        },
+    ).render()
+
+
+if __name__ == "__main__":
+    sys.exit(main("embed", run, configs={"embed": EmbedConfig}))

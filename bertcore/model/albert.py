@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import Architecture, Encoder, EncoderModule, read_fields, saved_fields, scores
+from bertcore.model.architecture import Architecture, Encoder, read_fields, saved_fields, scores
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
+from bertcore.model.heads import Dropping, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout
@@ -116,19 +117,19 @@ class AlbertModel(Encoder):
         return hidden, self.pooled(hidden.index_select(0, layout.first_tokens))
 
 
-class _WithEncoder(EncoderModule):
+class _WithPooler(Dropping):
     prefix = "albert"
 
-    def __init__(self, config: AlbertConfig, has_pooler: bool = True) -> None:
+    def __init__(self, config: AlbertConfig) -> None:
         super().__init__(config)
         self.albert = AlbertModel(config)
-        if not has_pooler:
-            del self.albert.pooler  # Hugging Face's class has none, and it would learn nothing
         self.dropout_prob = config.classifier_dropout_prob
 
-    def dropped(self, states: Tensor) -> Tensor:
-        """`states`, a share of them dropped while training."""
-        return functional.dropout(states, self.dropout_prob, self.training)
+
+class _WithEncoder(_WithPooler):
+    def __init__(self, config: AlbertConfig) -> None:
+        super().__init__(config)
+        del self.albert.pooler  # Hugging Face's classes have none, and it would learn nothing
 
 
 class MaskedTokenHead(nn.Module):
@@ -146,7 +147,7 @@ class MaskedTokenHead(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class AlbertForPreTraining(_WithEncoder):
+class AlbertForPreTraining(_WithPooler):
     """The encoder with the heads of both pre-training objectives."""
 
     architecture = "AlbertForPreTraining"
@@ -173,7 +174,7 @@ class AlbertForPreTraining(_WithEncoder):
         return logits
 
 
-class AlbertForSequenceClassification(_WithEncoder):
+class AlbertForSequenceClassification(_WithPooler):
     """One row of logits for each sequence, from its pooled [CLS]."""
 
     architecture = "AlbertForSequenceClassification"
@@ -189,35 +190,12 @@ class AlbertForSequenceClassification(_WithEncoder):
         return scores(self.classifier, self.dropped(self.albert.pooled(first)))
 
 
-class AlbertForTokenClassification(_WithEncoder):
-    """One row of logits for each token."""
-
+class AlbertForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "AlbertForTokenClassification"
 
-    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
-        super().__init__(config, has_pooler=False)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.classifier, config)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, labels) logits."""
-        hidden = self.albert.hidden_states(input_ids, token_type_ids, layout)
-        return scores(self.classifier, self.dropped(hidden))
-
-
-class AlbertForQuestionAnswering(_WithEncoder):
-    """Two logits for each token: the answer begins, the answer ends there."""
-
+class AlbertForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "AlbertForQuestionAnswering"
-
-    def __init__(self, config: AlbertConfig, num_labels: int = 2) -> None:
-        super().__init__(config, has_pooler=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.qa_outputs, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, 2) logits of start and end."""
-        return scores(self.qa_outputs, self.albert.hidden_states(input_ids, token_type_ids, layout))
 
 
 # A module of a layer: ours -> theirs.

@@ -17,7 +17,6 @@ from bertcore.model.architecture import (
     Architecture,
     Encoder,
     EncoderConfig,
-    EncoderModule,
     read_fields,
     saved_fields,
     scores,
@@ -25,6 +24,7 @@ from bertcore.model.architecture import (
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.dropout import dropout
+from bertcore.model.heads import Dropping, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
@@ -194,14 +194,28 @@ class MaskedTokenHead(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class BertForPreTraining(EncoderModule):
-    """The encoder with the heads of both pre-training objectives."""
-
-    architecture, prefix = "BertForPreTraining", "bert"
+class _WithPooler(Dropping):
+    prefix = "bert"
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
         self.bert = BertModel(config)
+        self.dropout_prob = config.hidden_dropout_prob
+
+
+class _WithEncoder(_WithPooler):
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        del self.bert.pooler  # Hugging Face's classes have none, and it would learn nothing
+
+
+class BertForPreTraining(_WithPooler):
+    """The encoder with the heads of both pre-training objectives."""
+
+    architecture = "BertForPreTraining"
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
         self.cls = nn.ModuleDict(
             {"predictions": MaskedTokenHead(config), "seq_relationship": nn.Linear(config.hidden_size, 2)}
         )
@@ -221,58 +235,28 @@ class BertForPreTraining(EncoderModule):
         return logits
 
 
-class BertForSequenceClassification(EncoderModule):
+class BertForSequenceClassification(_WithPooler):
     """The encoder, dropout, and one linear layer on the pooled [CLS] (figure 4 a and b)."""
 
-    architecture, prefix = "BertForSequenceClassification", "bert"
+    architecture = "BertForSequenceClassification"
 
     def __init__(self, config: BertConfig, num_labels: int) -> None:
         super().__init__(config)
-        self.bert = BertModel(config)
         self.classifier = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.hidden_dropout_prob
         initialize(self.classifier, config)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (B, labels) logits."""
         pooled = self.bert.pooled(input_ids, token_type_ids, layout)
-        return scores(self.classifier, functional.dropout(pooled, self.dropout_prob, self.training))
+        return scores(self.classifier, self.dropped(pooled))
 
 
-class BertForTokenClassification(EncoderModule):
-    """The encoder, without its pooler, dropout, and one linear layer on every token."""
-
-    architecture, prefix = "BertForTokenClassification", "bert"
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.hidden_dropout_prob
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, labels) logits."""
-        hidden = self.bert.hidden_states(input_ids, token_type_ids, layout)
-        return scores(self.classifier, functional.dropout(hidden, self.dropout_prob, self.training))
+class BertForTokenClassification(TokenClassification, _WithEncoder):
+    architecture = "BertForTokenClassification"
 
 
-class BertForQuestionAnswering(EncoderModule):
-    """The encoder, without its pooler, and one linear layer that scores every token as the answer's start and end."""
-
-    architecture, prefix = "BertForQuestionAnswering", "bert"
-
-    def __init__(self, config: BertConfig, num_labels: int = 2) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        del self.bert.pooler  # Hugging Face's class has none, and it would learn nothing
-        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.qa_outputs, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, 2) logits of start and end."""
-        return scores(self.qa_outputs, self.bert.hidden_states(input_ids, token_type_ids, layout))
+class BertForQuestionAnswering(QuestionAnswering, _WithEncoder):
+    architecture = "BertForQuestionAnswering"
 
 
 # What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).

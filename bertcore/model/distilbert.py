@@ -17,6 +17,7 @@ from bertcore.model import bert, bert_names
 from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, read_fields, scores
 from bertcore.model.bert import Activation, BertConfig, BertLayer, MaskedTokenHead
 from bertcore.model.dropout import dropout
+from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout
@@ -127,9 +128,10 @@ class _WithEncoder(EncoderModule):
     def __init__(self, config: DistilBertConfig) -> None:
         super().__init__(config)
         self.distilbert = DistilBertModel(config)
+        self.dropout_prob = config.dropout
 
 
-class DistilBertForMaskedLM(_WithEncoder):
+class DistilBertForMaskedLM(MaskedLM, _WithEncoder):
     """The encoder with the head for masked tokens."""
 
     architecture = "DistilBertForMaskedLM"
@@ -138,12 +140,6 @@ class DistilBertForMaskedLM(_WithEncoder):
         super().__init__(config)
         self.predictions = MaskedTokenHead(config.bert)
         initialize(self.predictions, config)
-
-    def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
-    ) -> tuple[Tensor]:
-        """(M,) flat positions -> (M, V) logits there."""
-        return (self.token_logits(self.distilbert.hidden_states(input_ids, token_type_ids, layout, masked_positions)),)
 
     def token_logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.predictions(states, self.distilbert.token_embeddings.weight)
@@ -170,38 +166,22 @@ class DistilBertForSequenceClassification(_WithEncoder):
         return scores(self.classifier, functional.dropout(pooled, self.dropout_prob, self.training))
 
 
-class DistilBertForTokenClassification(_WithEncoder):
-    """The encoder, dropout, and one linear layer on every token."""
-
+class DistilBertForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "DistilBertForTokenClassification"
 
-    def __init__(self, config: DistilBertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.dropout
-        initialize(self.classifier, config)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, labels) logits."""
-        hidden = self.distilbert.hidden_states(input_ids, token_type_ids, layout)
-        return scores(self.classifier, functional.dropout(hidden, self.dropout_prob, self.training))
-
-
-class DistilBertForQuestionAnswering(_WithEncoder):
-    """The encoder, dropout, and one linear layer that scores every token as the answer's start and end."""
+class DistilBertForQuestionAnswering(Dropping, QuestionAnswering, _WithEncoder):
+    """As the others', with dropout."""
 
     architecture = "DistilBertForQuestionAnswering"
 
     def __init__(self, config: DistilBertConfig, num_labels: int = 2) -> None:
-        super().__init__(config)
-        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
+        super().__init__(config, num_labels)
         self.dropout_prob = config.qa_dropout
-        initialize(self.qa_outputs, config)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T, 2) logits of start and end."""
-        hidden = self.distilbert.hidden_states(input_ids, token_type_ids, layout)
-        return scores(self.qa_outputs, functional.dropout(hidden, self.dropout_prob, self.training))
+        return scores(self.qa_outputs, self.dropped(self.distilbert.hidden_states(input_ids, token_type_ids, layout)))
 
 
 # A module in Hugging Face's DistilBERT -> the one that does the same in Hugging Face's BERT, or here.

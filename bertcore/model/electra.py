@@ -25,6 +25,7 @@ from bertcore.model.architecture import (
 )
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, encoder_flops
 from bertcore.model.bert_names import from_huggingface, to_huggingface
+from bertcore.model.heads import MaskedLM, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout
@@ -117,10 +118,6 @@ class _WithEncoder(EncoderModule):
         self.electra = ElectraModel(config)
         self.dropout_prob = config.hidden_dropout_prob
 
-    def dropped(self, states: Tensor) -> Tensor:
-        """`states`, a share of them dropped while training."""
-        return functional.dropout(states, self.dropout_prob, self.training)
-
 
 class DetectionHead(nn.Module):
     """(T, H) -> (T,) logits: that a token is a replaced one."""
@@ -164,7 +161,7 @@ class GeneratorHead(nn.Module):
         return transformed
 
 
-class ElectraForMaskedLM(_WithEncoder):
+class ElectraForMaskedLM(MaskedLM, _WithEncoder):
     """The generator: the encoder, and the head for masked tokens, whose matrix is that of the embeddings."""
 
     architecture = "ElectraForMaskedLM"
@@ -174,12 +171,6 @@ class ElectraForMaskedLM(_WithEncoder):
         self.generator_predictions = GeneratorHead(config)
         initialize(self.generator_predictions, config)
         self.generator_lm_head = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
-
-    def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
-    ) -> tuple[Tensor]:
-        """(M,) flat positions -> (M, V) logits there."""
-        return (self.token_logits(self.electra.hidden_states(input_ids, token_type_ids, layout, masked_positions)),)
 
     def token_logits(self, states: Tensor) -> Tensor:
         table, bias = self.electra.token_embeddings.weight, self.generator_lm_head["bias"]
@@ -224,35 +215,12 @@ class ElectraForSequenceClassification(_WithEncoder):
         return logits
 
 
-class ElectraForTokenClassification(_WithEncoder):
-    """One row of logits for each token."""
-
+class ElectraForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "ElectraForTokenClassification"
 
-    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.classifier, config)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, labels) logits."""
-        hidden = self.electra.hidden_states(input_ids, token_type_ids, layout)
-        return scores(self.classifier, self.dropped(hidden))
-
-
-class ElectraForQuestionAnswering(_WithEncoder):
-    """Two logits for each token: the answer begins, the answer ends there."""
-
+class ElectraForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "ElectraForQuestionAnswering"
-
-    def __init__(self, config: ElectraConfig, num_labels: int = 2) -> None:
-        super().__init__(config)
-        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.qa_outputs, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, 2) logits of start and end."""
-        return scores(self.qa_outputs, self.electra.hidden_states(input_ids, token_type_ids, layout))
 
 
 # What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).

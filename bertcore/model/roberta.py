@@ -17,6 +17,7 @@ from bertcore.model import bert
 from bertcore.model.architecture import Architecture, EncoderModule, read_fields, saved_fields, scores
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
 from bertcore.model.bert_names import from_huggingface, to_huggingface
+from bertcore.model.heads import MaskedLM, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
 
@@ -92,6 +93,7 @@ class _WithEncoder(EncoderModule):
         super().__init__(config)
         self.roberta = RobertaModel(config)
         del self.roberta.pooler  # Hugging Face's classes have none
+        self.dropout_prob = config.hidden_dropout_prob
 
 
 class RobertaLMHead(nn.Module):
@@ -108,7 +110,7 @@ class RobertaLMHead(nn.Module):
         return functional.linear(self.layer_norm(functional.gelu(self.dense(masked))), embeddings, self.bias)
 
 
-class RobertaForMaskedLM(_WithEncoder):
+class RobertaForMaskedLM(MaskedLM, _WithEncoder):
     """The encoder with the head for masked tokens."""
 
     architecture = "RobertaForMaskedLM"
@@ -117,12 +119,6 @@ class RobertaForMaskedLM(_WithEncoder):
         super().__init__(config)
         self.lm_head = RobertaLMHead(config)
         initialize(self.lm_head, config)
-
-    def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
-    ) -> tuple[Tensor]:
-        """(M,) flat positions -> (M, V) logits there."""
-        return (self.token_logits(self.roberta.hidden_states(input_ids, token_type_ids, layout, masked_positions)),)
 
     def token_logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.lm_head(states, self.roberta.token_embeddings.weight)
@@ -162,36 +158,12 @@ class RobertaForSequenceClassification(_WithEncoder):
         return logits
 
 
-class RobertaForTokenClassification(_WithEncoder):
-    """The encoder, dropout, and one linear layer on every token."""
-
+class RobertaForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "RobertaForTokenClassification"
 
-    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.hidden_dropout_prob
-        initialize(self.classifier, config)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, labels) logits."""
-        hidden = self.roberta.hidden_states(input_ids, token_type_ids, layout)
-        return scores(self.classifier, functional.dropout(hidden, self.dropout_prob, self.training))
-
-
-class RobertaForQuestionAnswering(_WithEncoder):
-    """The encoder and one linear layer that scores every token as the answer's start and end."""
-
+class RobertaForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "RobertaForQuestionAnswering"
-
-    def __init__(self, config: RobertaConfig, num_labels: int = 2) -> None:
-        super().__init__(config)
-        self.qa_outputs = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.qa_outputs, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (T, 2) logits of start and end."""
-        return scores(self.qa_outputs, self.roberta.hidden_states(input_ids, token_type_ids, layout))
 
 
 # What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).

@@ -15,6 +15,7 @@ from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage
 from tasks.tracking import runs as tracking
 from tasks.tracking.outbox import without_password
+from tasks.tracking.system import monitored
 from tasks.training import checkpoints
 
 Body = Callable[[tracking.StageRun], None]
@@ -51,7 +52,9 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
     try:
         run.log_params(_values(stage, task, configs))
         run.log_datasets(data)
-        body(run)
+        run.link_producers(deps, data)
+        with monitored(run.run_id):
+            body(run)
         lineage.check_unchanged(before, deps)
         run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(Path(path)) for path in outs})
         status = "FINISHED"

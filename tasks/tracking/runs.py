@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Metric, Param, Run, RunStatus, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, LifecycleStage, Metric, Param, RunStatus, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from mlflow.utils.mlflow_tags import (
@@ -28,7 +28,8 @@ from bertcore.errors import may_pass
 from bertcore.files import replace_file
 from tasks import params
 from tasks.processes import reproduction
-from tasks.tracking import lineage
+from tasks.tracking import lineage, producers, varied
+from tasks.tracking.description import ERROR, describe
 from tasks.tracking.outbox import Outbox
 from tasks.tracking.store import lock, open_experiment, reachable
 from tasks.tracking.sweeps import sweep_tags
@@ -40,8 +41,6 @@ _RUNNING = RunStatus.to_string(RunStatus.RUNNING)
 _WORST_FIRST = (_RUNNING, "FAILED", "KILLED")
 """A parent run has the first of these that the newest run of any of its stages has."""
 _INVOCATION = "pipeline.invocation"
-_ERROR = "error"
-_VARIED_IN_NAME = 3
 _PARAMS_PER_CALL = 100
 _LONGEST_PARAM = 6000
 
@@ -91,6 +90,10 @@ class StageRun:
         """Log what the run reads: paths with their DVC hashes."""
         self._log_datasets(self.run_id, hashes)
 
+    def link_producers(self, deps: list[str], hashes: Mapping[str, str]) -> None:
+        """Name the runs that made what the run reads, also those of cached stages; see `producers.link`."""
+        self._outbox.send(partial(producers.link, self.client, self.run_id, self.parent_id, deps, hashes))
+
     def log_parent_datasets(self, hashes: Mapping[str, str]) -> None:
         self._log_datasets(self.parent_id, hashes)
 
@@ -101,7 +104,7 @@ class StageRun:
 
     def explain(self, error: str) -> None:
         """Keep with the run why it failed: as a tag, and as the text that its page begins with."""
-        self.set_tags({_ERROR: error[:_LONGEST_PARAM], MLFLOW_RUN_NOTE: error[:_LONGEST_PARAM]})
+        self.set_tags({ERROR: error[:_LONGEST_PARAM], MLFLOW_RUN_NOTE: error[:_LONGEST_PARAM]})
 
     def set_tags(self, tags: Mapping[str, str]) -> None:
         self._set_tags(self.run_id, tags)
@@ -124,22 +127,18 @@ class StageRun:
     def _conclude(self, status: Status) -> None:
         self.client.set_terminated(self.run_id, status)
         with lock():  # of two stages that end together, the second one sees that both have ended
-            parent = self.client.get_run(self.parent_id).info
+            parent = self.client.get_run(self.parent_id)
             of_parent = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.parent_id}'"
-            children = self.client.search_runs([parent.experiment_id], of_parent, order_by=["attributes.start_time"])
+            experiment = parent.info.experiment_id
+            children = self.client.search_runs([experiment], of_parent, order_by=["attributes.start_time"])
             newest = {child.data.tags["stage"]: child for child in children}
             statuses = {child.info.status for child in newest.values()}
             worst = next((each for each in _WORST_FIRST if each in statuses), "FINISHED")
-            errors = [child.data.tags[_ERROR] for child in newest.values() if _failed_with_words(child)]
-            self.client.set_tag(self.parent_id, MLFLOW_RUN_NOTE, "\n".join(errors))
+            self.client.set_tag(self.parent_id, MLFLOW_RUN_NOTE, describe(parent, newest))
             if worst == _RUNNING:
                 self.client.update_run(self.parent_id, worst)
             else:
                 self.client.set_terminated(self.parent_id, worst)
-
-
-def _failed_with_words(run: Run) -> bool:
-    return run.info.status == "FAILED" and _ERROR in run.data.tags
 
 
 def _dataset(path: str, digest: str) -> DatasetInput:
@@ -178,6 +177,7 @@ def _own_run(
         client.log_batch(run_id, tags=[RunTag(name, value) for name, value in own_tags.items()])
         return run_id
     run = client.create_run(experiment, tags=own_tags, run_name=stage)
+    _log_params(client, run.info.run_id, varied.as_param(varied.of_stage(lineage.varied(params.read()), task)))
     if memory:
         with replace_file(memory) as beside:
             beside.write_text(run.info.run_id, encoding="ascii")
@@ -217,24 +217,14 @@ def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> s
         if found := client.search_runs([experiment], f"tags.`{_INVOCATION}` = '{key}'", max_results=1):
             return found[0].info.run_id
         values = params.read()
-        varied = lineage.varied(values)
+        changed = lineage.varied(values)
         sweep = sweep_tags(client, experiment)
         own_tags = {**tags, **sweep, **_source("dvc.yaml", tags), _INVOCATION: key}
-        run = client.create_run(experiment, tags=own_tags, run_name=_telling(name, varied, tags.get("git.commit")))
+        telling = varied.telling(name, changed, tags.get("git.commit"))
+        run = client.create_run(experiment, tags=own_tags, run_name=telling)
     shown = {name: value for name, value in params.flatten(values).items() if not name.startswith("finetune.")}
-    _log_params(client, run.info.run_id, shown | (varied or {}))
+    _log_params(client, run.info.run_id, varied.as_param(changed) | shown | (changed or {}))
     return run.info.run_id
-
-
-def _telling(name: str, varied: Mapping[str, Any] | None, commit: str | None) -> str:
-    """`name` with what was varied against the commit: by it runs are told apart."""
-    if varied is None or commit is None:
-        return name
-    if not varied:
-        return f"{name}: as in {commit[:7]}"
-    shown = [f"{key.removeprefix('finetune.tasks.')}={value}" for key, value in list(varied.items())[:_VARIED_IN_NAME]]
-    more = [f"{len(varied) - _VARIED_IN_NAME} more"] if len(varied) > _VARIED_IN_NAME else []
-    return f"{name}: {', '.join([*shown, *more])}"
 
 
 def _log_params(client: MlflowClient, run_id: str, values: Mapping[str, Any]) -> None:

@@ -24,6 +24,7 @@ from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage, store
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
+from tasks.tracking.description import commit_page
 from tests.import_closure import ROOT
 
 PIPELINE = """
@@ -48,8 +49,9 @@ stages:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    shutil.copy(empty_store, tmp_path)
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-1")
     monkeypatch.setenv("BERTCORE_PIPELINE_NAME", "brisk-otter")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -193,7 +195,76 @@ def test_what_was_varied_against_the_commit_is_the_runs_name(project: Path) -> N
     Path("params.yaml").write_text("corpus: {seed: 2}\nfinetune: {tasks: {topic: {epochs: 3}}}\n")
     assert stage.main("corpus", write_corpus) == 0
     parent = run_of("brisk-otter: corpus.seed=2, topic.epochs=3")
-    assert parent.data.params == {"corpus.seed": "2", "finetune.tasks.topic.epochs": "3"}
+    told = {"corpus.seed": "2", "finetune.tasks.topic.epochs": "3"}
+    assert parent.data.params == told | {"Varied": "corpus.seed=2, finetune.tasks.topic.epochs=3"}
+    assert min(parent.data.params) == "Varied", "first on the page that compares runs, which sorts by the name"
+    client, experiment = store.open_experiment()
+    runs = client.search_runs([experiment], "tags.stage = 'corpus'", order_by=["attributes.start_time"])
+    assert [run.data.params["Varied"] for run in runs] == ["nothing", "corpus.seed=2"], "of tasks nothing"
+
+
+def test_a_cached_stage_is_found_from_the_newer_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stage.main("corpus", write_corpus) == 0
+    made = run_of("corpus")
+    Path("dvc.lock").write_text(
+        "stages: {corpus: {outs: [{path: data/corpus, md5: " + made.data.tags["dvc.out.data/corpus"] + "}]}}"
+    )
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
+    monkeypatch.setenv("BERTCORE_PIPELINE_NAME", "later")
+
+    def finetune(_: tracking.StageRun) -> None:
+        Path("models/topic").mkdir(parents=True)
+        Path("metrics").mkdir()
+        Path("metrics/topic.json").write_text("{}")
+
+    assert stage.main("finetune", finetune, "topic") == 0
+    assert run_of("finetune@topic").data.tags["from.corpus"] == made.info.run_id
+    parent = run_of("later")
+    assert parent.data.tags["from.corpus"] == made.info.run_id
+    link = f"#/experiments/{made.info.experiment_id}/runs/{made.info.run_id}"
+    assert f"Cached, from earlier runs: [corpus]({link})" in parent.data.tags["mlflow.note.content"]
+    assert "from.corpus" not in run_of("brisk-otter").data.tags
+
+
+def test_a_parent_begins_with_links(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
+    assert stage.main("corpus", write_corpus) == 0
+    note = run_of("brisk-otter").data.tags["mlflow.note.content"]
+    assert note == "Prefect: [flow run](http://127.0.0.1:4200/runs/flow-run/run-1)"
+
+
+@pytest.mark.parametrize(
+    ("origin", "page"),
+    [
+        ("https://github.com/org/name.git", "https://github.com/org/name/commit/abc"),
+        ("git@gitlab.com:group/sub/name.git", "https://gitlab.com/group/sub/name/commit/abc"),
+        ("https://user:secret@example.org/name", "https://example.org/name/commit/abc"),
+        ("ssh://git@example.org/a/b.git", "https://example.org/a/b/commit/abc"),
+        ("/srv/git/name.git", None),
+        ("", None),
+    ],
+)
+def test_the_page_of_a_commit(origin: str, page: str | None) -> None:
+    assert commit_page(origin, "abc") == page
+
+
+@pytest.mark.parametrize("switch", ["true", "false"])
+def test_what_the_machine_does_is_measured_meanwhile(
+    project: Path, switch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.1")
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", switch)
+
+    def body(run: tracking.StageRun) -> None:
+        write_corpus(run)
+        waited = time.monotonic()
+        while switch == "true" and time.monotonic() < waited + 60:
+            if run.client.get_metric_history(run.run_id, "system/cpu_utilization_percentage"):
+                break
+            time.sleep(0.1)
+
+    assert stage.main("corpus", body) == 0
+    assert ("system/cpu_utilization_percentage" in run_of("corpus").data.metrics) == (switch == "true")
 
 
 def test_what_is_the_same_at_every_step_is_no_curve(project: Path) -> None:

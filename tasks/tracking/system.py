@@ -1,0 +1,31 @@
+"""What the machine does while a stage runs: MLflow's own system metrics, every ten seconds."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+from tasks.tracking.store import tracking_uri
+
+SWITCH = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"
+"""MLflow's own variable; `false` turns them off."""
+
+
+@contextmanager
+def monitored(run_id: str) -> Iterator[None]:
+    """Processor, memory, disk and network into the run, in a thread; a store that is out ends that alone.
+
+    GPUs too where `nvidia-ml-py` is installed. `MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL` sets the seconds.
+    """
+    if os.environ.get(SWITCH, "").lower() in ("false", "0"):
+        yield
+        return
+    logging.getLogger("mlflow.system_metrics").setLevel(logging.ERROR)
+    monitor = SystemMetricsMonitor(run_id, resume_logging=True, tracking_uri=tracking_uri())
+    monitor.start()
+    try:
+        yield
+    finally:
+        monitor.finish()

@@ -12,7 +12,7 @@ from bertcore.errors import STOPPED, StoppedError
 from tasks import params
 from tasks.processes import end_with, refuse_beside_an_experiment, reproduction
 from tasks.status import ProcessEnded, exit_status
-from tasks.tracking import lineage
+from tasks.tracking import lineage, models
 from tasks.tracking import runs as tracking
 from tasks.tracking.outbox import without_password
 from tasks.tracking.system import monitored
@@ -43,6 +43,8 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
     if dvc := reproduction():
         refuse_beside_an_experiment(dvc)
     checkpoints.clear_finished()
+    models.check_switch()
+    models.share_with_dvc()
     deps, outs = lineage.stage_paths(stage, task)
     before = lineage.fingerprint(deps)
     data = lineage.data_hashes(deps)
@@ -57,6 +59,7 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
             body(run)
         lineage.check_unchanged(before, deps)
         run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(Path(path)) for path in outs})
+        models.log_finished(run.client, run.run_id, stage, task)
         status = "FINISHED"
     except (StoppedError, KeyboardInterrupt):
         status = "KILLED"

@@ -14,6 +14,7 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 
+import mlflow
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -28,6 +29,16 @@ _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
 """The tag by which the pages choose their view, and its value for trainings: without it they show that of agents."""
 
 
+_URI = "MLFLOW_TRACKING_URI"
+_PLACES = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("model_versions", "storage_location"),
+)
+"""Where MLflow's tables keep full paths."""
+
+
 @contextmanager
 def reachable() -> Iterator[None]:
     """What fails inside because of the store is an `UnavailableError` that names it."""
@@ -35,7 +46,7 @@ def reachable() -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError) as error:
         remedy = "start the server, or correct MLFLOW_TRACKING_URI (without it mlflow.db in this tree is used)"
-        if not os.environ.get("MLFLOW_TRACKING_URI"):
+        if not os.environ.get(_URI):
             remedy = "mend the file, or move it away to begin another"
         raise UnavailableError(
             f"MLflow's store {without_password(tracking_uri())} cannot be used ({told(error)}); {remedy}"
@@ -44,7 +55,20 @@ def reachable() -> Iterator[None]:
 
 def tracking_uri() -> str:
     """`MLFLOW_TRACKING_URI`, or a SQLite file in the project's root."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{Path('mlflow.db').resolve()}"
+    return os.environ.get(_URI) or f"sqlite:///{Path('mlflow.db').resolve()}"
+
+
+@contextmanager
+def as_default() -> Iterator[None]:
+    """The store that those parts of MLflow use that take none: its registry, when a version is made."""
+    named = os.environ.get(_URI)
+    mlflow.set_tracking_uri(tracking_uri())
+    try:
+        yield
+    finally:
+        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # none, and no variable; "" would be another store
+        if named is not None:
+            os.environ[_URI] = named
 
 
 def lock() -> FileLock:
@@ -67,7 +91,7 @@ def open_experiment() -> tuple[MlflowClient, str]:
             return client, client.create_experiment(name, artifact_location=location, tags={_KIND: _TRAINING})
         if _KIND not in experiment.tags:
             client.set_experiment_tag(experiment.experiment_id, _KIND, _TRAINING)
-        if not os.environ.get("MLFLOW_TRACKING_URI") and location and experiment.artifact_location != location:
+        if not os.environ.get(_URI) and location and experiment.artifact_location != location:
             _follow_the_tree(experiment.artifact_location, location)
     return client, experiment.experiment_id
 
@@ -76,7 +100,7 @@ def _follow_the_tree(before: str, now: str) -> None:
     """In a tree that was moved or copied, have its database name its own artifacts. MLflow keeps their full path."""
     path = tracking_uri().removeprefix("sqlite:///")
     with contextlib.closing(sqlite3.connect(path)) as base, base:
-        for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+        for table, column in _PLACES:
             base.execute(
                 f"UPDATE {table} SET {column} = :now || substr({column}, length(:before) + 1) "
                 f"WHERE substr({column}, 1, length(:before)) = :before",

@@ -1,0 +1,56 @@
+"""A saved model as MLflow's generic Python model, which its server asks: what it says is what `bertcore` says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from bertcore.errors import InputError
+from bertcore.serving.models import Served, load
+
+TOP = 5
+"""Words for each mask, or answers to each question, where a request does not say how many."""
+
+
+class Columns(Protocol):
+    """What is asked: a pandas table, of which nothing more is used."""
+
+    columns: Any
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A model that is asked with the columns of a table."""
+
+    served: Served
+    use: str
+    """What it does: the name of the command that does the same."""
+
+    def predict(self, table: Columns, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """A record for each row of `table`, as the command gives it.
+
+        The columns are `text` and, for models of pairs, `pair`; for answers `question` and `context`. `params`: `top`.
+        `InputError` for a column that is missing.
+        """
+        first, second = ("question", "context") if self.use == "answer" else ("text", "pair")
+        items = _column(table, first)
+        if self.use in ("answer", "classify", "regress") and (self.use == "answer" or second in table.columns):
+            pairs = zip(items, _column(table, second), strict=True)
+            items = [one if other is None and self.use != "answer" else (one, other) for one, other in pairs]
+        more = [int((params or {}).get("top", TOP))] if self.use in ("answer", "fill-mask") else []
+        found = self.served.works[self.use](items, *more)
+        return [{"vector": row} for row in found] if self.use == "embed" else found
+
+
+def _column(table: Columns, name: str) -> list[Any]:
+    if name not in table.columns:
+        raise InputError(f"{name}: found the columns {', '.join(map(str, table.columns))}, expected {name}; add it")
+    return [None if each != each else each for each in table[name].tolist()]  # pandas has NaN for what is left out
+
+
+def _load_pyfunc(data_path: str) -> Rows:
+    """MLflow calls it by this name with the model's directory; `ArtifactError` where that is no whole model."""
+    served = load(Path(data_path))
+    return Rows(served, served.description.use.removesuffix("-multi"))

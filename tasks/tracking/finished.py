@@ -1,0 +1,136 @@
+"""Models that stages have saved, with what was measured of each: what MLflow is told about them."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tasks import params
+from tasks.paths import EXAMPLES, FINETUNED, METRICS, PRETRAINED, SHARDS
+from tasks.tracking import lineage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The number by which two models of one name are compared."""
+
+    metric: str
+    value: float
+    larger_is_better: bool
+    conditions: Mapping[str, str]
+    """What must be the same for two of these numbers to be comparable: its name -> a hash of it."""
+
+    def beats(self, other: float) -> bool:
+        """Whether this one is better than `other`; nothing is better than equal, and no number better than none."""
+        if math.isnan(self.value):
+            return False
+        return math.isnan(other) or (self.value > other if self.larger_is_better else self.value < other)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedModel:
+    """A directory that a stage has left."""
+
+    name: str
+    """`pretrained`, or the task's."""
+    stage: str
+    """`STAGE` or `STAGE@TASK`."""
+    directory: Path
+    metrics: Mapping[str, float]
+    step: int
+    """Of the training, when it ended."""
+    data: str
+    """On what it was scored."""
+    digest: str
+    """MD5 of that."""
+    score: Score
+    pairs: bool
+    """Whether it has learned from pairs of texts."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+        return _json(self.directory / "config.json")
+
+
+def saved_by(stage: str, task: str | None) -> SavedModel | None:
+    """The model that the stage has left; None for a stage that leaves none."""
+    if stage == "pretrain" and (PRETRAINED / "config.json").is_file():
+        return _pretrained(_json(METRICS / "pretrain.json"))
+    if stage == "finetune" and task and (FINETUNED / task / "config.json").is_file():
+        return _finetuned(task, _json(METRICS / "finetune" / f"{task}.json"))
+    return None
+
+
+def _pretrained(metrics: Mapping[str, Any]) -> SavedModel:
+    manifest, values = _json(SHARDS / "manifest.json"), params.read()
+    objective = (values.get("pretrain") or {}).get("objective")
+    heldout = {shard["name"]: shard["sha256"] for shard in manifest["shards"] if shard["split"] == "heldout"}
+    # The loss of replaced tokens depends on the generator that replaces them, and is compared with its own kind only.
+    metric, conditions = ("mlm_loss", {}) if objective != "replaced_tokens" else ("loss", {"objective": objective})
+    digest = _digest(heldout)
+    masks = {name: value for name, value in (values.get("mask") or {}).items() if name not in _OF_THE_TRAINING}
+    return SavedModel(
+        name="pretrained",
+        stage="pretrain",
+        directory=PRETRAINED,
+        metrics={f"heldout/{name}": value for name, value in metrics.items() if isinstance(value, float)},
+        step=metrics["steps"],
+        data=f"{SHARDS} (held out)",
+        digest=digest,
+        score=Score(
+            metric=metric,
+            value=metrics[metric],
+            larger_is_better=False,
+            conditions={
+                "held-out text": digest,
+                "tokenizer": manifest["tokenizer_sha256"],
+                "masks": _digest({**masks, "sequences": metrics.get("heldout_sequences")}),
+                **conditions,
+            },
+        ),
+        pairs=False,
+    )
+
+
+_OF_THE_TRAINING = ("duplicates", "masked_lm_prob_start")
+"""Parameters of the masks that held-out text has nothing to do with."""
+
+
+def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:
+    headline, dev = metrics["metrics"][0], EXAMPLES / task / "dev.parquet"
+    scores = metrics["pretrained"]
+    digest = lineage.dvc_hash(dev)
+    return SavedModel(
+        name=task,
+        stage=f"finetune@{task}",
+        directory=FINETUNED / task,
+        metrics={f"dev/{name}": scores[name] for name in metrics["metrics"]},
+        step=0,
+        data=str(dev),
+        digest=digest,
+        score=Score(
+            metric=headline, value=scores[headline], larger_is_better=True, conditions={"dev examples": digest}
+        ),
+        pairs=_has_pairs(dev),
+    )
+
+
+def _has_pairs(dev: Path) -> bool:
+    import pyarrow.parquet as pq  # here, where it is needed: most stages log no model
+
+    column = "text_b"
+    if column not in pq.read_schema(dev).names:
+        return False
+    return bool(pq.read_table(dev, columns=[column])[column].null_count == 0)
+
+
+def _digest(values: Mapping[str, Any]) -> str:
+    return hashlib.md5(json.dumps(values, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))

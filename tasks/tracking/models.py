@@ -1,0 +1,243 @@
+"""A finished model as a logged model of MLflow: loaded, served and compared there, and registered.
+
+It is a generic Python model whose data is the saved directory, with the code that reads it, so that `mlflow models
+serve` needs nothing of the tree. No pickle: weights are safetensors. Where the store is on this disk, the weights get
+a second name there and no second copy: see `share_with_dvc`.
+
+`python -m tasks.tracking.models STAGE[@TASK]` logs the model that the tree has, where the stage itself could not.
+"""
+
+import filecmp
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from importlib.metadata import version as version_of
+from pathlib import Path
+
+from filelock import FileLock
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModel, LoggedModelOutput, Metric
+from mlflow.exceptions import MlflowException
+from mlflow.models import Model
+from mlflow.tracking import MlflowClient
+from mlflow.utils.file_utils import local_file_uri_to_path
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
+from mlflow.utils.time import get_current_time_millis
+from sqlalchemy.exc import SQLAlchemyError
+
+import bertcore
+from bertcore.errors import ConfigError
+from bertcore.files import write_json
+from tasks.paths import CHECKPOINTS
+from tasks.status import exit_status
+from tasks.tracking import lineage, registry
+from tasks.tracking.finished import SavedModel, saved_by
+from tasks.tracking.outbox import told
+from tasks.tracking.producers import made_by
+from tasks.tracking.signatures import example, signature, use_of
+from tasks.tracking.store import open_experiment, reachable, tracking_uri
+
+logger = logging.getLogger(__name__)
+
+SWITCH = "BERTCORE_LOG_MODELS"
+"""Environment variable: 1 logs models wherever the store is, 0 nowhere; without it, where it costs no copy."""
+
+REQUIREMENTS = ("accelerate", "numpy", "pandas", "pyarrow", "safetensors", "tokenizers", "torch", "tqdm")
+"""What the code imports that reads a model (a test follows the imports), and the table of a request."""
+
+_WEIGHTS = "*.safetensors"
+_MARKS = CHECKPOINTS / "logged"
+
+
+def log_finished(client: MlflowClient, run_id: str, stage: str, task: str | None) -> None:
+    """Log what the stage has saved with its run. What fails is told, and the stage does not fail by it."""
+    try:
+        saved = saved_by(stage, task)
+        if saved is not None and _wanted(client, run_id):
+            log(client, run_id, saved)
+    except (MlflowException, SQLAlchemyError, OSError) as error:
+        remedy = f"python -m tasks.tracking.models {stage}" + (f"@{task}" if task else "")
+        logger.warning("MLflow has not the model of %s: %s; `%s` logs it", stage, told(error), remedy)
+
+
+def check_switch() -> None:
+    """`ConfigError`, before any work, for a value that says nothing."""
+    if (switch := os.environ.get(SWITCH, "")) not in ("", "0", "1"):
+        raise ConfigError(f"{SWITCH}: found {switch!r}, expected 0 or 1; correct it or unset it")
+
+
+def _wanted(client: MlflowClient, run_id: str) -> bool:
+    switch = os.environ.get(SWITCH, "")
+    here = not tracking_uri().startswith("http") and _is_local(client.get_run(run_id).info.artifact_uri)
+    return switch == "1" or (not switch and here)
+
+
+def log(client: MlflowClient, run_id: str, saved: SavedModel) -> LoggedModel:
+    """Log `saved` with its run and the run's parent, its metrics and what they were measured on, and register it."""
+    run = client.get_run(run_id)
+    digest = lineage.dvc_hash(saved.directory)
+    tags = {f"dvc.out.{saved.directory}": digest}
+    tags |= {name: run.data.tags[name] for name in ("git.commit", "prefect.flow_run_id") if name in run.data.tags}
+    model = client.create_logged_model(
+        run.info.experiment_id,
+        name=registry.registered_name("", saved.name).strip(".").replace(".", "-"),
+        source_run_id=run_id,
+        tags=tags,
+        params=run.data.params,
+        model_type=use_of(saved.config),
+    )
+    try:
+        _keep(client, model, saved, digest)
+    except BaseException:
+        client.finalize_logged_model(model.model_id, "FAILED")
+        raise
+    client.finalize_logged_model(model.model_id, "READY")
+    for each in (run_id, run.data.tags.get(MLFLOW_PARENT_RUN_ID)):
+        if each is not None:
+            client.log_outputs(each, [LoggedModelOutput(model.model_id, saved.step)])
+    _score(client, run_id, model.model_id, saved)
+    name = registry.registered_name(client.get_experiment(run.info.experiment_id).name, saved.name)
+    registry.register(client, name, model.model_id, run_id, saved.score, tags)
+    return model
+
+
+def _score(client: MlflowClient, run_id: str, model_id: str, saved: SavedModel) -> None:
+    """The metrics of the model, linked with the data that it was scored on."""
+    source = json.dumps({"uri": saved.data.partition(" ")[0]})
+    data = Dataset(saved.data, saved.digest, "local", source)
+    client.log_inputs(run_id, [DatasetInput(data, [InputTag(MLFLOW_DATASET_CONTEXT, "evaluation")])])
+    now = get_current_time_millis()
+    points = [
+        Metric(name, value, now, saved.step, model_id, saved.data, saved.digest, run_id)
+        for name, value in saved.metrics.items()
+    ]
+    client.log_batch(run_id, points)
+
+
+def _keep(client: MlflowClient, model: LoggedModel, saved: SavedModel, digest: str) -> None:
+    if _is_local(model.artifact_location):
+        place = Path(local_file_uri_to_path(model.artifact_location))
+        write(place, saved, model)
+        _remember(place, saved, digest)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "model"
+        write(place, saved, model)
+        client.log_model_artifacts(model.model_id, str(place))
+
+
+def write(place: Path, saved: SavedModel, model: LoggedModel) -> None:
+    """The logged model's files into `place`, where nothing is; its weights are those of the saved directory."""
+    use, described = use_of(saved.config), Model(model_id=model.model_id, run_id=model.source_run_id)
+    with tempfile.TemporaryDirectory() as directory:
+        light = Path(directory) / saved.name
+        shutil.copytree(saved.directory, light, ignore=shutil.ignore_patterns(_WEIGHTS))
+        code = Path(directory) / "bertcore"
+        shutil.copytree(Path(bertcore.__file__).parent, code, ignore=shutil.ignore_patterns("__pycache__"))
+        with warnings.catch_warnings(action="ignore"):  # of MLflow, about types of its own
+            from mlflow import pyfunc  # stages that log no model do without
+
+            logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
+
+            pyfunc.save_model(
+                path=str(place),
+                loader_module="bertcore.serving.pyfunc",
+                data_path=str(light),
+                code_paths=[str(code)],
+                mlflow_model=described,
+                signature=signature(use),
+                input_example=example(use, saved.pairs),
+                pip_requirements=[
+                    f"{name}=={version_of(name).partition('+')[0]}" for name in ("mlflow", *REQUIREMENTS)
+                ],
+            )
+    for weights in _weights(saved.directory):
+        _link(weights, place / "data" / saved.name / weights.relative_to(saved.directory))
+    described.model_size_bytes = sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+    described.save(str(place / "MLmodel"))
+
+
+def _requirements() -> list[str]:
+    """The versions that are installed, without what names a build (`2.13.0+cpu`)."""
+    return [f"{name}=={version_of(name).partition('+')[0]}" for name in ("mlflow", *REQUIREMENTS)]
+
+
+def _weights(directory: Path) -> list[Path]:
+    return sorted(directory.rglob(_WEIGHTS))
+
+
+def _link(source: Path, target: Path) -> None:
+    """A second name for a file; a copy where the file system has none."""
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _is_local(uri: str | None) -> bool:
+    return uri is not None and (uri.startswith("file:") or uri.startswith("/"))
+
+
+def _remember(place: Path, saved: SavedModel, digest: str) -> None:
+    write_json(
+        _MARKS / f"{saved.name}.json",
+        {
+            "directory": str(saved.directory),
+            "hash": digest,
+            "logged": str((place / "data" / saved.name).absolute()),
+        },
+    )
+
+
+def share_with_dvc() -> None:
+    """Have logged weights be the files of DVC's cache, as soon as these are there.
+
+    DVC copies an output into its cache when its stage has ended, and makes the output a link to that: the file that the
+    logged model shares with the stage would then be a copy of its own. A later stage puts the link in its place.
+    """
+    if not _MARKS.is_dir():
+        return
+    with FileLock(CHECKPOINTS / ".lock"):
+        recorded = lineage.recorded_hashes()
+        for mark in _MARKS.glob("*.json"):
+            named = json.loads(mark.read_text(encoding="utf-8"))
+            if recorded.get(named["directory"]) == named["hash"]:
+                directory = Path(named["directory"])
+                for weights in _weights(directory):
+                    _replace(Path(named["logged"]) / weights.relative_to(directory), weights.resolve())
+                mark.unlink()
+
+
+def _replace(logged: Path, cached: Path) -> None:
+    """Make `logged` a name of `cached`, if it has the same bytes and the file system can."""
+    if not logged.is_file() or logged.samefile(cached) or not filecmp.cmp(logged, cached, shallow=False):
+        return
+    beside = logged.with_name(f".{logged.name}")
+    beside.unlink(missing_ok=True)
+    try:
+        os.link(cached, beside)
+    except OSError:
+        return
+    beside.replace(logged)
+
+
+def main(name: str) -> None:
+    """Log the model of stage `name`; `ConfigError` where it has left none, or its run is not known."""
+    stage, _, task = name.partition("@")
+    saved = saved_by(stage, task or None)
+    if saved is None:
+        raise ConfigError(f"found no model of {name!r}, expected pretrain or finetune@TASK, run to its end; run it")
+    with reachable():
+        client, experiment = open_experiment()
+        run_id = made_by(client, experiment, str(saved.directory), lineage.dvc_hash(saved.directory))
+        if run_id is None:
+            raise ConfigError(f"{saved.directory}: found no run that made it, expected one in this store; run {name}")
+        model = log(client, run_id, saved)
+    print(f"{model.name}: {model.model_id}")
+
+
+if __name__ == "__main__":
+    sys.exit(exit_status(lambda: main(sys.argv[1])))

@@ -1,0 +1,304 @@
+"""Finished models in MLflow: logged with what was measured of them, loaded and served from there, shared with DVC."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from bertcore.apply.directory import Description
+from bertcore.examples import schema
+from bertcore.model.architecture import Kind
+from bertcore.model.config import ARCHITECTURES
+from bertcore.serving.models import load
+from tasks import stage
+from tasks.paths import CHECKPOINTS
+from tasks.tracking import lineage, models, signatures, store
+from tasks.tracking.finished import saved_by
+from tasks.tracking.runs import StageRun
+from tests.bertcore.serving.conftest import config, tokenizer
+from tests.bertcore.serving.conftest import models as served_models
+from tests.import_closure import import_closure, imported_modules
+
+__all__ = ["config", "served_models", "tokenizer"]
+
+PIPELINE = """
+stages:
+  pretrain: {cmd: p, deps: [data/shards], outs: [models/pretrained, metrics/pretrain.json]}
+  finetune:
+    matrix: {task: "${finetune.tasks}"}
+    cmd: python -m tasks.finetune ${key}
+    deps: ["data/examples/${key}", models/pretrained]
+    outs: ["models/finetuned/${key}", "metrics/finetune/${key}.json"]
+"""
+SHARDS = [{"name": f"{split}-0.arrow", "split": split, "sha256": split} for split in ("train", "heldout")]
+Log = Callable[..., None]
+
+
+@pytest.fixture
+def project(
+    served_models: dict[str, Path], empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Path]:
+    """A tree with all that stages leave, and the models that they would save."""
+    for name, value in (("BERTCORE_PIPELINE_RUN", "run-1"), ("BERTCORE_PRECISION", "no")):
+        monkeypatch.setenv(name, value)
+    for name in ("MLFLOW_TRACKING_URI", models.SWITCH):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    shutil.copy(empty_store, tmp_path)
+    write("dvc.yaml", PIPELINE)
+    write(
+        "params.yaml",
+        "mask: {seed: 1}\npretrain: {objective: mlm_nsp}\nfinetune: {tasks: {colours: {}, tags: {}, answers: {}}}\n",
+    )
+    write("data/shards/manifest.json", json.dumps({"tokenizer_sha256": "t", "shards": SHARDS}))
+    for task in ("colours", "tags", "answers"):
+        rows = [{"id": "1", "text_a": "a red cat", "text_b": None, "label": "red"}]
+        table = pa.Table.from_pylist(rows, schema.CLASSIFICATION)
+        schema.write(
+            schema.ExampleSet(family="classification", labels=["red"], metrics=["accuracy"], splits={"dev": table}),
+            Path("data/examples", task),
+        )
+    return served_models
+
+
+def write(path: str, text: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+
+
+def finetuned(source: Path, score: float) -> Callable[[StageRun], None]:
+    """What the stage `finetune` leaves, with the model of `source`."""
+
+    def body(_: StageRun) -> None:
+        shutil.copytree(source, Path("models/finetuned", source.name), dirs_exist_ok=True)
+        metrics = {"metrics": ["accuracy", "f1"], "pretrained": {"accuracy": score, "f1": 0.1}}
+        write(f"metrics/finetune/{source.name}.json", json.dumps(metrics))
+
+    return body
+
+
+def pretrained(source: Path, loss: float) -> Callable[[StageRun], None]:
+    def body(_: StageRun) -> None:
+        shutil.copytree(source, "models/pretrained", dirs_exist_ok=True)
+        metrics = {"mlm_loss": loss, "mlm_accuracy": 0.3, "steps": 7, "heldout_sequences": 5}
+        write("metrics/pretrain.json", json.dumps(metrics))
+
+    return body
+
+
+def registered(name: str, alias: str = "champion") -> Any:
+    return store.open_experiment()[0].get_model_version_by_alias(f"bert-pretraining.{name}", alias)
+
+
+def loaded(name: str) -> Any:
+    """The champion as anybody loads it."""
+    with store.as_default(), warnings.catch_warnings(action="ignore"):
+        return mlflow.pyfunc.load_model(f"models:/bert-pretraining.{name}@champion")
+
+
+QUESTIONS: dict[str, tuple[str, dict[str, list[str]], list[Any], list[int]]] = {
+    "colours": ("classify", {"text": ["the red cat", "a dog"]}, ["the red cat", "a dog"], []),
+    "tags": ("tag", {"text": ["the red cat"]}, ["the red cat"], []),
+    "answers": ("answer", {"question": ["where"], "context": ["the cat is red"]}, [("where", "the cat is red")], [2]),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_fine_tuned_model_says_in_mlflow_what_bertcore_says(project: dict[str, Path], name: str) -> None:
+    assert stage.main("finetune", finetuned(project[name], 0.5), name) == 0
+    use, columns, items, more = QUESTIONS[name]
+    model = loaded(name)
+    found = model.predict(pd.DataFrame(columns), {"top": more[0]} if more else None)
+    assert found == load(project[name]).works[use](items, *more)
+    assert model.predict(model.input_example), "the example is a question that it takes"
+    assert not [path for path in Path("mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt", ".bin")]
+
+
+def test_pairs_and_single_texts_may_be_mixed(project: dict[str, Path]) -> None:
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    found = loaded("colours").predict(pd.DataFrame({"text": ["a dog", "red"], "pair": ["a cat", None]}))
+    assert found == load(project["colours"]).works["classify"]([("a dog", "a cat"), "red"])
+
+
+def test_a_pre_trained_model_is_logged_with_its_run_and_what_it_was_scored_on(project: dict[str, Path]) -> None:
+    assert stage.main("pretrain", pretrained(project["encoder"], 4.5)) == 0
+    client, experiment = store.open_experiment()
+    (model,) = client.search_logged_models([experiment])
+    assert (model.name, model.model_type, str(model.status)) == ("pretrained", "fill-mask", "READY")
+    assert model.tags["dvc.out.models/pretrained"] == lineage.dvc_hash(Path("models/pretrained"))
+    metrics = {metric.key: metric for metric in model.metrics}
+    assert metrics["heldout/mlm_loss"].value == 4.5 and metrics["heldout/mlm_loss"].step == 7
+    runs = client.search_runs([experiment])
+    assert {run.outputs.model_outputs[0].model_id for run in runs} == {model.model_id}, "the stage's run and its parent"
+    (run,) = [run for run in runs if run.info.run_name == "pretrain"]
+    scored_on = {each.dataset.name: each.dataset.digest for each in run.inputs.dataset_inputs}["data/shards (held out)"]
+    assert (metrics["heldout/mlm_loss"].dataset_name, metrics["heldout/mlm_loss"].dataset_digest) == (
+        "data/shards (held out)",
+        scored_on,
+    )
+    assert registered("pretrained").run_id == run.info.run_id
+    found = loaded("pretrained").predict(pd.DataFrame({"text": ["the [MASK] cat"]}), {"top": 3})
+    assert found == load(project["encoder"]).works["fill-mask"](["the [MASK] cat"], 3)
+
+    Path("dvc.lock").write_text(
+        "stages: {pretrain: {outs: [{path: models/pretrained, md5: " + model.tags["dvc.out.models/pretrained"] + "}]}}"
+    )
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    (tuned,) = client.search_runs([experiment], "tags.task = 'colours'")
+    (read,) = client.get_run(tuned.info.run_id).inputs.model_inputs
+    assert read.model_id == model.model_id and tuned.data.tags["from.pretrain"] == run.info.run_id
+
+
+def weights_of(name: str) -> list[Path]:
+    return sorted(Path("mlartifacts").glob(f"models/*/artifacts/data/{name}/model.safetensors"))
+
+
+def test_weights_are_not_kept_twice(project: dict[str, Path]) -> None:
+    saved = Path("models/finetuned/colours/model.safetensors")
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    (logged,) = weights_of("colours")
+    assert logged.samefile(saved)
+    # As DVC does: a copy into the cache, to which the output becomes a link.
+    shutil.copy(saved, "cache")
+    saved.unlink()
+    os.link("cache", saved)
+    models.share_with_dvc()
+    assert not logged.samefile("cache"), "dvc.lock does not have it yet"
+    digest = lineage.dvc_hash(saved.parent)
+    Path("dvc.lock").write_text(f"stages: {{f: {{outs: [{{path: models/finetuned/colours, md5: {digest}}}]}}}}")
+    models.share_with_dvc()
+    assert logged.samefile("cache") and not list((CHECKPOINTS / "logged").iterdir())
+
+
+def test_other_bytes_are_never_put_in_the_place_of_logged_ones(project: dict[str, Path]) -> None:
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    saved = Path("models/finetuned/colours/model.safetensors")
+    digest, content = lineage.dvc_hash(saved.parent), saved.read_bytes()
+    saved.unlink()
+    saved.write_bytes(content[:-4] + b"\0\0\0\0")
+    Path("dvc.lock").write_text(f"stages: {{f: {{outs: [{{path: models/finetuned/colours, md5: {digest}}}]}}}}")
+    models.share_with_dvc()
+    assert weights_of("colours")[0].read_bytes() == content
+
+
+@pytest.mark.parametrize(("switch", "logged"), [("0", 0), ("1", 1)])
+def test_the_switch(project: dict[str, Path], switch: str, logged: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(models.SWITCH, switch)
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    client, experiment = store.open_experiment()
+    assert len(client.search_logged_models([experiment])) == logged
+
+
+def test_a_switch_that_says_nothing_is_told_before_any_work(
+    project: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(models.SWITCH, "yes")
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 2
+    assert capsys.readouterr().err == (
+        "error: BERTCORE_LOG_MODELS: found 'yes', expected 0 or 1; correct it or unset it\n"
+    )
+    assert not Path("models").exists()
+
+
+def test_what_hinders_the_logging_fails_no_stage_and_it_can_be_done_later(
+    project: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    write("mlartifacts/models", "a file where a directory has to be")
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    assert "`python -m tasks.tracking.models finetune@colours` logs it" in caplog.text
+    client, experiment = store.open_experiment()
+    (run,) = client.search_runs([experiment], "tags.stage = 'finetune@colours'")
+    assert run.info.status == "FINISHED"
+    Path("mlartifacts/models").unlink()
+    models.main("finetune@colours")
+    assert registered("colours").run_id == run.info.run_id
+
+
+def test_a_moved_tree_serves_its_own_models(project: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    here = Path.cwd()
+    there = here.rename(here.with_name(f"{here.name}-moved"))
+    monkeypatch.chdir(there)
+    store.open_experiment()
+    assert loaded("colours").predict(pd.DataFrame({"text": ["a dog"]}))
+
+
+CLASSES = [(each, name, kind) for each in sorted(ARCHITECTURES) for name, kind in ARCHITECTURES[each].kinds.items()]
+LABELS = {"0": "a", "1": "b"}
+
+
+@pytest.mark.parametrize(("model_type", "name", "kind"), CLASSES)
+def test_uses_are_those_of_the_commands(model_type: str, name: str, kind: Kind) -> None:
+    problems: list[dict[str, Any]] = [{}]
+    if kind == "sequence_classification":
+        kinds = ("single_label_classification", "multi_label_classification", "regression")
+        problems = [{"problem_type": each} for each in kinds] + [{"id2label": {"0": "a"}}]
+    for problem in problems:
+        values = {"model_type": model_type, "architectures": [name], "id2label": LABELS, **problem}
+        described = Description(directory=Path(), values=values, architecture=name, kind=kind)
+        assert signatures.use_of(values) == described.use
+        assert signatures.signature(described.use).inputs.input_names()[0] in ("text", "question")
+
+
+def test_a_served_model_needs_what_its_code_imports() -> None:
+    modules = {module.split(".")[0] for file in import_closure(Path("bertcore/serving/pyfunc.py"))
+               for module in imported_modules(file)}  # fmt: skip
+    foreign = modules - sys.stdlib_module_names - {"bertcore"}
+    assert foreign | {"pandas"} == set(models.REQUIREMENTS)
+
+
+def test_a_stage_without_a_model_logs_none(project: dict[str, Path]) -> None:
+    assert saved_by("corpus", None) is None and saved_by("pretrain", None) is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_mlflow_serves_the_champion(project: dict[str, Path], tmp_path: Path) -> None:
+    assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = f"-m mlflow models serve -m models:/bert-pretraining.colours@champion --env-manager local --port {port}"
+    (tmp_path / "elsewhere").mkdir()  # it must find its code in the model
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "MLFLOW_TRACKING_URI": store.tracking_uri(), "PATH": path}
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, *command.split()], cwd=tmp_path / "elsewhere", env=environment, stdout=log, stderr=log
+        )
+        try:
+            found = ask(f"http://127.0.0.1:{port}", {"dataframe_records": [{"text": "the red cat"}]}, process)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+    expected = load(project["colours"]).works["classify"](["the red cat"])
+    assert found == {"predictions": expected}, (tmp_path / "log").read_text()
+
+
+def ask(address: str, body: dict[str, Any], process: "subprocess.Popen[bytes]") -> Any:
+    """What the server answers, once it does."""
+    request = urllib.request.Request(
+        f"{address}/invocations", json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    for _ in range(240):
+        assert process.poll() is None
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return json.loads(answer.read())
+        except OSError:
+            time.sleep(0.5)
+    raise AssertionError("no answer")

@@ -1,10 +1,10 @@
-"""Search without training, on documentation that the encoder has not read: from a docstring's summary to its body.
+"""Search on documentation that the encoder has not read: from a docstring's summary to its body.
 
-    python -m benchmarks.retrieval [--model models/pretrained] [--corpus data/corpus] [--keep]
+    python -m benchmarks.retrieval [--model models/pretrained] [--corpus data/corpus] [--trained NAME=DIR …] [--keep]
 
 Every held-out docstring with a summary and a body is a query and a passage; the one relevant passage of a summary is
 its own body. Beside BM25 on the same texts, the encoder's embeddings alone, and the same architecture with random
-weights.
+weights; and what stage `embed` has made of it (`--trained`), whole and cut to `WIDTHS` numbers.
 """
 
 import argparse
@@ -23,6 +23,8 @@ from bertcore.examples.docstrings.table import read_docstrings
 from bertcore.model.config import architecture_of
 
 TOP = 10
+WIDTHS = (None, 64, 32)
+"""Of trained vectors."""
 
 
 def held_out(corpus: Path) -> list[Parts]:
@@ -41,6 +43,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=Path("models/pretrained"))
     parser.add_argument("--corpus", type=Path, default=Path("data/corpus"))
     parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results/")
+    parser.add_argument("--trained", nargs="*", default=[], metavar="NAME=DIR", help="directories of stage embed")
     options = parser.parse_args()
     found = held_out(options.corpus)
     queries, passages = [each.summary for each in found], [each.body for each in found]
@@ -54,6 +57,10 @@ def main() -> None:
         "mean of the embeddings": cosines(Embedder.load(options.model, layer=0), queries, passages),
         "random weights": cosines(untrained, queries, passages),
     }
+    for name, _, place in (each.partition("=") for each in options.trained):
+        for width in WIDTHS:
+            cut = "" if width is None else f", {width} numbers"
+            scores[f"{name}{cut}"] = cosines(Embedder.load(Path(place), dimensions=width), queries, passages)
     relevant = [{row} for row in range(len(found))]
     rows = []
     for name, of_system in scores.items():
@@ -62,6 +69,7 @@ def main() -> None:
             {
                 "system": name,
                 f"nDCG@{TOP}": f"{ndcg(ranked, relevant, TOP):.3f}",
+                "recall@1": f"{recall(ranked, relevant, 1):.3f}",
                 f"recall@{TOP}": f"{recall(ranked, relevant, TOP):.3f}",
             }
         )

@@ -95,6 +95,13 @@ def read(directory: Path) -> Reading | None:
     return Reading(pooling=pooling, normalize="Normalize" in modules, max_length=reading.get("max_seq_length"))
 
 
+def module_folders(directory: Path) -> list[str]:
+    """The folders of `directory` that are modules of SentenceTransformers; none where it is not of it."""
+    path = directory / MODULES
+    paths = [each["path"] for each in read_json(path)] if path.is_file() else []
+    return [each for each in paths if each and (directory / each).is_dir()]
+
+
 def _pooling(values: Mapping[str, Any]) -> str:
     """One name, or several joined by +."""
     found = values.get("pooling_mode", [mode for key, mode in _MODES.items() if values.get(key)])

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from bertcore.embedding.directory import module_folders
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
 from bertcore.export.directory import check_tokenizer, read_config, read_model
 from bertcore.hub import QUIET
@@ -42,8 +43,10 @@ def _send(directory: Path, repository: str, card: str, private: bool, message: s
     from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
 
     api = HfApi()
-    files = [path for path in sorted(directory.iterdir()) if path.is_file() and not any(map(path.match, LEFT))]
-    operations = [CommitOperationAdd(path.name, str(path)) for path in files]
+    places = [directory, *(directory / folder for folder in module_folders(directory))]
+    paths = (path for place in places for path in sorted(place.iterdir()))
+    files = [path for path in paths if path.is_file() and not any(map(path.match, LEFT))]
+    operations = [CommitOperationAdd(path.relative_to(directory).as_posix(), str(path)) for path in files]
     operations.append(CommitOperationAdd(CARD_FILE, card.encode()))
     try:
         api.create_repo(repository, private=private, exist_ok=True)

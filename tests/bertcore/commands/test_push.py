@@ -49,11 +49,18 @@ def push(
 
 def test_all_files_arrive_in_one_commit(hub: UploadServer, saved: Path, tmp_path: Path) -> None:
     (saved / "model.onnx").write_text("not to be sent")
+    for folder in ("1_Pooling", "generator"):  # of which modules.json names the first
+        (saved / folder).mkdir()
+        (saved / folder / "config.json").write_text("{}")
+    (saved / "modules.json").write_text(
+        '[{"path": "", "type": "Transformer"}, {"path": "1_Pooling", "type": "Pooling"}]'
+    )
     done = push(hub, tmp_path / "home", str(saved), "hub://team/encoder", "--license", "mit", "--message", "First")
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{hub.endpoint}/team/encoder/commit/{COMMIT}\n" and hub.messages == ["First"]
     sent = hub.repositories["team/encoder"]
-    assert sent.keys() == {path.name for path in saved.iterdir() if path.suffix != ".onnx"} | {"README.md"}
+    files = {path.name for path in saved.iterdir() if path.is_file() and path.suffix != ".onnx"}
+    assert sent.keys() == files | {"README.md", "1_Pooling/config.json"}
     assert all(content == (saved / name).read_bytes() for name, content in sent.items() if name != "README.md")
     assert sent["README.md"].decode().startswith('---\nlicense: "mit"\n') and hub.private == {"team/encoder": True}
     assert not (saved / "README.md").exists()

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer
 
 from bertcore.corpus.documents import corpus_shards, read_sentences
 from bertcore.files import disk_errors, replace_directory, write_json
+from bertcore.tokens.extension import extended
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, flatten, vocabulary_report
 from tasks import params
 from tasks.paths import CORPUS, MERGES, METRICS, TOKENIZER, VOCABULARY
@@ -22,10 +23,15 @@ REPORT_BATCHES = 4
 def run(stage_run: StageRun) -> None:
     config = params.section("tokenizer", TokenizerConfig)
     kind = KINDS[config.kind]
-    tokenizer = _tokenizer(config)
+    given = tokenizer = _tokenizer(config)
+    if config.new_entries:
+        tokenizer = extended(given, _sentences("train", kind.blank), config.new_entries, config.min_frequency)
     with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
         kind.save(tokenizer, beside, None)
     report = vocabulary_report(tokenizer, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
+    if config.new_entries:
+        before = vocabulary_report(given, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
+        report["heldout_pieces_per_word_before"] = before["heldout_pieces_per_word"]
     write_json(METRICS / "tokenizer.json", report)
     stage_run.log_metrics(report)
 

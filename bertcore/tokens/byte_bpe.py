@@ -189,6 +189,11 @@ def _check(config: VocabularyConfig) -> None:
             "lowercase: found true, expected false or null: byte_bpe keeps every byte of a text; remove it, or set "
             "kind: wordpiece"
         )
+    if config.new_entries:
+        raise ValueError(
+            f"new_entries: found {config.new_entries}, expected 0 with kind byte_bpe, whose entries come from merges; "
+            "remove it"
+        )
     if config.unused_tokens:
         raise ValueError(f"unused_tokens: found {config.unused_tokens}, expected 0 with kind byte_bpe; remove it")
     least = len(FIRST_ENTRIES) + len(pre_tokenizers.ByteLevel.alphabet())

@@ -36,7 +36,11 @@ class VocabularyConfig:
     """Slots `[unused0]` … kept free for a team's own tokens; of `wordpiece`."""
     vocab_file: str | None = None
     """An existing vocabulary to use instead of training one: a vocab.txt of `wordpiece`, a vocab.json or tokenizer.json
-    of `byte_bpe` (plain, .gz or .zst); the other fields but `lowercase` and `merges_file` are unused."""
+    of `byte_bpe` (plain, .gz or .zst); of the other fields only `lowercase`, `merges_file` and `new_entries` are
+    used."""
+    new_entries: int = 0
+    """Words of the corpus that are added to the `vocab_file` of `wordpiece`: those that save the most pieces, of
+    `min_frequency` occurrences at least. A model of `pretrain.init_from` begins with the mean of their old pieces."""
     merges_file: str | None = None
     """The merges.txt that belongs to a vocab.json; a tokenizer.json holds its own."""
 
@@ -46,6 +50,13 @@ class VocabularyConfig:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
         if self.unused_tokens < 0:
             raise ValueError(f"unused_tokens: found {self.unused_tokens}, expected 0 or more")
+        if self.new_entries < 0:
+            raise ValueError(f"new_entries: found {self.new_entries}, expected 0 or more")
+        if self.new_entries and self.vocab_file is None:
+            raise ValueError(
+                f"new_entries: found {self.new_entries} without vocab_file, expected the vocabulary that they are "
+                "added to; set vocab_file, or raise vocab_size instead"
+            )
         if self.merges_file is not None and self.vocab_file is None:
             raise ValueError(
                 f"merges_file: found {self.merges_file!r} without vocab_file, expected the vocab.json that it belongs "

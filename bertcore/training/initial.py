@@ -1,7 +1,12 @@
 """The model that a pre-training starts from: random weights of a given shape, or a published encoder."""
 
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
@@ -10,7 +15,10 @@ from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE
 from bertcore.tokens.tokenizer import KINDS, Vocabulary, entries_in, kind_of, load_tokenizer
+from bertcore.tokens.wordpiece import VOCABULARY_FILE, make_tokenizer
 from bertcore.training.config import PretrainConfig
+
+logger = logging.getLogger(__name__)
 
 
 def initial_model(
@@ -19,21 +27,48 @@ def initial_model(
     """A model for `vocabulary`; the weights come from the directory `published` where `config.init_from` is given.
 
     Beside it, the names of the weights (of heads) that the directory has not: they are random.
-    `tokenizer` is the directory of the pipeline's tokenizer. `ArtifactError` where the published model has another
-    vocabulary, read texts with other letters, or has other sizes than `config.model` asks for.
+    `tokenizer` is the directory of the pipeline's tokenizer. Entries that it has behind all of the published ones
+    begin as the mean of the pieces that the published vocabulary makes of them. `ArtifactError` where the published
+    model has another vocabulary, read texts with other letters, or has other sizes than `config.model` asks for.
     """
     if config.init_from is None:
         return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad)), []
-    check_vocabulary(published, tokenizer, config.init_from)
+    known = _entries(published) if (published / VOCABULARY_FILE).is_file() else []
+    new = _entries(tokenizer)[len(known) :] if known else []
+    check_vocabulary(published, tokenizer, config.init_from, new_entries=len(new))
     model = build_pretraining(config.model.adapt(load_config(published)))
-    return model, load_pretrained(model, published).missing
+    missing = load_pretrained(model, published).missing
+    if not new:
+        return model, missing
+    logger.info("%s new entries begin as the mean of their pieces in the vocabulary of %s", len(new), config.init_from)
+    lowercase = bool(load_tokenizer(tokenizer).normalizer.lowercase)
+    old = make_tokenizer({entry: index for index, entry in enumerate(known)}, lowercase)
+    pieces = [encoding.ids for encoding in old.encode_batch(new, add_special_tokens=False)]
+    return grown(model, len(known), pieces), missing
 
 
-def check_vocabulary(published: Path, tokenizer: Path, name: str, where: str = "pretrain.init_from") -> None:
+def grown(model: EncoderModule, known: int, pieces: Sequence[Sequence[int]]) -> EncoderModule:
+    """`model` with the first `known` entries of its vocabulary, and one more for each element of `pieces`: the ids of
+    the entries, one at least, whose mean its rows are, in the embeddings and in the bias of the logits."""
+    larger = build_pretraining(replace(model.config, vocab_size=known + len(pieces)))
+    state = model.state_dict()
+    for name, tensor in state.items():
+        if tensor.shape[:1] == (model.config.vocab_size,):
+            new = torch.stack([tensor[list(ids)].mean(0) for ids in pieces])
+            state[name] = torch.cat([tensor[:known], new])
+    larger.load_state_dict(state)
+    return larger
+
+
+def check_vocabulary(
+    published: Path, tokenizer: Path, name: str, where: str = "pretrain.init_from", new_entries: int = 0
+) -> None:
     """`ArtifactError` unless every id means the same to the model in `published` (called `name` at `where` in
-    params.yaml) and the pipeline, and both normalise texts alike, as far as `published` says how."""
+    params.yaml) and the pipeline, but for the last `new_entries` of the pipeline, and both normalise texts alike, as
+    far as `published` says how."""
     remedy = vocabulary_remedy(_kind_in(tokenizer), name)
     entries, size = _entries(tokenizer), load_config(published).vocab_size
+    entries = entries[: len(entries) - new_entries]
     if len(entries) > size:
         raise ArtifactError(
             f"{where}: {name}: found a model with vocab_size {size}, expected at least the {len(entries)} "

@@ -10,7 +10,7 @@ from bertcore.tokens.shards import MANIFEST, Manifest, checksum, read_batch, ver
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding
-from tasks.doctor.plan import Plan, given_entries
+from tasks.doctor.plan import Plan, entries_asked, given_entries
 from tasks.paths import CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
 
 CHECKSUM_BYTES = 1_000_000_000
@@ -25,11 +25,11 @@ def check_vocabularies(plan: Plan) -> Finding:
     if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer)):
         return finding
     given, made = given_entries(tokenizer), entries_in(TOKENIZER)
-    asked, there = len(given) or tokenizer.vocab_size, len(made)
+    asked, there = entries_asked(tokenizer), len(made)
     if not there:
         return Finding(level="ok", name="vocabulary", text=f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
     # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
-    other_file = tokenizer.vocab_file and made != given
+    other_file = tokenizer.vocab_file and (made[: len(given)] != given or there != asked)
     if there > asked or other_file:
         wanted = f"those of {tokenizer.vocab_file}" if other_file else f"{asked:,}"
         text = f"{TOKENIZER} has {there:,} entries, params.yaml asks for {wanted}"

@@ -35,9 +35,7 @@ class Plan:
     def read(cls, values: dict[str, Any]) -> "Plan":
         """From the content of params.yaml; a `BertcoreError` names what cannot be used."""
         configs, tasks = check(values)
-        tokenizer = configs["tokenizer"]
-        size = len(given_entries(tokenizer)) or tokenizer.vocab_size
-        return cls(configs=configs, tasks=tasks, encoder=encoder(configs, size))
+        return cls(configs=configs, tasks=tasks, encoder=encoder(configs, entries_asked(configs["tokenizer"])))
 
     @property
     def _pretrain(self) -> PretrainConfig:
@@ -134,3 +132,9 @@ def masked(mask: MaskConfig) -> int:
 def given_entries(tokenizer: TokenizerConfig) -> list[str]:
     """Those of an existing vocabulary that params.yaml names; empty where one is trained."""
     return [] if tokenizer.vocab_file is None else entries_of(Path(tokenizer.vocab_file))
+
+
+def entries_asked(tokenizer: TokenizerConfig) -> int:
+    """How many entries params.yaml asks for."""
+    given = len(given_entries(tokenizer))
+    return given + tokenizer.new_entries if given else tokenizer.vocab_size

@@ -199,3 +199,31 @@ def test_a_published_roberta_has_its_entries_in_vocab_json(tmp_path: Path) -> No
     said = "found '<other>' as entry 1, expected '<pad>'.*vocab_file to org/roberta/vocab.json and tokenizer.merges_f"
     with pytest.raises(ArtifactError, match=said):
         initial_model(begin, own, tmp_path / "tokenizer", tmp_path / "roberta")
+
+
+@pytest.mark.parametrize("rows", [None, 131], ids=["as many rows as entries", "more rows"])
+def test_new_entries_begin_as_the_mean_of_their_old_pieces(
+    rows: int | None, tmp_path: Path, tokenizer_directory: Path
+) -> None:
+    old, known = tokenizer(), vocabulary().size
+    original = published(tmp_path / "bert", tokenizer_directory, rows)
+    if rows:
+        (tmp_path / "bert" / "vocab.txt").write_bytes((tokenizer_directory / "vocab.txt").read_bytes())
+    words = ["tablecloths", "bufferness"]
+    assert all(word not in old.get_vocab() for word in words)
+    (tmp_path / "longer").mkdir()
+    longer = make_tokenizer(old.get_vocab() | {word: known + place for place, word in enumerate(words)}, lowercase=True)
+    save_tokenizer(longer, tmp_path / "longer", lowercase=True)
+    begin = PretrainConfig(init_from="bert")
+    model, missing = initial_model(begin, Vocabulary.of(longer), tmp_path / "longer", tmp_path / "bert")
+    assert model.config.vocab_size == known + 2 and missing == []
+    for name, tensor in original.state_dict().items():
+        found = model.state_dict()[name]
+        if tensor.shape[0] != original.config.vocab_size:
+            assert torch.equal(found, tensor), name
+            continue
+        assert torch.equal(found[:known], tensor[:known]), name
+        for place, word in enumerate(words):
+            pieces = old.encode(word, add_special_tokens=False).ids
+            assert len(pieces) > 1
+            torch.testing.assert_close(found[known + place], tensor[pieces].mean(0))

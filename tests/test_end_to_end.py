@@ -18,6 +18,8 @@ from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
 
+pytestmark = pytest.mark.slow
+
 STAGES = [
     *("inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "minimal_pairs", "embed"),
     *("contamination", "report"),

@@ -15,6 +15,8 @@ from tasks import params
 PIPELINE, LOCK = Path("dvc.yaml"), Path("dvc.lock")
 _DATA = ("data", "models")
 """Where data lies; the code among a stage's deps is told by the git commit."""
+EMPTY = hashlib.md5(b"[]", usedforsecurity=False).hexdigest() + ".dir"
+"""The hash of a directory without files, as data/inputs has them for what the parameters do not name."""
 _SMALL = 2**20
 """Bytes: all code and parameters are below."""
 

@@ -24,7 +24,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.tracking import MlflowClient
 from mlflow.utils.file_utils import local_file_uri_to_path
-from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_PARENT_RUN_ID
+from mlflow.utils.mlflow_tags import MLFLOW_DATASET_CONTEXT, MLFLOW_MODEL_VERSIONS, MLFLOW_PARENT_RUN_ID
 from mlflow.utils.time import get_current_time_millis
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -100,7 +100,9 @@ def log(client: MlflowClient, run_id: str, saved: SavedModel) -> LoggedModel:
             client.log_outputs(each, [LoggedModelOutput(model.model_id, saved.step)])
     _score(client, run_id, model.model_id, saved)
     name = registry.registered_name(client.get_experiment(run.info.experiment_id).name, saved.name)
-    registry.register(client, name, model.model_id, run_id, saved.score, tags)
+    version = registry.register(client, name, model.model_id, run_id, saved.score, tags)
+    of_model = json.dumps([{"name": name, "version": version.version}])
+    client.set_logged_model_tags(model.model_id, {MLFLOW_MODEL_VERSIONS: of_model})  # its page links to the version
     return model
 
 

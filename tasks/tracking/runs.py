@@ -98,8 +98,8 @@ class StageRun:
         self._log_datasets(self.parent_id, hashes)
 
     def _log_datasets(self, run_id: str, hashes: Mapping[str, str]) -> None:
-        if hashes:
-            inputs = [_dataset(path, digest) for path, digest in hashes.items()]
+        inputs = [_dataset(path, digest) for path, digest in hashes.items() if digest != lineage.EMPTY]
+        if inputs:
             self._outbox.send(partial(self.client.log_inputs, run_id, inputs))
 
     def explain(self, error: str) -> None:

@@ -151,6 +151,7 @@ def test_a_pre_trained_model_is_logged_with_its_run_and_what_it_was_scored_on(pr
         scored_on,
     )
     assert registered("pretrained").run_id == run.info.run_id
+    assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": "bert-pretraining.pretrained", "version": 1}]
     found = loaded("pretrained").predict(pd.DataFrame({"text": ["the [MASK] cat"]}), {"top": 3})
     assert found == load(project["encoder"]).works["fill-mask"](["the [MASK] cat"], 3)
 

@@ -165,6 +165,16 @@ def test_mlflow_has_one_parent_with_a_child_for_every_stage(by_flow: Tree, by_dv
         assert children["finetune@cola"].data.tags["dvc.dep.models/pretrained"] == recorded["models/pretrained"]
 
 
+def test_every_model_is_in_mlflow_and_its_weights_are_on_the_disk_once(by_dvc: Tree) -> None:
+    client = MlflowClient(f"sqlite:///{by_dvc.root / 'mlflow.db'}")
+    for name, place in (("pretrained", "pretrained"), ("cola", "finetuned/cola"), ("squad", "finetuned/squad")):
+        champion = client.get_model_version_by_alias(f"bert-pretraining.{name}", "champion")
+        assert champion.tags[f"dvc.out.models/{place}"] == outs(by_dvc)[f"models/{place}"]
+        model = client.get_logged_model(str(champion.source).removeprefix("models:/"))
+        logged = Path(model.artifact_location.removeprefix("file://")) / "data" / name / "model.safetensors"
+        assert logged.samefile(by_dvc.root / "models" / place / "model.safetensors")
+
+
 def test_minimal_pairs_are_scored_beside_baselines(by_dvc: Tree) -> None:
     metrics = json.loads((by_dvc.root / "metrics" / "minimal_pairs.json").read_text())
     summary = json.loads((by_dvc.root / "metrics" / "summary.json").read_text())

@@ -2,6 +2,7 @@
 
 from tasks.tracking import runs as tracking
 from tasks.tracking.store import reachable
+from tasks.tracking.system import SYSTEM
 
 _NO_CURVES = ("eval/heldout_sequences",)
 """The same at every step; metrics/pretrain.json has them."""
@@ -17,7 +18,7 @@ class Unreported:
     def __init__(self, run: tracking.StageRun) -> None:
         self._run = run
         with reachable():
-            names = run.client.get_run(run.run_id).data.metrics
+            names = [name for name in run.client.get_run(run.run_id).data.metrics if not name.startswith(SYSTEM)]
             histories = {name: run.client.get_metric_history(run.run_id, name) for name in names}
         self._last = {name: max(point.step for point in points) for name, points in histories.items()}
 

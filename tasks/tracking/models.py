@@ -7,6 +7,7 @@ a second name there and no second copy: see `share_with_dvc`.
 `python -m tasks.tracking.models STAGE[@TASK]` logs the model that the tree has, where the stage itself could not.
 """
 
+import contextlib
 import filecmp
 import json
 import logging
@@ -15,6 +16,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Mapping
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -205,12 +207,18 @@ def share_with_dvc() -> None:
     with FileLock(CHECKPOINTS / ".lock"):
         recorded = lineage.recorded_hashes()
         for mark in _MARKS.glob("*.json"):
-            named = json.loads(mark.read_text(encoding="utf-8"))
-            if recorded.get(named["directory"]) == named["hash"]:
-                directory = Path(named["directory"])
-                for weights in _weights(directory):
-                    _replace(Path(named["logged"]) / weights.relative_to(directory), weights.resolve())
-                mark.unlink()
+            with contextlib.suppress(OSError):  # it saves disk, and is not worth a stage
+                _share(mark, recorded)
+
+
+def _share(mark: Path, recorded: Mapping[str, str]) -> None:
+    named = json.loads(mark.read_text(encoding="utf-8"))
+    if recorded.get(named["directory"]) != named["hash"]:
+        return
+    directory = Path(named["directory"])
+    for weights in _weights(directory):
+        _replace(Path(named["logged"]) / weights.relative_to(directory), weights.resolve())
+    mark.unlink()
 
 
 def _replace(logged: Path, cached: Path) -> None:

@@ -13,6 +13,10 @@ SWITCH = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"
 """MLflow's own variable; `false` turns them off."""
 
 
+SYSTEM = "system/"
+"""Begins the names of what is measured; of a long training many points, which no training reports again."""
+
+
 @contextmanager
 def monitored(run_id: str) -> Iterator[None]:
     """Processor, memory, disk and network into the run, in a thread; a store that is out ends that alone.

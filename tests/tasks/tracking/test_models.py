@@ -21,7 +21,9 @@ import pytest
 from bertcore.apply.directory import Description
 from bertcore.examples import schema
 from bertcore.model.architecture import Kind
-from bertcore.model.config import ARCHITECTURES
+from bertcore.model.config import ARCHITECTURES, build_pretraining
+from bertcore.model.electra import ElectraConfig
+from bertcore.model.huggingface import load_config, save_pretrained
 from bertcore.serving.models import load
 from tasks import stage
 from tasks.paths import CHECKPOINTS
@@ -162,6 +164,23 @@ def test_a_pre_trained_model_is_logged_with_its_run_and_what_it_was_scored_on(pr
     (tuned,) = client.search_runs([experiment], "tags.task = 'colours'")
     (read,) = client.get_run(tuned.info.run_id).inputs.model_inputs
     assert read.model_id == model.model_id and tuned.data.tags["from.pretrain"] == run.info.run_id
+
+
+def test_a_discriminator_has_no_words_and_is_compared_by_its_own_loss(project: dict[str, Path]) -> None:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    config = ElectraConfig(vocab_size=load_config(project["encoder"]).vocab_size, embedding_size=32, **sizes)
+    save_pretrained(build_pretraining(config), Path("electra"), project["encoder"])
+    write("params.yaml", "pretrain: {objective: replaced_tokens}\n")
+
+    def body(_: StageRun) -> None:
+        shutil.copytree("electra", "models/pretrained")
+        write("metrics/pretrain.json", json.dumps({"loss": 9.5, "mlm_loss": 4.5, "steps": 7}))
+
+    assert stage.main("pretrain", body) == 0
+    version = registered("pretrained")
+    assert (version.tags["score.metric"], version.tags["score"]) == ("loss", "9.5")
+    (row,) = loaded("pretrained").predict(pd.DataFrame({"text": ["the red cat"]}))
+    assert row == {"vector": load(Path("electra")).works["embed"](["the red cat"])[0]} and len(row["vector"]) == 32
 
 
 def weights_of(name: str) -> list[Path]:

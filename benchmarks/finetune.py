@@ -32,9 +32,9 @@ from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.model.huggingface import save_pretrained
+from bertcore.precision import precision
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.tokens.wordpiece import load_vocabulary, make_tokenizer, save_tokenizer
-from bertcore.training.distributed import precision
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,9 @@ from bertcore.finetune.features import Features
 from bertcore.finetune.inference import logits_of
 from bertcore.model.config import ModelConfig, build_head
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
+from bertcore.precision import precision
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer, save_tokenizer
-from bertcore.training.distributed import make_accelerator, precision
+from bertcore.training.distributed import make_accelerator
 
 ENTRIES = 30_522
 LABELS = ["a", "b", "c", "d"]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from bertcore.training.distributed import device, precision
+from bertcore.precision import precision
+from bertcore.training.distributed import device
 from bertcore.training.flops import peak_flops
 from tasks.tracking.lineage import git_commit
 

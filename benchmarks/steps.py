@@ -13,6 +13,7 @@ from benchmarks.turns import Work
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import Instances
 from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.precision import precision
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
@@ -90,7 +91,7 @@ class HuggingFaceTraining:
         self.model = kind(config).to(self._device).train()
         self._forward = torch.compile(self.model) if compiled else self.model
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
-        self._bf16 = distributed.precision() == "bf16"
+        self._bf16 = precision() == "bf16"
         self._steps = 0
 
     def train_step(self) -> int:

@@ -76,7 +76,8 @@ def _codes(line: Ids, size: int) -> Ids:
 
 def baseline_scorers(shards: Iterable[TokenShard], tokenizer: Tokenizer, texts: Sequence[str]) -> dict[str, Scorer]:
     """Scorers, for `texts` alone, by their name: `bigram`, `unigram`, and `length`, which prefers fewer tokens."""
-    vocabulary, places = Vocabulary.of(tokenizer), {text: place for place, text in enumerate(texts)}
+    vocabulary = Vocabulary.of(tokenizer)
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}  # pairs may share a sentence
     encodings = tokenizer.encode_batch_fast(list(places), add_special_tokens=False)
     sentences = [np.array([vocabulary.sep, *encoding.ids, vocabulary.sep]) for encoding in encodings]
     ngrams = Ngrams.count(_lines(shards, vocabulary.sep), vocabulary.size, sentences)

@@ -24,12 +24,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertcore.errors import ArtifactError, ConfigError, InputError
-from bertcore.minimal_pairs.pairs import Pair, Scorer, Variant, score
-from bertcore.minimal_pairs.results import outcomes
+from bertcore.minimal_pairs.pairs import Scorer, Variant
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
 from bertcore.model.huggingface import load_config, load_kind, load_pretrained
 from bertcore.model.layout import Layout
+from bertcore.precision import autocast
 from bertcore.progress import Progress
 from bertcore.tokens.tokenizer import Vocabulary
 
@@ -214,7 +214,8 @@ def originality(model: EncoderModule, tokenizer: Tokenizer, sentences: Sequence[
 
 
 def pseudo_likelihood_scorer(model: EncoderModule, tokenizer: Tokenizer, variant: Variant = "original") -> Scorer:
-    """`pseudo_log_likelihoods` of a model, which is put into evaluation mode for as long as it computes."""
+    """`pseudo_log_likelihoods` of a model, which is put into evaluation mode, and into the machine's precision, for as
+    long as it computes."""
     return _evaluating(model, lambda sentences: pseudo_log_likelihoods(model, tokenizer, sentences, variant))
 
 
@@ -232,7 +233,8 @@ def _evaluating(model: EncoderModule, scorer: Scorer) -> Scorer:
         was_training = model.training
         model.eval()
         try:
-            return scorer(sentences)
+            with autocast(next(model.parameters()).device):
+                return scorer(sentences)
         finally:
             model.train(was_training)
 
@@ -246,10 +248,3 @@ def check_variant(variant: Variant, where: str = "variant") -> None:
             f"{where}: found {variant!r}, but the model tells replaced tokens from original ones, and "
             "nothing is masked; expected 'original'"
         )
-
-
-def score_pairs(
-    model: EncoderModule, tokenizer: Tokenizer, pairs: Sequence[Pair], variant: Variant = "original"
-) -> float:
-    """The share of the pairs of which the model prefers the good sentence, ties counted half."""
-    return float(outcomes(score(pairs, sentence_scorer(model, tokenizer, variant))).mean())

@@ -25,13 +25,12 @@ from accelerate.commands.config.config_args import load_config_from_file
 from torch import distributed
 
 from bertcore.errors import ConfigError, TrainingError
+from bertcore.precision import PRECISIONS, precision
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Of glibc's malloc.h."""
 
 Value = TypeVar("Value")
-
-PRECISIONS = ("bf16", "no")
 
 _EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
 
@@ -81,24 +80,6 @@ def process_count() -> int:
 def threads(processes: int) -> int:
     """CPU threads of each process: the cores this process may use, shared evenly."""
     return max(len(os.sched_getaffinity(0)) // processes, 1)
-
-
-def precision() -> str:
-    """`bf16` or `no`."""
-    found = os.environ.get("BERTCORE_PRECISION")
-    if found is None:
-        return "bf16" if has_fast_bf16() else "no"
-    if found not in PRECISIONS:
-        raise ConfigError(f"BERTCORE_PRECISION: found {found!r}, expected bf16 or no; correct the variable")
-    return found
-
-
-def has_fast_bf16() -> bool:
-    """Whether matrix products in bfloat16 are computed by the hardware."""
-    if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    cpu = Path("/proc/cpuinfo")
-    return cpu.is_file() and any(flag in cpu.read_text() for flag in ("avx512_bf16", "amx_bf16"))
 
 
 def micro_batch_size(share: int) -> int:

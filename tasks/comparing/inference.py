@@ -17,7 +17,8 @@ import torch
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.layout import Layout
-from bertcore.training.distributed import device, precision
+from bertcore.precision import autocast
+from bertcore.training.distributed import device
 
 SEQUENCES, LENGTH, PASSES = 32, 128, 5
 
@@ -35,7 +36,7 @@ def measure(directory: Path) -> dict[str, float]:
     seconds = []
     for _ in range(PASSES + 1):
         began = time.perf_counter()
-        with torch.inference_mode(), torch.autocast(place.type, torch.bfloat16, enabled=precision() == "bf16"):
+        with torch.inference_mode(), autocast(place):
             model.hidden_states(ids, torch.zeros_like(ids), layout).sum().item()  # waits for the device
         seconds.append(time.perf_counter() - began)
     peak = torch.cuda.max_memory_allocated() if place.type == "cuda" else 1024 * _peak_kilobytes()

@@ -10,6 +10,7 @@ import psutil
 import torch
 
 from bertcore.corpus.sources.pydoc.installation import Pin, read_lock
+from bertcore.precision import has_fast_bf16, precision
 from bertcore.training import distributed
 from bertcore.training.flops import peak_flops
 from bertcore.workers import available_cores
@@ -55,14 +56,14 @@ def check_versions(lock: Path) -> Finding:
 
 def check_devices() -> Finding:
     """What computes, in how many processes, how precisely; `ConfigError` for a variable that cannot be used."""
-    processes, precision = distributed.process_count(), distributed.precision()
+    processes, number = distributed.process_count(), precision()
     count, threads = torch.cuda.device_count(), distributed.threads(processes)
     where = f"{count} x {torch.cuda.get_device_name(0)}" if count else f"no GPU, {_counted(available_cores(), 'core')}"
-    text = f"{where}; {_counted(processes, 'training process')} of {_counted(threads, 'thread')}, precision {precision}"
+    text = f"{where}; {_counted(processes, 'training process')} of {_counted(threads, 'thread')}, precision {number}"
     if count and processes > count:
         remedy = f"set BERTCORE_PROCESSES to at most {count}, or unset it"
         return Finding(level="FAIL", name="devices", text=f"{text}: more processes than GPUs", remedy=remedy)
-    if precision == "bf16" and not distributed.has_fast_bf16():
+    if number == "bf16" and not has_fast_bf16():
         text += ", which this processor only emulates"
         return Finding(level="warn", name="devices", text=text, remedy="unset BERTCORE_PRECISION, or set it to no")
     return Finding(level="ok", name="devices", text=text)
@@ -105,7 +106,7 @@ def check_time(plan: Plan) -> Finding:
 def measured_peak() -> float:
     """FLOP/s of a matrix product here and now, in all processes and the precision of a training."""
     processes = distributed.process_count()
-    dtype = torch.bfloat16 if distributed.precision() == "bf16" else torch.float32
+    dtype = torch.bfloat16 if precision() == "bf16" else torch.float32
     before = torch.get_num_threads()
     torch.set_num_threads(distributed.threads(processes))
     try:

@@ -8,6 +8,7 @@ from bertcore.corpus.sources import source_of
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderConfig
+from bertcore.precision import precision
 from bertcore.tokens.tokenizer import TokenizerConfig, entries_of
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
@@ -117,7 +118,7 @@ def _work(mask: MaskConfig, batch_size: int) -> Work:
         length=mask.sequence_length,
         masked=masked(mask),
         device=distributed.device().type,
-        precision=distributed.precision(),
+        precision=precision(),
         checkpointing=distributed.activation_checkpointing(),
     )
 

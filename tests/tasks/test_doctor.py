@@ -113,7 +113,7 @@ def test_a_variable_that_cannot_be_used_is_an_error(tree: Path, monkeypatch: pyt
 
 def test_emulated_bf16_is_a_warning(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTCORE_PRECISION", "bf16")
-    monkeypatch.setattr("bertcore.training.distributed.has_fast_bf16", lambda: False)
+    monkeypatch.setattr("tasks.doctor.machine.has_fast_bf16", lambda: False)
     finding = machine.check_devices()
     assert finding.level == "warn" and "unset BERTCORE_PRECISION" in finding.remedy
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from bertcore.training.distributed import has_fast_bf16
+from bertcore.precision import has_fast_bf16
 from bertcore.training.optimizers.adam import adam_defaults, fused_adam
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
 from bertcore.training.optimizers.groups import block_counts, hidden_matrices, parameter_groups, trained, trained_blocks

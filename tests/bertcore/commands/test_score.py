@@ -12,8 +12,9 @@ from tokenizers import Tokenizer
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
-from bertcore.minimal_pairs.pairs import by_paradigm, read_pairs
-from bertcore.minimal_pairs.scoring import load_masked_language_model, score_pairs
+from bertcore.minimal_pairs.pairs import by_paradigm, read_pairs, score
+from bertcore.minimal_pairs.results import outcomes
+from bertcore.minimal_pairs.scoring import load_masked_language_model, sentence_scorer
 from bertcore.model.bert import BertConfig
 from bertcore.tokens.wordpiece import VOCABULARY_FILE
 
@@ -45,7 +46,8 @@ def test_the_command_prints_a_table_and_json(
     out, err = capsys.readouterr()
     metrics = json.loads(out)
     assert (metrics["variant"], metrics["share"], metrics["pairs"]) == ("within_word_l2r", 1.0, 3)
-    expected = score_pairs(load_masked_language_model(saved), tokenizer, read_pairs(file), "within_word_l2r")
+    scorer = sentence_scorer(load_masked_language_model(saved), tokenizer, "within_word_l2r")
+    expected = float(outcomes(score(read_pairs(file), scorer)).mean())
     assert metrics["systems"]["model"]["accuracy"] == pytest.approx(expected)
     assert list(metrics["phenomena"]) == ["order", "agreement"] and list(metrics["paradigms"]) == ["order", "number"]
     assert err.splitlines()[-2].split()[:4] == ["all", "pairs", "3", f"{100 * expected:.1f}"]

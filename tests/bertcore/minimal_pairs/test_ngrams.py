@@ -69,6 +69,8 @@ def test_the_scorers_count_the_sentences_of_shards(tokenizer: Tokenizer, tmp_pat
     assert unigram[0] == unigram[1] and bigram[0] > bigram[1]
     assert length[0] == length[1] > length[2]
     assert scorers["bigram"](asked[1:2])[0] == bigram[1]
+    shared = baseline_scorers([shard], tokenizer, [asked[1], *asked])["bigram"]  # pairs may have a sentence in common
+    assert shared(asked).tolist() == bigram.tolist()
     # No bigram goes from one sentence to the next: `. the` was never seen, nor was `. a`.
     lines = [np.array([Vocabulary.of(tokenizer).sep, *each, Vocabulary.of(tokenizer).sep]) for each in ids]
     again = Ngrams.count(lines, tokenizer.get_vocab_size(), [lines[0]])

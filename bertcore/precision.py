@@ -1,0 +1,33 @@
+"""What type of number the matrix products are computed in: bfloat16 where the hardware multiplies it."""
+
+import os
+from pathlib import Path
+
+import torch
+
+from bertcore.errors import ConfigError
+
+PRECISIONS = ("bf16", "no")
+
+
+def precision() -> str:
+    """`bf16` or `no`."""
+    found = os.environ.get("BERTCORE_PRECISION")
+    if found is None:
+        return "bf16" if has_fast_bf16() else "no"
+    if found not in PRECISIONS:
+        raise ConfigError(f"BERTCORE_PRECISION: found {found!r}, expected bf16 or no; correct the variable")
+    return found
+
+
+def has_fast_bf16() -> bool:
+    """Whether matrix products in bfloat16 are computed by the hardware."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    cpu = Path("/proc/cpuinfo")
+    return cpu.is_file() and any(flag in cpu.read_text() for flag in ("avx512_bf16", "amx_bf16"))
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """Where nothing is trained: `precision` for the matrix products on `device`."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision() == "bf16")

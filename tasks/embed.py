@@ -14,7 +14,6 @@ import torch
 from bertcore.embedding import directory
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import PairSets, read_pair_sets
-from bertcore.embedding.scoring import Search
 from bertcore.embedding.training import ContrastiveTraining
 from bertcore.errors import ConfigError
 from bertcore.export import gate
@@ -43,8 +42,19 @@ def run(stage_run: StageRun) -> None:
         write_json(METRICS / "embed.json", {})
         return
     pairs = read_pair_sets(config, CORPUS, INPUTS / "embed")
-    accelerator, tokenizer, model = make_accelerator(), load_tokenizer(PRETRAINED), _encoder(config)
-    model.to(accelerator.device)
+    model, metrics = _train(config, pairs, stage_run)
+    directory.save(model, EMBEDDING, PRETRAINED, config.sequence_length, _card(model, pairs, metrics))
+    gate.check(model, EMBEDDING, PRETRAINED)
+    write_json(METRICS / "embed.json", metrics)
+    stage_run.log_metrics(metrics["systems"], metrics["steps"])
+
+
+def _train(config: EmbedConfig, pairs: PairSets, stage_run: StageRun) -> tuple[Encoder, dict[str, Any]]:
+    """The trained encoder, and the content of metrics/embed.json."""
+    from bertcore.embedding.scoring import Search  # only here: it brings scikit-learn, a second for nothing to do
+
+    accelerator, tokenizer = make_accelerator(), load_tokenizer(PRETRAINED)
+    model = _encoder(config).to(accelerator.device)
     search, length = Search(pairs.heldout), config.sequence_length
     (before,) = search.vectors(model.eval(), tokenizer, length).values()
     try:
@@ -52,28 +62,19 @@ def run(stage_run: StageRun) -> None:
     except ValueError as error:
         raise ConfigError(f"params.yaml: embed.{error}") from None
     training.run("embed")
-    whole, *narrow = search.vectors(model, tokenizer, length, config.dimensions).items()
-    systems = {
-        "model": whole[1],
-        **{f"dimension_{width}": scores for width, scores in narrow},
-        "before": before,
-        "bm25": search.bm25(),
-    }
-    metrics = {
+    (width, whole), *narrow = search.vectors(model, tokenizer, length, config.dimensions).items()
+    dimensions = {f"dimension_{each}": scores for each, scores in narrow}
+    return model, {
         "pairs": config.pairs,
-        "width": whole[0],
+        "width": width,
         "train_pairs": len(pairs.train),
         "dropped_pairs": pairs.dropped,
         "queries": len(search.queries),
         "passages": len(search.passages),
         "steps": training.steps,
         "truncated": training.truncated,
-        "systems": systems,
+        "systems": {"model": whole, **dimensions, "before": before, "bm25": search.bm25()},
     }
-    directory.save(model, EMBEDDING, PRETRAINED, length, _card(model, pairs, metrics))
-    gate.check(model, EMBEDDING, PRETRAINED)
-    write_json(METRICS / "embed.json", metrics)
-    stage_run.log_metrics(systems, training.steps)
 
 
 def _encoder(config: EmbedConfig) -> Encoder:

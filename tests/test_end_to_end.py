@@ -42,7 +42,7 @@ PARAMS: dict[str, Any] = {
         "eval_steps": 6,
     },
     "minimal_pairs": {"pairs": "../pairs.jsonl"},
-    "embed": {"pairs": "neighbours", "batch_size": 32, "chunk_size": 32, "max_pairs": 128, "dimensions": [8]},
+    "embed": {"pairs": "neighbours", "batch_size": 32, "max_pairs": 128, "heldout_pairs": 50, "dimensions": [8]},
     "finetune": {
         "tasks": {
             "cola": {"format": "glue/cola", "data": "../CoLA", "epochs": 1, "sequence_length": 48},

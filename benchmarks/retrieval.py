@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks import machine
 from benchmarks.results import show
-from bertcore.apply.embed import Embedder
+from bertcore.apply.embed import Embedder, normalized
 from bertcore.evaluation.retrieval import BM25, ndcg, ranking, recall
 from bertcore.examples.docstrings.pair import Parts, split_docstring
 from bertcore.examples.docstrings.table import read_docstrings
@@ -58,9 +58,11 @@ def main() -> None:
         "random weights": cosines(untrained, queries, passages),
     }
     for name, _, place in (each.partition("=") for each in options.trained):
+        trained = Embedder.load(Path(place))
+        whole = trained.unit(queries), trained.unit(passages)
         for width in WIDTHS:
-            cut = "" if width is None else f", {width} numbers"
-            scores[f"{name}{cut}"] = cosines(Embedder.load(Path(place), dimensions=width), queries, passages)
+            first, second = (normalized(vectors[:, :width]) for vectors in whole)
+            scores[name if width is None else f"{name}, {width} numbers"] = first @ second.T
     relevant = [{row} for row in range(len(found))]
     rows = []
     for name, of_system in scores.items():

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import bertcore
 from bertcore.evaluation import baselines
 from bertcore.evaluation.bootstrap import compare
 from bertcore.evaluation.per_example import Records
@@ -22,7 +21,7 @@ from bertcore.finetune.grid import Grid, Outcome
 from bertcore.finetune.run import Finetuning
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import load_tokenizer
-from bertcore.training.checkpoint import code_hash, training_key
+from bertcore.training.checkpoint import training_key
 from bertcore.training.distributed import describe
 from tasks import cards, params
 from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED, TEACHERS
@@ -122,7 +121,7 @@ def _key(finetuning: Finetuning, name: str, *models: Path) -> str:
     """What the bits of a run depend on beside its own config."""
     inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, *models)]
     machine = [f"{key}={value}" for key, value in describe(finetuning.accelerator).items()]
-    return training_key(*inputs, *machine, code_hash(Path(bertcore.__file__).parent))
+    return training_key(*inputs, *machine, lineage.code_of("finetune"))
 
 
 def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome, held_back: int) -> dict[str, Any]:

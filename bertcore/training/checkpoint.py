@@ -31,14 +31,6 @@ def training_key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def code_hash(package: Path) -> str:
-    """A hash of every source file below `package`."""
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(str(path.relative_to(package)).encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 class Checkpoints:
     """The last `keep` checkpoints of one training, in `directory`/step-NNNNNNNN."""
 

@@ -3,16 +3,18 @@
 import hashlib
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML, YAMLError
 
+import bertcore
 from bertcore.errors import ArtifactError, ConfigError
 from tasks import params
 
 PIPELINE, LOCK = Path("dvc.yaml"), Path("dvc.lock")
+_ROOT = Path(bertcore.__file__).parent.parent
 _DATA = ("data", "models")
 """Where data lies; the code among a stage's deps is told by the git commit."""
 EMPTY = hashlib.md5(b"[]", usedforsecurity=False).hexdigest() + ".dir"
@@ -31,6 +33,25 @@ def stage_paths(stage: str, task: str | None) -> tuple[list[str], list[str]]:
         return [name.replace("${key}", task or "") for name in names]
 
     return paths(("deps",)), paths(("outs", "metrics", "plots"))
+
+
+def code_of(stage: str) -> str:
+    """A hash of the rooms and modules of `bertcore` that dvc.yaml names as what decides what `stage` computes.
+
+    Without those that check and describe what came of it: a training is not lost to a mended gate or card.
+    """
+    names = [dep for dep in stage_paths(stage, None)[0] if dep.startswith("bertcore/")]
+    return code_hash(_ROOT, [name for name in names if not name.startswith("bertcore/export/")])
+
+
+def code_hash(root: Path, names: Iterable[str]) -> str:
+    """A hash of every source file that one of `names`, below `root`, is or holds."""
+    digest = hashlib.sha256()
+    paths = [root / name for name in names]
+    files = {file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py"))}
+    for file in sorted(files):
+        digest.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def recorded_hashes() -> dict[str, str]:

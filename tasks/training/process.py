@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-import bertcore
 from bertcore.export import gate
 from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
@@ -26,7 +25,7 @@ from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.shards import MANIFEST, Manifest, checksum
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
-from bertcore.training.checkpoint import Checkpoints, code_hash, training_key
+from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import lost_a_process
 from bertcore.training.flight_record import rows_of
@@ -41,6 +40,7 @@ from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, OBJECTIVE, PRET
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
+from tasks.tracking.lineage import code_of
 from tasks.training import checkpoints
 from tasks.training.launcher import LOST, OWNER, report_end
 
@@ -175,7 +175,7 @@ def _key(config: dict[str, Any], mask: MaskConfig) -> str:
     files = [SHARDS / MANIFEST, TOKENIZER / "tokenizer.json", *sorted(models)]
     inputs = [checksum(path) for path in files]
     sections = [json.dumps(section, sort_keys=True) for section in (config, dataclasses.asdict(mask))]
-    return training_key(*inputs, *sections, code_hash(Path(bertcore.__file__).parent))
+    return training_key(*inputs, *sections, code_of("pretrain"))
 
 
 def _metrics(training: Pretraining, final: dict[str, float]) -> dict[str, Any]:

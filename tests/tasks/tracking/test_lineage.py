@@ -8,6 +8,7 @@ import pytest
 
 from bertcore.errors import ArtifactError
 from tasks.tracking import lineage
+from tests.import_closure import ROOT
 
 
 def touch(path: Path) -> None:
@@ -62,3 +63,25 @@ def test_an_edit_is_seen(deps: list[str], path: str, edit: Callable[[Path], None
     edit(Path(path))
     with pytest.raises(ArtifactError, match=f"^{path}: changed while the stage was running"):
         lineage.check_unchanged(before, deps)
+
+
+def test_the_hash_of_code_changes_with_every_file_that_computes(tmp_path: Path) -> None:
+    (tmp_path / "room").mkdir()
+    names = ["room", "m.py"]
+    for path in ("room/n.py", "m.py", "other.py"):
+        (tmp_path / path).write_text("a = 1\n")
+    hashes = {code_hash(tmp_path, names)}
+    for path in ("room/n.py", "m.py"):
+        (tmp_path / path).write_text("a = 2\n")
+        hashes.add(code_hash(tmp_path, names))
+    assert len(hashes) == 3
+    (tmp_path / "other.py").write_text("a = 2\n")
+    assert code_hash(tmp_path, names) in hashes
+
+
+def test_what_checks_and_describes_a_training_is_no_part_of_it() -> None:
+    deps, _ = lineage.stage_paths("pretrain", None)
+    assert "bertcore/export/gate.py" in deps
+    assert lineage.code_of("pretrain") == lineage.code_hash(
+        ROOT, [dep for dep in deps if dep.startswith("bertcore/") and "export" not in dep]
+    )

@@ -70,13 +70,13 @@ def test_the_hash_of_code_changes_with_every_file_that_computes(tmp_path: Path) 
     names = ["room", "m.py"]
     for path in ("room/n.py", "m.py", "other.py"):
         (tmp_path / path).write_text("a = 1\n")
-    hashes = {code_hash(tmp_path, names)}
+    hashes = {lineage.code_hash(tmp_path, names)}
     for path in ("room/n.py", "m.py"):
         (tmp_path / path).write_text("a = 2\n")
-        hashes.add(code_hash(tmp_path, names))
+        hashes.add(lineage.code_hash(tmp_path, names))
     assert len(hashes) == 3
     (tmp_path / "other.py").write_text("a = 2\n")
-    assert code_hash(tmp_path, names) in hashes
+    assert lineage.code_hash(tmp_path, names) in hashes
 
 
 def test_what_checks_and_describes_a_training_is_no_part_of_it() -> None:

@@ -118,14 +118,15 @@ def _check_kind(tokenizer: TokenizerConfig, model: EncoderConfig) -> None:
 
 
 def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> None:
-    """Published weights come with their shape and their vocabulary."""
+    """Published weights come with their shape and their vocabulary; positions can be added to them."""
     if pretrain.init_from is None:
         return
     published = load_config(Path(pretrain.init_from))
     shape = {name: value for name, value in pretrain.model.fields.items() if name not in published.free}
     for name, given in {"architecture": pretrain.model.architecture, **shape}.items():
         theirs = published.model_type if name == "architecture" else getattr(published, name, None)
-        if given != theirs:
+        more_positions = name == "max_position_embeddings" and given > theirs
+        if given != theirs and not more_positions:
             raise ConfigError(
                 f"params.yaml: pretrain.model.{name}: found {given!r} beside init_from, expected {theirs!r} as "
                 f"{pretrain.init_from} has it; {'set it to that' if name == 'architecture' else 'remove it'}"

@@ -1,7 +1,7 @@
 """The model that a pre-training starts from: random weights of a given shape, or a published encoder."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import torch
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE
@@ -28,36 +28,58 @@ def initial_model(
 
     Beside it, the names of the weights (of heads) that the directory has not: they are random.
     `tokenizer` is the directory of the pipeline's tokenizer. Entries that it has behind all of the published ones
-    begin as the mean of the pieces that the published vocabulary makes of them. `ArtifactError` where the published
-    model has another vocabulary, read texts with other letters, or has other sizes than `config.model` asks for.
+    begin as the mean of the pieces that the published vocabulary makes of them; more positions than the published
+    model has, as its own ones. `ArtifactError` where the published model has another vocabulary, read texts with other
+    letters, or has other sizes than `config.model` asks for.
     """
     if config.init_from is None:
         return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad)), []
     known = _entries(published) if (published / VOCABULARY_FILE).is_file() else []
     new = _entries(tokenizer)[len(known) :] if known else []
     check_vocabulary(published, tokenizer, config.init_from, new_entries=len(new))
-    model = build_pretraining(config.model.adapt(load_config(published)))
+    theirs = load_config(published)
+    wanted = config.model.adapt(theirs)
+    model = build_pretraining(replace(wanted, max_position_embeddings=theirs.max_position_embeddings))
     missing = load_pretrained(model, published).missing
-    if not new:
-        return model, missing
-    logger.info("%s new entries begin as the mean of their pieces in the vocabulary of %s", len(new), config.init_from)
-    lowercase = bool(load_tokenizer(tokenizer).normalizer.lowercase)
-    old = make_tokenizer({entry: index for index, entry in enumerate(known)}, lowercase)
-    pieces = [encoding.ids for encoding in old.encode_batch(new, add_special_tokens=False)]
-    return grown(model, len(known), pieces), missing
+    if new:
+        logger.info("%s new entries begin as the mean of their pieces in the vocabulary of %s", len(new), published)
+        lowercase = bool(load_tokenizer(tokenizer).normalizer.lowercase)
+        old = make_tokenizer({entry: index for index, entry in enumerate(known)}, lowercase)
+        pieces = [encoding.ids for encoding in old.encode_batch(new, add_special_tokens=False)]
+        model = with_entries(model, len(known), pieces)
+    if wanted.max_position_embeddings != theirs.max_position_embeddings:
+        model = with_positions(model, wanted.max_position_embeddings)
+    return model, missing
 
 
-def grown(model: EncoderModule, known: int, pieces: Sequence[Sequence[int]]) -> EncoderModule:
+def with_entries(model: EncoderModule, known: int, pieces: Sequence[Sequence[int]]) -> EncoderModule:
     """`model` with the first `known` entries of its vocabulary, and one more for each element of `pieces`: the ids of
     the entries, one at least, whose mean its rows are, in the embeddings and in the bias of the logits."""
-    larger = build_pretraining(replace(model.config, vocab_size=known + len(pieces)))
     state = model.state_dict()
     for name, tensor in state.items():
         if tensor.shape[:1] == (model.config.vocab_size,):
             new = torch.stack([tensor[list(ids)].mean(0) for ids in pieces])
             state[name] = torch.cat([tensor[:known], new])
-    larger.load_state_dict(state)
-    return larger
+    return _of(replace(model.config, vocab_size=known + len(pieces)), state)
+
+
+def with_positions(model: EncoderModule, positions: int) -> EncoderModule:
+    """`model` with more positions: a table of learned ones is repeated behind itself, which is nearer to what it must
+    become than random rows are (Beltagy et al. 2020, Longformer, section 5). Rotary positions need nothing."""
+    config, state = model.config, model.state_dict()
+    reserved = config.max_position_embeddings - config.max_sequence_length  # rows that stand for no position
+    rows = torch.arange(positions)
+    rows[reserved:] = reserved + (rows[reserved:] - reserved) % config.max_sequence_length
+    for name, tensor in state.items():
+        if name.endswith("position_embeddings.weight"):
+            state[name] = tensor[rows]
+    return _of(replace(config, max_position_embeddings=positions), state)
+
+
+def _of(config: EncoderConfig, state: Mapping[str, torch.Tensor]) -> EncoderModule:
+    model = build_pretraining(config)
+    model.load_state_dict(state)
+    return model
 
 
 def check_vocabulary(

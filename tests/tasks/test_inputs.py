@@ -576,6 +576,15 @@ def roberta_base(tmp_path: Path) -> Path:
             "pretrain.model.architecture: found 'bert' beside init_from, expected 'roberta'",
         ),
         (
+            {
+                "pretrain": {
+                    "init_from": "{0}",
+                    "model": {"preset": None, "architecture": "roberta", "max_position_embeddings": 5},
+                }
+            },
+            "pretrain.model.max_position_embeddings: found 5 beside init_from, expected ",
+        ),
+        (
             {"pretrain": {"init_from": "{0}", "model": {"preset": None, "architecture": "roberta"}}},
             "set tokenizer.vocab_file to {0}/vocab.json and tokenizer.merges_file to {0}/merges.txt",
         ),

@@ -11,8 +11,9 @@ from safetensors.torch import load_file, save_file
 
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.bert import BertConfig, BertForPreTraining
-from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
+from bertcore.model.layout import Layout
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import Vocabulary
@@ -227,3 +228,45 @@ def test_new_entries_begin_as_the_mean_of_their_old_pieces(
             pieces = old.encode(word, add_special_tokens=False).ids
             assert len(pieces) > 1
             torch.testing.assert_close(found[known + place], tensor[pieces].mean(0))
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert"])
+def test_more_positions_repeat_the_published_ones(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    if kind == "roberta":
+        own = byte_tokenizer(400)
+        save_byte_tokenizer(own, tmp_path / "tokenizer")
+    else:
+        own = tokenizer()
+        save_tokenizer(own, tmp_path / "tokenizer", lowercase=True)
+    reserved = 2 if kind == "roberta" else 0
+    sizes = SIZES | {"vocab_size": Vocabulary.of(own).size, "max_position_embeddings": 10 + reserved}
+    config = ARCHITECTURES[kind].config(**sizes | ({"hidden_dropout_prob": 0.0} if kind == "bert" else {}))
+    original = build_pretraining(config)
+    save_pretrained(original, tmp_path / "published", tmp_path / "tokenizer")
+    begin = PretrainConfig(
+        init_from="published",
+        objective="mlm",
+        model=ModelConfig(architecture=kind, fields={"max_position_embeddings": 24 + reserved}),
+    )
+    model, missing = initial_model(begin, Vocabulary.of(own), tmp_path / "tokenizer", tmp_path / "published")
+    assert missing == [] and model.config.max_sequence_length == 24
+    tables = [name for name in original.state_dict() if name.endswith("position_embeddings.weight")]
+    for name, tensor in original.state_dict().items():
+        found = model.state_dict()[name]
+        if name not in tables:
+            assert torch.equal(found, tensor), name
+            continue
+        rows = torch.cat([torch.arange(reserved), reserved + torch.arange(24) % 10])
+        assert torch.equal(found, tensor[rows])
+    assert bool(tables) == (kind != "modernbert")
+    ids, short, long = (
+        torch.arange(5, 29),
+        Layout.from_lengths(torch.tensor([10])),
+        Layout.from_lengths(torch.tensor([24])),
+    )
+    none = torch.zeros(24, dtype=torch.int64)
+    with torch.no_grad():
+        expected = original.eval()(ids[:10], none[:10], short, torch.tensor([3]))[0]
+        assert torch.equal(model.eval()(ids[:10], none[:10], short, torch.tensor([3]))[0], expected)
+        assert model(ids, none, long, torch.tensor([20]))[0].isfinite().all()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.parse
 import webbrowser
 from pathlib import Path
 from types import FrameType
@@ -15,6 +16,7 @@ from typing import NoReturn
 from flows import server
 from flows.environment import ROOT, project_environment
 from flows.launch import POOL
+from tasks.tracking.store import VIEW, experiment_name
 
 MLFLOW_PORT, MODELS_PORT = 5000, 8000
 
@@ -43,7 +45,7 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
         known = {**environment, "PREFECT_API_URL": prefect.url}
         subprocess.run([sys.executable, *command], cwd=ROOT, env=known, capture_output=True, check=False)
     store = environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{ROOT / 'mlflow.db'}"
-    pages = {"Prefect": prefect.page, "MLflow": _start_mlflow(store, environment, stack)}
+    pages = {"Prefect": prefect.page, "MLflow": runs_page(_start_mlflow(store, environment, stack))}
     if models := saved_models(ROOT):
         pages["Models"] = _start_models(models, environment, stack)
     for name, page in pages.items():
@@ -74,6 +76,14 @@ def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.Exi
     page = f"http://127.0.0.1:{port}"
     server.until(lambda: server.answers(f"{page}/health"), service, "MLflow")
     return page
+
+
+def runs_page(address: str) -> str:
+    """The runs of this project on the pages of an MLflow server; all its experiments where there are none yet."""
+    query = urllib.parse.urlencode({"experiment_name": experiment_name()})
+    found = server.get(f"{address}/api/2.0/mlflow/experiments/get-by-name?{query}")
+    place = f"experiments/{found['experiment']['experiment_id']}/runs" if found else "experiments"
+    return f"{address}/#/{place}?{VIEW}"
 
 
 def saved_models(root: Path) -> list[str]:

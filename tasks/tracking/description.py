@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from mlflow.entities import Run
 
 from tasks.tracking.producers import FROM
+from tasks.tracking.store import VIEW
 
 ERROR = "error"
 """The tag of a run that failed."""
@@ -34,12 +35,12 @@ def _prefect(parent: Run) -> str | None:
 def _report(report: Run | None) -> str | None:
     if report is None or report.info.status != "FINISHED":
         return None
-    return f"Report: [{REPORT}]({_page(report.info.experiment_id, report.info.run_id)}/artifacts/{REPORT})"
+    return f"Report: [{REPORT}]({_page(report.info.experiment_id, report.info.run_id, f'/artifacts/{REPORT}')})"
 
 
-def _page(experiment: str, run_id: str) -> str:
+def _page(experiment: str, run_id: str, part: str = "") -> str:
     """On whatever server MLflow's pages are seen."""
-    return f"#/experiments/{experiment}/runs/{run_id}"
+    return f"#/experiments/{experiment}/runs/{run_id}{part}?{VIEW}"
 
 
 def _commit(parent: Run) -> str | None:

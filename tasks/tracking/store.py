@@ -23,6 +23,9 @@ from bertcore.errors import UnavailableError
 from tasks.tracking.outbox import told, without_password
 
 EXPERIMENT = "bert-pretraining"
+VIEW = "workflowType=machine_learning"
+"""Behind a link to MLflow's pages: a browser that is there for the first time shows those of language models'
+applications else, whatever the experiment's kind."""
 """The experiment, where `MLFLOW_EXPERIMENT_NAME` names no other one."""
 
 _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
@@ -81,9 +84,14 @@ def _directory() -> Path:
     return Path(database).resolve().parent if database else Path.cwd()
 
 
+def experiment_name() -> str:
+    """Of all runs of this tree."""
+    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
+
+
 def open_experiment() -> tuple[MlflowClient, str]:
     """A client, and the id of the experiment, which is made where there is none."""
-    client, name = MlflowClient(tracking_uri()), os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
+    client, name = MlflowClient(tracking_uri()), experiment_name()
     location = (_directory() / "mlartifacts").as_uri() if tracking_uri().startswith("sqlite:") else None
     with lock():
         experiment = client.get_experiment_by_name(name)

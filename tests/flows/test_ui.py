@@ -44,3 +44,11 @@ def test_the_models_that_are_served_are_those_that_were_accepted(tmp_path: Path)
     (tmp_path / "models" / "finetuned" / "empty").mkdir()
     assert ui.saved_models(tmp_path) == ["models/pretrained", "models/finetuned/qa", "models/finetuned/topic"]
     assert ui.saved_models(tmp_path / "elsewhere") == []
+
+
+def test_the_page_of_runs_is_that_of_the_project_in_the_view_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = "http://h/api/2.0/mlflow/experiments/get-by-name?experiment_name=our+own"
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "our own")
+    monkeypatch.setattr(server, "get", {asked: {"experiment": {"experiment_id": "7"}}}.get)
+    assert ui.runs_page("http://h") == "http://h/#/experiments/7/runs?workflowType=machine_learning"
+    assert ui.runs_page("http://other") == "http://other/#/experiments?workflowType=machine_learning"

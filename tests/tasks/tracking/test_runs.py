@@ -223,7 +223,7 @@ def test_a_cached_stage_is_found_from_the_newer_run(project: Path, monkeypatch: 
     assert run_of("finetune@topic").data.tags["from.corpus"] == made.info.run_id
     parent = run_of("later")
     assert parent.data.tags["from.corpus"] == made.info.run_id
-    link = f"#/experiments/{made.info.experiment_id}/runs/{made.info.run_id}"
+    link = f"#/experiments/{made.info.experiment_id}/runs/{made.info.run_id}?workflowType=machine_learning"
     assert f"Cached, from earlier runs: [corpus]({link})" in parent.data.tags["mlflow.note.content"]
     assert "from.corpus" not in run_of("brisk-otter").data.tags
 
@@ -254,6 +254,7 @@ def test_the_page_of_a_commit(origin: str, page: str | None) -> None:
 def test_what_the_machine_does_is_measured_meanwhile(
     project: Path, switch: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("tasks.tracking.system.AFTER", 0.1)
     monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.1")
     monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", switch)
 

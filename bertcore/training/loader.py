@@ -136,10 +136,6 @@ class Loader:
     def sequences_per_epoch(self) -> int:
         return int(self._counts.sum())
 
-    def epoch_of(self, step: int) -> int:
-        """The epoch, counted from 0, in which the global batch of `step` begins."""
-        return self._first(step) // self.sequences_per_epoch
-
     def _first(self, step: int) -> int:
         """Sequences before the global batch of `step`."""
         return step * self.batch_size if self.ramp is None else self.ramp.first(step)

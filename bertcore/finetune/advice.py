@@ -19,6 +19,9 @@ GROWTH = 1.9
 """A step of Adam moves every weight by about the rate, and a state is a sum over `hidden_size` of them: the narrower
 the encoder, the higher the rate that it bears, at least by 1 / `hidden_size`. This power of it gives 2e-4 at 512, 8e-4
 at 256 and 3e-3 at 128, which does well on the default's tagging and topics (Turc et al. 2019 take up to 3e-4)."""
+PRE_NORM = 4.0
+"""Times that rate where layers normalise what they read: their weights, trained by Muon, are ten times as large as
+BERT's. A mini of recipe `modern` had 72.8 on SST-2 with 2e-4, 77.6 with 8e-4 and 78.3 with 3e-3."""
 FEW_EXAMPLES, MANY_EPOCHS, TOO_MANY_EPOCHS = 1_000, 10, 20
 """Mosbach et al. 2021 find 20 epochs helpful on sets of a few thousand examples; nobody more."""
 UPPER_CASE_SHARE = 0.02
@@ -36,7 +39,7 @@ def advice(task: RunConfig, encoder: EncoderConfig, tokenizer: Tokenizer, train_
 
 
 def _rate(task: RunConfig, encoder: EncoderConfig) -> Iterator[str]:
-    highest = HIGHEST_RATE * max(WIDE / encoder.hidden_size, 1.0) ** GROWTH
+    highest = HIGHEST_RATE * max(WIDE / encoder.hidden_size, 1.0) ** GROWTH * (PRE_NORM if encoder.pre_norm else 1.0)
     if task.learning_rate > highest and task.layer_decay == 1.0:
         yield (
             f"learning_rate {task.learning_rate:g} for an encoder of hidden_size {encoder.hidden_size} without "

@@ -117,6 +117,11 @@ class EncoderConfig:
         return 0
 
     @property
+    def pre_norm(self) -> bool:
+        """Whether a layer normalises what it reads, and not the sum that it gives on."""
+        return False
+
+    @property
     def dropouts(self) -> tuple[float, float]:
         """Shares dropped of activations, and of attention weights."""
         return 0.0, 0.0

@@ -101,6 +101,10 @@ class ModernBertConfig(EncoderConfig):
         )
 
     @property
+    def pre_norm(self) -> bool:
+        return True
+
+    @property
     def kept_inner(self) -> int:
         return 4 * self.intermediate_size  # both halves, the activated one, and the product
 

@@ -84,3 +84,11 @@ def test_tokenizer_of_the_other_case(tokenizer: Tokenizer, make_task: Callable[.
     uncased = {entry: index for index, entry in enumerate([*SPECIAL_TOKENS, "city", "##s"])}
     (line,) = advice(task, replace(BASE), make_tokenizer(uncased, lowercase=False), 2_500)
     assert "the tokenizer keeps upper case" in line
+
+
+def test_layers_that_normalise_what_they_read_bear_more(
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig]
+) -> None:
+    modern, usual = (ModelConfig(preset="mini", architecture=name).build(30_522) for name in ("modernbert", "bert"))
+    task = make_task(learning_rate=3e-3)
+    assert advice(task, modern, tokenizer, 2_500) == [] != advice(task, usual, tokenizer, 2_500)

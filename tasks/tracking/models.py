@@ -154,9 +154,7 @@ def write(place: Path, saved: SavedModel, model: LoggedModel) -> None:
                 mlflow_model=described,
                 signature=signature(use),
                 input_example=example(use, saved.pairs),
-                pip_requirements=[
-                    f"{name}=={version_of(name).partition('+')[0]}" for name in ("mlflow", *REQUIREMENTS)
-                ],
+                pip_requirements=_requirements(),
             )
     for weights in _weights(saved.directory):
         _link(weights, place / "data" / saved.name / weights.relative_to(saved.directory))

@@ -16,7 +16,7 @@ from typing import NoReturn
 from flows import server
 from flows.environment import ROOT, project_environment
 from flows.launch import POOL
-from tasks.tracking.store import VIEW, experiment_name
+from tasks.experiment import VIEW, experiment_name
 
 MLFLOW_PORT, MODELS_PORT = 5000, 8000
 

@@ -65,8 +65,9 @@ class Variant:
         return self.tokens / self.seconds
 
     def metrics(self) -> dict[str, float]:
-        """For MLflow."""
+        """For MLflow, whose page that compares runs begins with the first one."""
         found: dict[str, float | None] = {
+            "mean_score": self.mean_score,
             "parameters": self.parameters,
             "steps": self.steps,
             "tokens": self.tokens,
@@ -75,7 +76,6 @@ class Variant:
             "tokens_per_second": self.tokens_per_second,
             "eval/mlm_loss": self.mlm_loss,
             "minimal_pairs": self.minimal_pairs,
-            "mean_score": self.mean_score,
             "inference_tokens_per_second": self.inference_tokens_per_second,
             "peak_bytes": self.peak_bytes,
             **{f"{task}/{score.metric}": score.median for task, score in self.scores.items()},

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from mlflow.entities import Run
 
+from tasks.experiment import VIEW
 from tasks.tracking.producers import FROM
-from tasks.tracking.store import VIEW
 
 ERROR = "error"
 """The tag of a run that failed."""

@@ -20,12 +20,9 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from bertcore.errors import UnavailableError
+from tasks.experiment import experiment_name
 from tasks.tracking.outbox import told, without_password
 
-EXPERIMENT = "bert-pretraining"
-VIEW = "workflowType=machine_learning"
-"""Behind a link to MLflow's pages: a browser that is there for the first time shows those of language models'
-applications else, whatever the experiment's kind."""
 """The experiment, where `MLFLOW_EXPERIMENT_NAME` names no other one."""
 
 _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
@@ -82,11 +79,6 @@ def lock() -> FileLock:
 def _directory() -> Path:
     database = tracking_uri().partition("sqlite:///")[2]
     return Path(database).resolve().parent if database else Path.cwd()
-
-
-def experiment_name() -> str:
-    """Of all runs of this tree."""
-    return os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
 
 
 def open_experiment() -> tuple[MlflowClient, str]:

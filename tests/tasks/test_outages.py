@@ -13,10 +13,10 @@ from mlflow.tracking import MlflowClient
 
 from bertcore.errors import ArtifactError, UnavailableError
 from tasks import stage
+from tasks.experiment import EXPERIMENT
 from tasks.tracking import outbox
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
-from tasks.tracking.store import EXPERIMENT
 
 PIPELINE = "stages: {corpus: {cmd: c}, mask: {cmd: m}, tokenizer: {cmd: t}}"
 

@@ -390,7 +390,7 @@ _PAIRS = {"mask.packing": "pairs", "pretrain.objective": "mlm_nsp"}
         ),
         *(
             ({"pretrain.init_from": "BERT", f"pretrain.model.{name}": value}, f"pretrain.model.{name}: found {value!r}")
-            for name, value in (("hidden_size", 64), ("hidden_act", "relu"), ("max_position_embeddings", 1024))
+            for name, value in (("hidden_size", 64), ("hidden_act", "relu"), ("max_position_embeddings", 256))
         ),
         ({"pretrain.init_from": "BERT"}, "tokenizer.vocab_file: found nothing (null) beside pretrain.init_from"),
     ],

@@ -30,6 +30,7 @@ PIPELINE_TAGS: dict[Kind, str] = {
     "sequence_classification": "text-classification",
     "token_classification": "token-classification",
     "question_answering": "question-answering",
+    "multiple_choice": "multiple-choice",
 }
 """What a class gives -> the hub's name for its use."""
 
@@ -38,8 +39,14 @@ _COMMANDS = {
     "text-classification": 'bertcore classify --model {model} "a text"',
     "token-classification": 'bertcore tag --model {model} "a text"',
     "question-answering": 'bertcore answer --model {model} --question "What?" --context page.txt',
+    "multiple-choice": 'bertcore choose --model {model} --context "a text" "a choice" "another one"',
     "feature-extraction": "bertcore embed --model {model} --file texts.txt --out vectors.parquet",
 }
+_WITHOUT_PIPELINE = {
+    "question-answering": "AutoModelForQuestionAnswering",
+    "multiple-choice": "AutoModelForMultipleChoice",
+}
+"""Uses for which `transformers` 5 has no pipeline -> the class that loads the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +120,12 @@ def shape(config: EncoderConfig) -> str:
 def usage(tag: str, model: str) -> str:
     """How the model is used, with this project and with transformers."""
     command = _COMMANDS[tag].format(model=model)
-    python = f'from transformers import pipeline\n\nuse = pipeline("{tag}", "{model}")'
+    loader = _WITHOUT_PIPELINE.get(tag)
+    python = (
+        f'from transformers import pipeline\n\nuse = pipeline("{tag}", "{model}")'
+        if loader is None
+        else f'from transformers import {loader}\n\nmodel = {loader}.from_pretrained("{model}")'
+    )
     return f"```sh\n{command}\n```\n\n```python\n{python}\n```"
 
 

@@ -47,6 +47,7 @@ class Saved:
     config: EncoderConfig
     architecture: str
     num_labels: int
+    """Those that have names, or the one logit of each choice; 0 where the class has no number of labels."""
 
 
 def read_config(directory: Path, *, forgive: bool = False) -> Saved:
@@ -62,7 +63,8 @@ def read_config(directory: Path, *, forgive: bool = False) -> Saved:
     names = raw.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
         raise ArtifactError(f"{path}: architectures: found {names!r}, expected one name; save the model again")
-    labels = _labels(path, raw) if kind_of(names[0], path) in LABELLED else 0
+    kind = kind_of(names[0], path)
+    labels = _labels(path, raw) if kind in LABELLED else int(kind == "multiple_choice")
     return Saved(directory=directory, config=config, architecture=names[0], num_labels=labels)
 
 

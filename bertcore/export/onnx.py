@@ -3,8 +3,8 @@
 Inputs are Hugging Face's: input_ids, attention_mask and, where the model has segments, token_type_ids, int64 (batch,
 sequence), both of any size up to the model's positions. Outputs are float32 with Hugging Face's names: logits
 (classification, tagging, masked LM), prediction_logits and seq_relationship_logits (pre-training), start_logits and
-end_logits (question answering), last_hidden_state and pooler_output (encoder). Tokenizer and names of labels stay in
-the model's directory.
+end_logits (question answering), last_hidden_state and pooler_output (encoder). Of multiple choice each choice with its
+context is a row, and logits are (batch, 1). Tokenizer and names of labels stay in the model's directory.
 
 In int8 the weights of matrix products and embeddings are kept as 8-bit numbers, one scale for each output channel, and
 activations are rounded to 8 bits as they come (dynamic quantisation): a quarter of the size, and other numbers, which

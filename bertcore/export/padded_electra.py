@@ -95,6 +95,21 @@ class PaddedElectraForSequenceClassification(nn.Module):
         return (self.classifier["out_proj"](functional.gelu(self.classifier["dense"](hidden[:, 0]))),)
 
 
+class PaddedElectraForMultipleChoice(nn.Module):
+    """`ElectraForMultipleChoice`, each choice in a row."""
+
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__()
+        width = config.hidden_size
+        self.electra = PaddedElectra(config)
+        self.sequence_summary = nn.ModuleDict({"summary": nn.Linear(width, width)})
+        self.classifier = nn.Linear(width, 1)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
+        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+        return (self.classifier(functional.gelu(self.sequence_summary["summary"](hidden[:, 0]))),)
+
+
 class PaddedElectraForTokenClassification(nn.Module):
     """`ElectraForTokenClassification`."""
 

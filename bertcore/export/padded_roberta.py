@@ -67,6 +67,20 @@ class PaddedRobertaForSequenceClassification(_WithEncoder):
         return (self.classifier["out_proj"](torch.tanh(self.classifier["dense"](first))),)
 
 
+class PaddedRobertaForMultipleChoice(nn.Module):
+    """`RobertaForMultipleChoice`, each choice in a row."""
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__()
+        self.roberta = PaddedRoberta(config, has_pooler=True)
+        self.classifier = nn.Linear(config.hidden_size, 1)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        return (self.classifier(self.roberta(input_ids, attention_mask)[1]),)
+
+
 class PaddedRobertaForTokenClassification(_WithEncoder):
     """`RobertaForTokenClassification`."""
 

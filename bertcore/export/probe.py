@@ -32,6 +32,7 @@ OUTPUTS: dict[Kind, dict[str, str]] = {
     "sequence_classification": {"logits": SEQUENCE},
     "token_classification": {"logits": TOKEN},
     "question_answering": {"start_logits": TOKEN, "end_logits": TOKEN},
+    "multiple_choice": {"logits": SEQUENCE},
 }
 
 _LONGEST = 1024
@@ -80,6 +81,11 @@ class Probe:
         ids, types = (empty.index_copy(0, layout.padded_index, row) for row in (self.input_ids, self.token_type_ids))
         shape = (layout.batch_size, layout.max_length)
         return ids.view(shape), layout.key_mask().long(), types.view(shape)
+
+    def for_transformers(self, kind: Kind) -> list[Tensor]:
+        """The same as transformers' classes of `kind` take it: of multiple choice each sequence is the only choice of
+        an example, (B, 1, L)."""
+        return [each[:, None] if kind == "multiple_choice" else each for each in self.padded()]
 
     def select(self, kind: str, padded: Tensor) -> Tensor:
         """The rows of a (B, …) or (B, L, …) output that count: those of real tokens, or of masked ones."""

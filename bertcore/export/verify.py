@@ -37,6 +37,7 @@ AUTO_CLASSES: dict[Kind, str] = {
     "sequence_classification": "AutoModelForSequenceClassification",
     "token_classification": "AutoModelForTokenClassification",
     "question_answering": "AutoModelForQuestionAnswering",
+    "multiple_choice": "AutoModelForMultipleChoice",
 }
 # Classes that read a part of it, all but the head for pairs: class -> its outputs by our names.
 PARTS: dict[Kind, dict[str, dict[str, str]]] = {
@@ -124,16 +125,17 @@ def _load(
     model, report = getattr(transformers, loader).from_pretrained(
         saved.directory, output_loading_info=True, local_files_only=True
     )
-    for kind in ("missing", "unexpected", "mismatched"):
-        keys = sorted(str(key) for key in report[f"{kind}_keys"] if not str(key).startswith(left or ("\0",)))
+    for reason in ("missing", "unexpected", "mismatched"):
+        keys = sorted(str(key) for key in report[f"{reason}_keys"] if not str(key).startswith(left or ("\0",)))
         if keys:
             raise ArtifactError(
-                f"{saved.directory}: {loader}: found {len(keys)} {kind} keys ({', '.join(keys[:3])}), expected none; "
+                f"{saved.directory}: {loader}: found {len(keys)} {reason} keys ({', '.join(keys[:3])}), expected none; "
                 f"save the model again as {saved.architecture}"
             )
     names_of_inputs = ("input_ids", "attention_mask", "token_type_ids")[: 3 if saved.config.segments else 2]
     with torch.no_grad():
-        inputs = dict(zip(names_of_inputs, probe.padded(), strict=False))
+        kind = kind_of(saved.architecture, saved.directory)
+        inputs = dict(zip(names_of_inputs, probe.for_transformers(kind), strict=False))
         results = model.double().eval()(**inputs, return_dict=True)
     kinds = outputs_of(saved.architecture, saved.directory)
     found = {ours: probe.select(kinds[ours], results[theirs]) for ours, theirs in names.items()}

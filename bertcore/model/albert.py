@@ -190,6 +190,12 @@ class AlbertForSequenceClassification(_WithPooler):
         return scores(self.classifier, self.dropped(self.albert.pooled(first)))
 
 
+class AlbertForMultipleChoice(AlbertForSequenceClassification):
+    """One logit for a context with one of its choices."""
+
+    architecture = "AlbertForMultipleChoice"
+
+
 class AlbertForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "AlbertForTokenClassification"
 
@@ -286,6 +292,7 @@ ALBERT = Architecture(
         "sequence_classification": AlbertForSequenceClassification,
         "token_classification": AlbertForTokenClassification,
         "question_answering": AlbertForQuestionAnswering,
+        "multiple_choice": AlbertForMultipleChoice,
     },
     kinds={
         "AlbertModel": "pooled_encoder",
@@ -294,6 +301,7 @@ ALBERT = Architecture(
         "AlbertForSequenceClassification": "sequence_classification",
         "AlbertForTokenClassification": "token_classification",
         "AlbertForQuestionAnswering": "question_answering",
+        "AlbertForMultipleChoice": "multiple_choice",
     },
     pair_head=("albert.pooler.", "sop_classifier."),
     optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it

@@ -19,7 +19,7 @@ from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, even
 
 Initializer = Literal["truncated_normal", "normal"]
-HeadFamily = Literal["sequence_classification", "token_classification", "question_answering"]
+HeadFamily = Literal["sequence_classification", "token_classification", "question_answering", "multiple_choice"]
 Kind = (
     Literal["encoder", "pooled_encoder", "pair_pretraining", "order_pretraining", "masked_lm", "replaced_tokens"]
     | HeadFamily
@@ -284,8 +284,8 @@ class Architecture:
     heads: Mapping[HeadFamily, Callable[[Any, int], EncoderModule]]
     """config, number of labels -> the encoder with a head to be fine-tuned.
 
-    Called with (T,) token ids, (T,) segment ids and the layout, it gives logits: (B, labels), (T, labels), or (T, 2) of
-    start and end.
+    Called with (T,) token ids, (T,) segment ids and the layout, it gives logits: (B, labels), (T, labels), (T, 2) of
+    start and end, or (B, 1) of a context with one of its choices (1 label).
     """
     kinds: Mapping[str, Kind]
     """Hugging Face's names of classes that can be exported, and what each gives."""

@@ -251,6 +251,12 @@ class BertForSequenceClassification(_WithPooler):
         return scores(self.classifier, self.dropped(pooled))
 
 
+class BertForMultipleChoice(BertForSequenceClassification):
+    """One logit for a context with one of its choices (section 4.4)."""
+
+    architecture = "BertForMultipleChoice"
+
+
 class BertForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "BertForTokenClassification"
 
@@ -306,6 +312,7 @@ BERT = Architecture(
         "sequence_classification": BertForSequenceClassification,
         "token_classification": BertForTokenClassification,
         "question_answering": BertForQuestionAnswering,
+        "multiple_choice": BertForMultipleChoice,
     },
     kinds={
         "BertModel": "pooled_encoder",
@@ -314,6 +321,7 @@ BERT = Architecture(
         "BertForSequenceClassification": "sequence_classification",
         "BertForTokenClassification": "token_classification",
         "BertForQuestionAnswering": "question_answering",
+        "BertForMultipleChoice": "multiple_choice",
     },
     pair_head=("bert.pooler.", "cls.seq_relationship."),
     optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it

@@ -166,6 +166,12 @@ class DistilBertForSequenceClassification(_WithEncoder):
         return scores(self.classifier, functional.dropout(pooled, self.dropout_prob, self.training))
 
 
+class DistilBertForMultipleChoice(DistilBertForSequenceClassification):
+    """One logit for a context with one of its choices."""
+
+    architecture = "DistilBertForMultipleChoice"
+
+
 class DistilBertForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "DistilBertForTokenClassification"
 
@@ -254,6 +260,7 @@ DISTILBERT = Architecture(
         "sequence_classification": DistilBertForSequenceClassification,
         "token_classification": DistilBertForTokenClassification,
         "question_answering": DistilBertForQuestionAnswering,
+        "multiple_choice": DistilBertForMultipleChoice,
     },
     kinds={
         "DistilBertModel": "encoder",
@@ -261,6 +268,7 @@ DISTILBERT = Architecture(
         "DistilBertForSequenceClassification": "sequence_classification",
         "DistilBertForTokenClassification": "token_classification",
         "DistilBertForQuestionAnswering": "question_answering",
+        "DistilBertForMultipleChoice": "multiple_choice",
     },
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("predictions.weight", "embeddings.position_ids"),

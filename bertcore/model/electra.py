@@ -215,6 +215,25 @@ class ElectraForSequenceClassification(_WithEncoder):
         return logits
 
 
+class ElectraForMultipleChoice(_WithEncoder):
+    """One logit for a context with one of its choices, from its [CLS]: a layer, GELU, dropout, and the last layer."""
+
+    architecture = "ElectraForMultipleChoice"
+
+    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.sequence_summary = nn.ModuleDict({"summary": nn.Linear(config.hidden_size, config.hidden_size)})
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.sequence_summary, config)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, 1) logits."""
+        first = self.electra.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
+        states = functional.gelu(self.sequence_summary["summary"](first))
+        return scores(self.classifier, functional.dropout(states, self.dropout_prob, self.training))
+
+
 class ElectraForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "ElectraForTokenClassification"
 
@@ -271,6 +290,7 @@ ELECTRA = Architecture(
         "sequence_classification": ElectraForSequenceClassification,
         "token_classification": ElectraForTokenClassification,
         "question_answering": ElectraForQuestionAnswering,
+        "multiple_choice": ElectraForMultipleChoice,
     },
     kinds={
         "ElectraModel": "encoder",
@@ -279,6 +299,7 @@ ELECTRA = Architecture(
         "ElectraForSequenceClassification": "sequence_classification",
         "ElectraForTokenClassification": "token_classification",
         "ElectraForQuestionAnswering": "question_answering",
+        "ElectraForMultipleChoice": "multiple_choice",
     },
     # A copy of the tied matrix, and buffers that old versions saved.
     redundant=("generator_lm_head.weight", "embeddings.position_ids", "embeddings.token_type_ids"),

@@ -307,6 +307,12 @@ class ModernBertForSequenceClassification(_Classifier):
         return summed / layout.lengths[:, None]
 
 
+class ModernBertForMultipleChoice(ModernBertForSequenceClassification):
+    """One logit for a context with one of its choices."""
+
+    architecture = "ModernBertForMultipleChoice"
+
+
 class ModernBertForTokenClassification(_Classifier):
     """One row of logits for each token."""
 
@@ -446,6 +452,7 @@ MODERNBERT = Architecture(
         "sequence_classification": ModernBertForSequenceClassification,
         "token_classification": ModernBertForTokenClassification,
         "question_answering": ModernBertForQuestionAnswering,
+        "multiple_choice": ModernBertForMultipleChoice,
     },
     kinds={
         "ModernBertModel": "encoder",
@@ -453,6 +460,7 @@ MODERNBERT = Architecture(
         "ModernBertForSequenceClassification": "sequence_classification",
         "ModernBertForTokenClassification": "token_classification",
         "ModernBertForQuestionAnswering": "question_answering",
+        "ModernBertForMultipleChoice": "multiple_choice",
     },
     redundant=("decoder.weight",),  # of the embeddings
     to_huggingface=_to_huggingface,

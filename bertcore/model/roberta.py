@@ -17,7 +17,7 @@ from bertcore.model import bert
 from bertcore.model.architecture import Architecture, EncoderModule, read_fields, saved_fields, scores
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
 from bertcore.model.bert_names import from_huggingface, to_huggingface
-from bertcore.model.heads import MaskedLM, QuestionAnswering, TokenClassification
+from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
 
@@ -158,6 +158,24 @@ class RobertaForSequenceClassification(_WithEncoder):
         return logits
 
 
+class RobertaForMultipleChoice(Dropping):
+    """One logit for a context with one of its choices, from the pooled <s>, which the other heads do without."""
+
+    architecture = "RobertaForMultipleChoice"
+    prefix = "roberta"
+
+    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.roberta = RobertaModel(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        self.dropout_prob = config.hidden_dropout_prob
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, 1) logits."""
+        return scores(self.classifier, self.dropped(self.roberta.pooled(input_ids, token_type_ids, layout)))
+
+
 class RobertaForTokenClassification(TokenClassification, _WithEncoder):
     architecture = "RobertaForTokenClassification"
 
@@ -202,6 +220,7 @@ ROBERTA = Architecture(
         "sequence_classification": RobertaForSequenceClassification,
         "token_classification": RobertaForTokenClassification,
         "question_answering": RobertaForQuestionAnswering,
+        "multiple_choice": RobertaForMultipleChoice,
     },
     kinds={
         "RobertaModel": "pooled_encoder",
@@ -209,6 +228,7 @@ ROBERTA = Architecture(
         "RobertaForSequenceClassification": "sequence_classification",
         "RobertaForTokenClassification": "token_classification",
         "RobertaForQuestionAnswering": "question_answering",
+        "RobertaForMultipleChoice": "multiple_choice",
     },
     optional=("pooler.",),  # all published models but RobertaModel are saved without it
     # Copies of tied parameters, and buffers that old versions saved.

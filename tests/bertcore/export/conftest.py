@@ -12,6 +12,7 @@ from bertcore.finetune.family import label_names
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert import (
     BertConfig,
+    BertForMultipleChoice,
     BertForPreTraining,
     BertForQuestionAnswering,
     BertForSequenceClassification,
@@ -59,6 +60,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Example]:
         (BertForSequenceClassification(config, 3), classes | {"problem_type": "single_label_classification"}),
         (BertForTokenClassification(config, 3), classes),
         (BertForQuestionAnswering(config), {}),
+        (BertForMultipleChoice(config, 1), {}),
     ]
     made = {}
     for model, extra in built:

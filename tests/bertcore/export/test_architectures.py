@@ -30,7 +30,13 @@ SHAPE: dict[str, Any] = {
     **{"vocab_size": 120, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2},
     **{"intermediate_size": 24, "max_position_embeddings": 48, "initializer_range": 0.2},
 }
-HEADS: tuple[HeadFamily, ...] = ("sequence_classification", "token_classification", "question_answering")
+HEADS: dict[HeadFamily, int] = {
+    "sequence_classification": 3,
+    "token_classification": 3,
+    "question_answering": 2,
+    "multiple_choice": 1,
+}
+"""With their numbers of logits."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +59,9 @@ class Sample:
     def kinds(self) -> list[str]:
         return [self.encoder, self.pretraining, *self.others, *HEADS]
 
-    def build(self, kind: Any, labels: int) -> EncoderModule:
+    def build(self, kind: Any) -> EncoderModule:
         if kind in HEADS:
-            return build_head(self.config, kind, labels)
+            return build_head(self.config, kind, HEADS[kind])
         if kind == self.encoder:
             return architecture_of(self.config).encoder(self.config)
         return self.others.get(kind, build_pretraining)(self.config)
@@ -110,7 +116,7 @@ def saved(directory: Path, sample: Sample, kind: str) -> tuple[EncoderModule, Pa
         wordpiece.save_tokenizer(tokenizer(sample.config.vocab_size), tokens, lowercase=True)
     torch.manual_seed(1)
     extra = label_names(["a", "b", "c"]) if kind in ("sequence_classification", "token_classification") else {}
-    model = sample.build(kind, 3 if extra else 2)
+    model = sample.build(kind)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn(parameter.shape)

@@ -55,8 +55,9 @@ def test_every_saved_model_has_a_card(examples: dict[str, Example], capsys: pyte
         assert card.data.library_name == "transformers" and architecture in card.text
         tags.add(card.data.pipeline_tag)
     assert tags == {
-        "feature-extraction", "fill-mask", "text-classification", "token-classification", "question-answering"
-    }  # fmt: skip
+        *("feature-extraction", "fill-mask", "text-classification", "token-classification", "question-answering"),
+        "multiple-choice",
+    }
 
 
 def test_scores_of_a_run_are_added(

@@ -220,7 +220,7 @@ def test_the_padding_token_of_config_and_tokenizer_agree(examples: dict[str, Exa
 @pytest.mark.parametrize("architecture", BERT.kinds)
 def test_keys_and_outputs_are_those_of_transformers(architecture: str, tmp_path: Path) -> None:
     torch.manual_seed(2)
-    labels = 2 if architecture == "BertForQuestionAnswering" else 3
+    labels, kind = 2 if architecture == "BertForQuestionAnswering" else 3, BERT.kinds[architecture]
     config = transformers.BertConfig(num_labels=labels, initializer_range=0.2, tie_word_embeddings=True, **SIZES)
     reference = getattr(transformers, architecture)(config).eval()
     reference.save_pretrained(tmp_path)
@@ -228,7 +228,7 @@ def test_keys_and_outputs_are_those_of_transformers(architecture: str, tmp_path:
     own = read_model(saved)
     assert own.state_dict().keys() == reference.state_dict().keys() - TIED
     probe = Probe.of(saved.config)
-    results = reference(*probe.padded(), return_dict=True)
+    results = reference(*probe.for_transformers(kind), return_dict=True)
     kinds = outputs_of(architecture, "here")
     assert list(kinds) == list(results)
     expected = {name: probe.select(kind, results[name]).detach() for name, kind in kinds.items()}

@@ -30,6 +30,17 @@ LOSS_TOLERANCE = 16 * torch.finfo(torch.float32).eps
 Its exponential, sum, logarithm and quotient round once or twice each; what follows is linear in the gradient."""
 
 
+LABELS = {"sequence_classification": 3, "token_classification": 3, "question_answering": 2, "multiple_choice": 1}
+"""Logits of each head that is compared."""
+
+
+def in_pairs(family: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """`inputs` as transformers takes them: of multiple choice, always two choices of one example."""
+    return (
+        {name: each.unflatten(0, (-1, 2)) for name, each in inputs.items()} if family == "multiple_choice" else inputs
+    )
+
+
 def reference_config(config: BertConfig) -> transformers.BertConfig:
     return transformers.BertConfig(
         vocab_size=config.vocab_size,

@@ -16,6 +16,7 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_
 from bertcore.model.electra import ElectraConfig, ElectraForMaskedLM, ElectraModel
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
+from tests.bertcore.model.test_bert import LABELS, in_pairs
 
 SIZES: dict[str, Any] = {
     **{"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2},
@@ -127,16 +128,17 @@ def test_a_generator_equals_transformers(embedding: int, tmp_path: Path) -> None
         ("sequence_classification", "ForSequenceClassification"),
         ("token_classification", "ForTokenClassification"),
         ("question_answering", "ForQuestionAnswering"),
+        ("multiple_choice", "ForMultipleChoice"),
     ],
 )
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
-    labels = 2 if family == "question_answering" else 3
+    labels = LABELS[family]
     model = saved(drawn(build_head(ElectraConfig(**SIZES), family, labels)), tmp_path)
     reference = reference_of(tmp_path, kind, labels)
     layout, ids, types, inputs = batch(LENGTHS)
-    found, outputs = model(ids, types, layout), reference(**inputs)
+    found, outputs = model(ids, types, layout), reference(**in_pairs(family, inputs))
     logits = outputs.logits if "logits" in outputs else torch.stack([outputs.start_logits, outputs.end_logits], -1)
-    expected = logits if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
+    expected = logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
     assert_close(found, expected)
     found.square().sum().backward()
     expected.square().sum().backward()

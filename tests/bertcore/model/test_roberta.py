@@ -18,7 +18,7 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
 from bertcore.model.roberta import RobertaConfig, RobertaForMaskedLM, RobertaModel
-from tests.bertcore.model.test_bert import LOSS_TOLERANCE, TOLERANCE, assert_close, padded
+from tests.bertcore.model.test_bert import LABELS, LOSS_TOLERANCE, TOLERANCE, assert_close, in_pairs, padded
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
@@ -34,6 +34,7 @@ HEADS = [
     ("sequence_classification", "ForSequenceClassification"),
     ("token_classification", "ForTokenClassification"),
     ("question_answering", "ForQuestionAnswering"),
+    ("multiple_choice", "ForMultipleChoice"),
 ]
 
 
@@ -89,20 +90,20 @@ def test_masked_lm_equals_transformers(hidden_act: Any, lengths: list[int], tmp_
 
 @pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
-    labels = 2 if family == "question_answering" else 3
+    labels = LABELS[family]
     model = drawn(build_head(RobertaConfig(**SIZES), family, labels))
     save_pretrained(model, tmp_path)
     model.double()
     reference = reference_of(tmp_path, kind, labels)
     layout, ids, theirs = batch(LENGTHS)
     found = model(ids, torch.zeros_like(ids), layout)
-    outputs = reference(**theirs)
+    outputs = reference(**in_pairs(family, theirs))
     if family == "question_answering":
         both = torch.stack([outputs.start_logits, outputs.end_logits], -1)
         expected = both.flatten(0, 1)[layout.padded_index]
     else:
         logits = outputs.logits
-        expected = logits if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
+        expected = logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
     assert_close(found, expected, "logits")
     found.square().sum().backward()
     expected.square().sum().backward()

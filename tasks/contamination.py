@@ -64,10 +64,11 @@ def _evaluation_tables(sets: dict[str, ExampleSet]) -> Iterator[tuple[str, str, 
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
-    """The texts of an example; a tagged sentence's words are one text."""
+    """The texts of an example; a tagged sentence's words are one text, its choices are a text each."""
     if "words" in row:
         return [" ".join(row["words"])]
-    return [row[name] for name in ("text_a", "text_b", "title", "context", "question") if row.get(name)]
+    texts = [row[name] for name in ("text_a", "text_b", "title", "context", "question") if row.get(name)]
+    return texts + row.get("choices", [])
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
 
 def check_pairs(name: str, task: TaskConfig, examples: ExampleSet, configs: Configs) -> None:
     """`ConfigError` where the examples are pairs of texts and the encoder knows one segment only."""
-    pairs = examples.family == "question_answering" or any(
+    pairs = examples.family in ("question_answering", "multiple_choice") or any(
         "text_b" in table.column_names and table["text_b"].null_count < len(table) for table in examples.splits.values()
     )
     if pairs and (found := encoder_of(task, configs).segments) == 1:

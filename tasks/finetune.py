@@ -33,8 +33,9 @@ from tasks.training import checkpoints
 PERCENT = "question_answering"
 """The family whose official scores are percentages; all others are shares, and so is every number written here."""
 
-TRUNCATED = ("truncated", "questions_cut", "words_cut")
-"""Among the counts of a split: texts, questions and words whose end the model does not see."""
+TRUNCATED = ("truncated", "questions_cut", "words_cut", "choices_cut")
+"""Among the counts of a split: texts, questions, words and choices with their context whose end the model does not
+see."""
 
 
 def run(stage_run: StageRun, name: str) -> None:

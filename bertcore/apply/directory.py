@@ -123,6 +123,12 @@ USES: dict[str, Use] = {
         remedy=_FINETUNED,
         family="question_answering",
     ),
+    "choose": Use(
+        fits=_is_kind("multiple_choice"),
+        expected="a head for choices",
+        remedy=_FINETUNED,
+        family="multiple_choice",
+    ),
     "embed": Use(fits=lambda model: True, expected="an encoder", remedy="give any model directory"),
 }
 """What models are for, by the name of the command that uses them; any model has an encoder."""

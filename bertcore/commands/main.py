@@ -98,6 +98,9 @@ COMMANDS: dict[str, Command] = {
         "the answer to a question, cut out of a text",
         '--question "Which type?" --context page.txt',
     ),
+    "choose": Command(
+        "choose", "the right one of several choices", '--context "It reads a file." "Lines." "The price of bread."'
+    ),
     "embed": Command("embed", "a vector for each text", "--file texts.txt --out vectors.parquet"),
     "similar": Command("similar", "how alike texts are, or the lines nearest to a text", '"open a file" "read a file"'),
     "search": Command("search", "the passages of your texts nearest to a query", '"sort a list in place" --in docs/'),

@@ -137,6 +137,23 @@ def _question_answering(examples: ExampleSet, seed: int) -> Predicted:
     }
 
 
+def _multiple_choice(examples: ExampleSet, seed: int) -> Predicted:
+    """`majority`: the place that is right most often in train, of those that the example has. `word_overlap`: the
+    choice that shares most words with context and question, the first of several."""
+    counts = Counter(examples.splits["train"]["label"].to_pylist())
+    places = sorted(counts, key=lambda place: (-counts[place], place))
+    rows = examples.splits["dev"].select(["context", "question", "choices"]).to_pylist()
+    return {
+        "majority": [next((place for place in places if place < len(row["choices"])), 0) for row in rows],
+        "word_overlap": [_most_shared(f"{row['context']} {row['question'] or ''}", row["choices"]) for row in rows],
+    }
+
+
+def _most_shared(text: str, choices: list[str]) -> int:
+    wanted = _words(text)
+    return max(range(len(choices)), key=lambda place: len(_words(choices[place]) & wanted))
+
+
 def _nearest_sentence(context: str, question: str) -> str:
     wanted = _words(question)
     return max(_SENTENCE_END.split(context), key=lambda sentence: len(_words(sentence) & wanted))
@@ -179,10 +196,12 @@ BASELINES: dict[str, Callable[[ExampleSet, int], Predicted]] = {
     "multi_label": _multi_label,
     "tagging": _tagging,
     "question_answering": _question_answering,
+    "multiple_choice": _multiple_choice,
 }
 SCORES: dict[str, Callable[[ExampleSet, Any], dict[str, float]]] = {
     "classification": _score_classification,
     "multi_label": _score_multi_label,
     "tagging": _score_tagging,
     "question_answering": _score_question_answering,
+    "multiple_choice": _score_classification,
 }

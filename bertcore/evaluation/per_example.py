@@ -22,7 +22,7 @@ Units = NDArray[np.float64]
 
 def units(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
     """The name in `METRICS` and the units of `metric` for `predicted`, as the family's predictions have them: a label,
-    a number, a list of labels or of tags for each row of `table`, or a mapping of question ids to texts."""
+    a number, a place or a list of labels or of tags for each row of `table`, or a mapping of question ids to texts."""
     return UNITS[examples.family](examples, table, predicted, metric)
 
 
@@ -67,11 +67,17 @@ def _question_answering(examples: ExampleSet, table: pa.Table, predicted: Any, m
     return "mean", 100.0 * np.asarray([found[key] for key in table["id"].to_pylist()], np.float64)[:, None]
 
 
+def _multiple_choice(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
+    pairs = zip(table["label"].to_pylist(), predicted, strict=True)
+    return "mean", np.asarray([[gold == place] for gold, place in pairs], np.float64)
+
+
 UNITS: dict[str, Callable[[ExampleSet, pa.Table, Any, str], tuple[str, Units]]] = {
     "classification": _classification,
     "multi_label": _multi_label,
     "tagging": _tagging,
     "question_answering": _question_answering,
+    "multiple_choice": _multiple_choice,
 }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from bertcore.config import parse
 from bertcore.errors import ConfigError
-from bertcore.examples import conll, docstrings, glue, squad, table
+from bertcore.examples import choices, conll, docstrings, glue, squad, table
+from bertcore.examples.choices import ChoicesOptions
 from bertcore.examples.conll import ConllOptions
 from bertcore.examples.glue import GlueOptions
 from bertcore.examples.schema import ExampleSet
@@ -46,6 +47,7 @@ FORMATS: dict[str, Format] = {
     "squad": Format(("question_answering",), SquadOptions, squad.read),
     "conll": Format(("tagging",), ConllOptions, conll.read),
     "table": Format(("classification", "multi_label"), TableOptions, table.read),
+    "choices": Format(("multiple_choice",), ChoicesOptions, choices.read),
 }
 
 
@@ -65,10 +67,16 @@ def parse_options(format_name: str, values: Any, where: str) -> Any:
 def _columns_as_names(values: Any) -> Any:
     if not isinstance(values, Mapping):
         return values
-    return {
-        key: str(value) if key in ("text_column", "text_pair_column", "label_column") and type(value) is int else value
-        for key, value in values.items()
-    }
+    return {key: _as_name(value) if key in _NAMED else value for key, value in values.items()}
+
+
+_NAMED = ("text_column", "text_pair_column", "label_column", "context_column", "question_column", "choices_column")
+
+
+def _as_name(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_name(each) for each in value]
+    return str(value) if type(value) is int else value
 
 
 def read(format_name: str, directory: Path, options: Mapping[str, Any]) -> ExampleSet:

@@ -1,5 +1,5 @@
 """Tasks from the Hugging Face hub: GLUE and SQuAD, such as `hf://nyu-mll/glue/cola` and `hf://rajpurkar/squad`, in the
-columns that they have there, and tables of texts or of tagged words in columns that the options name."""
+columns that they have there, and tables of texts, choices or tagged words in columns that the options name."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from bertcore.errors import ConfigError, InputError
 from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, is_empty
 from bertcore.examples.formats import parse_options
 from bertcore.examples.glue import TASKS, GlueTask
-from bertcore.examples.hub_rows import read_table, read_tagged
+from bertcore.examples.hub_rows import read_choices, read_table, read_tagged
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet, schema_of
 from bertcore.examples.squad import check
 
@@ -43,6 +43,7 @@ GLUE_COLUMNS = {
 BY_COLUMNS: dict[str, Callable[[str, Mapping[str, Any], Any], ExampleSet]] = {
     "table": read_table,
     "conll": read_tagged,
+    "choices": read_choices,
 }
 
 READABLE = (*(f"glue/{name}" for name in TASKS), "squad", *BY_COLUMNS)
@@ -61,7 +62,7 @@ def check_format(uri: str, format_name: str) -> None:
 
 def read_hub(uri: str, format_name: str, options: Mapping[str, Any] | None = None) -> ExampleSet:
     """The data set at `uri` (`hf://ORG/NAME[/CONFIG][@REVISION]`): of `glue/TASK` and `squad` the columns are known, of
-    `table` and `conll` they are named by `options`, which are as in params.yaml.
+    `table`, `choices` and `conll` they are named by `options`, which are as in params.yaml.
 
     `InputError` where the set cannot be loaded or has other columns, or for a bad row that is not to be skipped.
     """

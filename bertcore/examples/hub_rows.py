@@ -1,10 +1,11 @@
-"""Tasks of the formats `table` and `conll` from a data set on the hub, in columns that the task's options name."""
+"""Tasks of the formats `table`, `choices` and `conll` from a set on the hub, in columns that the options name."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bertcore.errors import InputError
-from bertcore.examples import conll, table
+from bertcore.examples import choices, conll, table
+from bertcore.examples.choices import ChoicesOptions
 from bertcore.examples.conll import BROKEN_TAG, ConllOptions, Sentence
 from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions
 from bertcore.examples.schema import ExampleSet
@@ -18,6 +19,12 @@ def read_table(uri: str, loaded: Mapping[str, Any], options: TableOptions) -> Ex
     """The rows of `loaded`, split -> `datasets.Dataset`; classes that the set numbers have their names."""
     chosen = _choose(uri, loaded, options)
     return table.from_rows({split: Rows(f"{uri}: {split}", _rows(rows)) for split, rows in chosen.items()}, options)
+
+
+def read_choices(uri: str, loaded: Mapping[str, Any], options: ChoicesOptions) -> ExampleSet:
+    """The contexts of `loaded` likewise, with their choices."""
+    chosen = _choose(uri, loaded, options)
+    return choices.from_rows({split: Rows(f"{uri}: {split}", _rows(rows)) for split, rows in chosen.items()}, options)
 
 
 def read_tagged(uri: str, loaded: Mapping[str, Any], options: ConllOptions) -> ExampleSet:

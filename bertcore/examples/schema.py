@@ -22,6 +22,15 @@ MULTI_LABEL = pa.schema(
 )
 REGRESSION = pa.schema([("id", pa.string()), ("text_a", pa.string()), ("text_b", pa.string()), ("label", pa.float64())])
 TAGGING = pa.schema([("id", pa.string()), ("words", pa.list_(pa.string())), ("tags", pa.list_(pa.string()))])
+MULTIPLE_CHOICE = pa.schema(
+    [
+        ("id", pa.string()),
+        ("context", pa.string()),
+        ("question", pa.string()),
+        ("choices", pa.list_(pa.string())),
+        ("label", pa.int64()),
+    ]
+)
 QUESTION_ANSWERING = pa.schema(
     [
         ("id", pa.string()),
@@ -40,7 +49,8 @@ class ExampleSet:
     family: str
     """A key of `bertcore.finetune.run.FAMILIES`; regression is classification without labels."""
     labels: list[str] | None
-    """Class or tag names, in the official order where there is one, else sorted; None for regression and questions."""
+    """Class or tag names, in the official order where there is one, else sorted; None for regression, questions and
+    choices, whose label is the place of the right one, from 0."""
     metrics: list[str]
     """Names as in `bertcore.evaluation`; the first is the task's headline."""
     splits: dict[str, pa.Table]
@@ -122,5 +132,6 @@ SCHEMAS: dict[str, pa.Schema] = {
     "multi_label": MULTI_LABEL,
     "tagging": TAGGING,
     "question_answering": QUESTION_ANSWERING,
+    "multiple_choice": MULTIPLE_CHOICE,
 }
 """By the head family; classification without labels is `REGRESSION`."""

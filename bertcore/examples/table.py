@@ -13,10 +13,8 @@ from bertcore.errors import InputError
 from bertcore.examples.files import (
     EMPTY_TEXT,
     NO_LABEL,
-    NOT_TEXT,
     UNKNOWN_LABEL,
     UNSEEN_LABEL,
-    WRONG_COLUMNS,
     BadRowError,
     BadRows,
     OnError,
@@ -26,9 +24,21 @@ from bertcore.examples.files import (
     is_empty,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
-from bertcore.examples.table_rows import READERS, NumberedRow, Row, Rows, TextLayout, read_rows
+from bertcore.examples.table_rows import (
+    READERS,
+    NumberedRow,
+    Row,
+    Rows,
+    TextLayout,
+    cell_of,
+    name_of,
+    read_rows,
+    require_columns,
+    some,
+    text_of,
+)
 
-BROKEN_LABEL, NO_NAME = "label with a tab or a line break", "label that is no name"
+BROKEN_LABEL = "label with a tab or a line break"
 
 METRICS = {
     "classification": ("accuracy", "macro_f1", "f1", "mcc"),
@@ -99,7 +109,7 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
     tables = {}
     for split, of_split in rows.items():
         kept = of_split if labels is None else _known(of_split, labels, options, where[split], bad)
-        tables[split] = pa.Table.from_pylist([row for _, row in _some(kept, where[split])], schema_of(family, labels))
+        tables[split] = pa.Table.from_pylist([row for _, row in some(kept, where[split])], schema_of(family, labels))
     if "dev" not in tables:
         texts = ("\t".join(filter(None, pair)) for pair in _texts(tables["train"]))
         tables |= draw_dev(tables["train"], texts, options, where["train"])
@@ -127,13 +137,7 @@ def _read(rows: Rows, options: TableOptions, split: str, bad: BadRows) -> list[t
             found.append((number, {"id": str(index), **columns.example(row)}))
         except BadRowError as error:
             bad.add(f"{rows.where}:{number}", error)
-    return _some(found, rows.where)
-
-
-def _some(rows: Iterable[tuple[int, dict[str, Any]]], where: str) -> list[tuple[int, dict[str, Any]]]:
-    if not (found := list(rows)):
-        raise InputError(f"{where}: found no usable row, expected some; check the file and the options of its columns")
-    return found
+    return some(found, rows.where)
 
 
 def _has_label(row: Row | BadRowError, options: TableOptions) -> bool:
@@ -154,40 +158,22 @@ class _Columns:
     def of(cls, first: Row, options: TableOptions, labelled: bool, where: str) -> "_Columns":
         names = {"text_column": options.text_column, "text_pair_column": options.text_pair_column}
         names |= {"label_column": options.label_column} if labelled else {}
-        for option, name in names.items():
-            if name is not None and name not in first:
-                raise InputError(
-                    f"{where}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
-                    f"correct the option {option}{'' if options.header else ' (there is no header: give its number)'}"
-                )
+        require_columns(first, names, options, where)
         return cls(options, labelled)
 
     def example(self, row: Row) -> dict[str, Any]:
         options = self.options
-        text_a = _text(row, options.text_column)
-        text_b = None if options.text_pair_column is None else _text(row, options.text_pair_column)
+        text_a = text_of(row, options.text_column)
+        text_b = None if options.text_pair_column is None else text_of(row, options.text_pair_column)
         if is_empty(text_a) and is_empty(text_b or ""):
             raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
         key = "labels" if options.kind == "multi_label" else "label"
-        label = _LABELS[options.kind](_cell(row, options.label_column), options) if self.labelled else None
+        label = _LABELS[options.kind](cell_of(row, options.label_column), options) if self.labelled else None
         return {"text_a": text_a, "text_b": text_b, key: label}
 
 
-def _cell(row: Row, name: str) -> Any:
-    if name not in row:  # in a line of JSONL; the columns of all other files are the same in every row
-        raise BadRowError(WRONG_COLUMNS, f"found no field {name!r}, expected one in every row")
-    return row[name]
-
-
-def _text(row: Row, name: str) -> str:
-    cell = _cell(row, name)
-    if cell is not None and not isinstance(cell, str):
-        raise BadRowError(NOT_TEXT, f"found {cell!r} ({type(cell).__name__}) in {name!r}, expected a text")
-    return cell or ""
-
-
 def _label(cell: Any, options: TableOptions) -> str:
-    label = _name(cell)
+    label = name_of(cell)
     if not label:
         raise BadRowError(NO_LABEL, "found no label, expected one")
     if found := [character for character in label if character in "\t\r\n"]:
@@ -197,18 +183,8 @@ def _label(cell: Any, options: TableOptions) -> str:
 
 
 def _label_set(cell: Any, options: TableOptions) -> list[str]:
-    cells = cell if isinstance(cell, list) else _name(cell).split(options.label_separator)
-    return sorted({_name(each) for each in cells} - {""})
-
-
-def _name(cell: Any) -> str:
-    """A label as it is kept, "" where there is none."""
-    if isinstance(cell, (list, dict, bytes)):
-        message = f"found the label {str(cell)[:60]} ({type(cell).__name__}), expected a name or a number"
-        raise BadRowError(NO_NAME, message)
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
-    return "" if cell is None else str(cell).strip()
+    cells = cell if isinstance(cell, list) else name_of(cell).split(options.label_separator)
+    return sorted({name_of(each) for each in cells} - {""})
 
 
 def _number(cell: Any, options: TableOptions) -> float:

@@ -6,18 +6,19 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertcore.compressed import plain_name, read_bytes, read_lines
 from bertcore.errors import InputError
-from bertcore.examples.files import NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
+from bertcore.examples.files import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
 
 Row: TypeAlias = Mapping[str, Any]
 NumberedRow: TypeAlias = tuple[int, Row | BadRowError]
 """The number of a row (of its first line, in text) and the row, or what is wrong with it."""
+Example = TypeVar("Example")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Rows:
     numbered: Iterable[NumberedRow]
 
 
-NOT_JSON = "not a JSON object"
+NOT_JSON, NO_NAME = "not a JSON object", "label that is no name"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +131,48 @@ def _read_parquet(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
             f"{path}: not a Parquet file ({str(error).splitlines()[0]}); fetch or write it again"
         ) from None
     yield from enumerate(rows, start=1)
+
+
+def require_columns(first: Row, named: Mapping[str, str | None], layout: TextLayout, where: str) -> None:
+    """`InputError` naming the option if a column of `named`, option -> name, is missing in the first row at `where`."""
+    for option, name in named.items():
+        if name is not None and name not in first:
+            raise InputError(
+                f"{where}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
+                f"correct the option {option}{'' if layout.header else ' (there is no header: give its number)'}"
+            )
+
+
+def cell_of(row: Row, name: str) -> Any:
+    """The cell in the column `name`; `BadRowError` where the row has none."""
+    if name not in row:  # in a line of JSONL; the columns of all other files are the same in every row
+        raise BadRowError(WRONG_COLUMNS, f"found no field {name!r}, expected one in every row")
+    return row[name]
+
+
+def text_of(row: Row, name: str) -> str:
+    """The text in the column `name`, "" where it is null; `BadRowError` for anything else."""
+    cell = cell_of(row, name)
+    if cell is not None and not isinstance(cell, str):
+        raise BadRowError(NOT_TEXT, f"found {cell!r} ({type(cell).__name__}) in {name!r}, expected a text")
+    return cell or ""
+
+
+def name_of(cell: Any) -> str:
+    """A label as it is kept, "" where there is none; `BadRowError` for what cannot be one."""
+    if isinstance(cell, (list, dict, bytes)):
+        message = f"found the label {str(cell)[:60]} ({type(cell).__name__}), expected a name or a number"
+        raise BadRowError(NO_NAME, message)
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
+    return "" if cell is None else str(cell).strip()
+
+
+def some(rows: Iterable[Example], where: str) -> list[Example]:
+    """All of `rows`; `InputError` naming the file at `where` if there are none."""
+    if not (found := list(rows)):
+        raise InputError(f"{where}: found no usable row, expected some; check the file and the options of its columns")
+    return found
 
 
 READERS: dict[str, Callable[[Path, TextLayout], Iterator[NumberedRow]]] = {

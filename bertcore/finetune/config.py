@@ -43,9 +43,10 @@ class RunConfig(OptimizationConfig):
     """Tokens of one sequence at most, [CLS] and [SEP] included."""
     long_texts: Literal["truncate", "windows"] = "truncate"
     """What classification does with longer texts: cut their ends off (and count them), or read them in windows whose
-    logits are averaged. Tagging and question answering read them in windows always."""
+    logits are averaged. Tagging and question answering read them in windows always, multiple choice always cuts."""
     batch_size: int = 32
-    """Sequences of one optimizer step; a window counts as one."""
+    """Sequences of one optimizer step; a window counts as one, and an example of multiple choice, whatever its choices,
+    does too."""
     group_by_length: bool = False
     """Draw each batch from sequences of similar length. Nothing is padded here either way: it helps where attention
     has to pad (attention dropout on a GPU)."""

@@ -24,7 +24,8 @@ class Predictions(Protocol):
 
     @property
     def predicted(self) -> Any:
-        """A label, a number, a list of labels or of tags for each row; of questions a mapping of ids to answers."""
+        """A label, a number, a place or a list of labels or tags for each row; of questions a mapping of ids to
+        answers."""
 
     def score(self, metrics: Sequence[str]) -> dict[str, float]:
         """Each of `metrics`; the examples must have labels."""

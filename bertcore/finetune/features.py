@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from bertcore.model.layout import Layout
+from bertcore.ragged import offsets_of, ranges
 
 IGNORED = -100
 """A target that the loss leaves out, as in torch and Hugging Face."""
@@ -67,6 +68,8 @@ class Features:
     """(N, …), or (T,) where `per_token`; None where the examples have no labels."""
     per_token: bool = False
     """Whether a target belongs to a token and not to a sequence."""
+    groups: NDArray[np.int64] | None = None
+    """(G + 1,): the sequences groups[g] to groups[g + 1] are learned in one batch; None: each sequence by itself."""
     counts: dict[str, int] = field(default_factory=dict)
     """What the sequences do not show of the texts, by reason -> number of examples."""
 
@@ -76,13 +79,25 @@ class Features:
     @property
     def offsets(self) -> NDArray[np.int64]:
         """(N + 1,): sequence n is the tokens offsets[n] to offsets[n + 1]."""
-        return np.concatenate([[0], np.cumsum(self.lengths)])
+        return offsets_of(self.lengths)
+
+    @property
+    def group_lengths(self) -> NDArray[np.int64]:
+        """(G,) tokens of each group."""
+        if self.groups is None:
+            return self.lengths
+        return np.diff(self.offsets[self.groups])
+
+    def sequences(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sequences of `groups`, in that order."""
+        if self.groups is None:
+            return groups
+        starts = self.groups[groups]
+        return ranges(starts, self.groups[groups + 1] - starts)
 
     def token_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The places of all tokens of the sequences `rows`, in that order."""
-        lengths = self.lengths[rows]
-        starts = self.offsets[rows] - (np.cumsum(lengths) - lengths)
-        return np.repeat(starts, lengths) + np.arange(lengths.sum())
+        return ranges(self.offsets[rows], self.lengths[rows])
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """The sequences `rows`, in that order; at least one."""

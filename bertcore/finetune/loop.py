@@ -3,7 +3,7 @@
 Nothing here knows the family that is trained.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class Loop:
         self._teacher = teacher
         self._model, self._task, self._family, self._features = model, task, family, features
         self._accelerator, self._report = accelerator, report
-        self._batches = batches(features.lengths, task)
+        self._batches = batches(features.group_lengths, task)
         self._optimizer = build_optimizer(model, task)
         scale_layers(self._optimizer, model, task.layer_decay)
         self.curves: list[dict[str, float]] = []
@@ -92,9 +92,8 @@ class Loop:
         return loss, norm, rate
 
     def _backward(self, rows: NDArray[np.int64]) -> Tensor:
-        """Add the gradient of the mean loss over the sequences `rows`, and give that loss."""
-        size = micro_batch_size(len(rows))
-        of_parts = [rows[at : at + size] for at in range(0, len(rows), size)]
+        """Add the gradient of the mean loss over the groups `rows`, and give that loss."""
+        of_parts = list(self._micro_batches(rows))
         parts = [self._features.batch(each) for each in of_parts]
         count = max(sum(part.count for part in parts), 1)
         total = torch.zeros((), device=self._accelerator.device)
@@ -106,6 +105,13 @@ class Loop:
             self._accelerator.backward(loss)
             total += loss.detach()
         return total
+
+    def _micro_batches(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """The sequences of the groups `rows` in parts of whole groups, of about the size that the machine asks for."""
+        count = len(self._features.sequences(rows))
+        size = max(micro_batch_size(count) * len(rows) // count, 1)
+        for start in range(0, len(rows), size):
+            yield self._features.sequences(rows[start : start + size])
 
     def _loss(self, logits: Tensor, batch: Batch, rows: NDArray[np.int64]) -> Tensor:
         """Summed over the batch, which has the sequences `rows`: that of the labels, and the teacher's share."""
@@ -170,7 +176,7 @@ class EarlyChoice:
 
 
 def batches(lengths: NDArray[np.int64], task: RunConfig) -> list[NDArray[np.int64]]:
-    """The sequences of every step of a run, a pure function of (seed, epoch) for each epoch."""
+    """The groups of every step of a run, whose `lengths` are given: a pure function of (seed, epoch) for each epoch."""
     return [rows for epoch in range(task.epochs) for rows in _epoch(lengths, task, epoch)]
 
 

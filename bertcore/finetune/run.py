@@ -26,6 +26,7 @@ from bertcore.finetune.family import CHOICE, READING, Family
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
 from bertcore.finetune.multi_label import MultiLabel
+from bertcore.finetune.multiple_choice import MultipleChoice
 from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.tagging import Tagging
@@ -268,5 +269,6 @@ FAMILIES: dict[str, Callable[[RunConfig, ExampleSet, Tokenizer], Family]] = {
     "multi_label": MultiLabel,
     "tagging": Tagging,
     "question_answering": QuestionAnswering,
+    "multiple_choice": MultipleChoice,
 }
 """The head families, by the name that an `ExampleSet` has for them; a new one is a file and a row here."""

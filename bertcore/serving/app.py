@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, JSONResponse, Response
 
+from bertcore.apply.choose import Asked
 from bertcore.errors import BertcoreError, InputError
 from bertcore.serving import schema
 from bertcore.serving.batching import Batcher, EndingError, FullError
@@ -73,12 +74,15 @@ def _answer_errors(app: FastAPI) -> None:
 
 
 def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) -> None:
-    async def compute(use: str, name: str | None, items: Sequence[Any], **settings: int) -> list[Any]:
+    async def compute(
+        use: str, name: str | None, items: Sequence[Any], texts: Sequence[Any] | None = None, **settings: int
+    ) -> list[Any]:
+        """`texts`: what the model reads, where that is more than the items."""
         try:
             served = models.choose(use, name)
         except InputError as error:
             raise NotServedError(str(error)) from None
-        _check(items, limits)
+        _check(items if texts is None else texts, limits)
         key = (served.name, use, tuple(settings.items()))
         return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items)
 
@@ -112,6 +116,12 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
     async def answer(request: schema.AnswerRequest) -> list[Any]:
         pairs = [(question, request.context) for question in request.questions]
         return await compute("answer", request.model, pairs, top=request.top)
+
+    @path("choose", schema.ChoiceResult, "The right one of a context's choices, and all of them in order")
+    async def choose(request: schema.ChooseRequest) -> list[Any]:
+        asked = Asked(request.context, request.choices, request.question)
+        texts = [(request.context, request.question or "", choice) for choice in request.choices]
+        return await compute("choose", request.model, [asked], texts)
 
     @path("embed", list[float], "A vector of length 1 for each text: their products are cosines")
     async def embed(request: schema.TextsRequest) -> list[Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.apply.answer import answer_pairs
+from bertcore.apply.choose import choose
 from bertcore.apply.classify import classify
 from bertcore.apply.directory import Description
 from bertcore.apply.embed import Embedder
@@ -62,6 +63,7 @@ def _of_head(model: FineTuned, use: str) -> dict[str, Callable[..., list[Any]]]:
         "answer": lambda items, top: [{**row, "best": row["best"][:top]} for row in answer_pairs(model, items)],
         "classify": lambda items: classify(model, items),
         "regress": lambda items: classify(model, items),
+        "choose": lambda items: choose(model, items),
     }
     name = use.removesuffix("-multi")
     return {name: works[name]}

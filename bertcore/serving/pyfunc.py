@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from bertcore.apply.choose import Asked
 from bertcore.errors import InputError
 from bertcore.serving.models import Served, load
 
@@ -31,9 +32,12 @@ class Rows:
     def predict(self, table: Columns, params: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """A record for each row of `table`, as the command gives it.
 
-        The columns are `text` and, for models of pairs, `pair`; for answers `question` and `context`. `params`: `top`.
-        `InputError` for a column that is missing.
+        The columns are `text` and, for models of pairs, `pair`; for answers `question` and `context`; for choices
+        `context`, `choices` (a list) and, where there is one, `question`. `params`: `top`. `InputError` for a column
+        that is missing.
         """
+        if self.use == "choose":
+            return self.served.works["choose"](_asked(table))
         first, second = ("question", "context") if self.use == "answer" else ("text", "pair")
         items = _column(table, first)
         if self.use in ("answer", "classify", "regress") and (self.use == "answer" or second in table.columns):
@@ -44,10 +48,17 @@ class Rows:
         return [{"vector": row} for row in found] if self.use == "embed" else found
 
 
+def _asked(table: Columns) -> list[Asked]:
+    contexts, choices = _column(table, "context"), [list(each) for each in _column(table, "choices")]
+    questions = _column(table, "question") if "question" in table.columns else [None] * len(contexts)
+    return [Asked(*row) for row in zip(contexts, choices, questions, strict=True)]
+
+
 def _column(table: Columns, name: str) -> list[Any]:
     if name not in table.columns:
         raise InputError(f"{name}: found the columns {', '.join(map(str, table.columns))}, expected {name}; add it")
-    return [None if each != each else each for each in table[name].tolist()]  # pandas has NaN for what is left out
+    cells = table[name].tolist()
+    return [None if isinstance(each, float) and each != each else each for each in cells]  # pandas' NaN: left out
 
 
 def _load_pyfunc(data_path: str) -> Rows:

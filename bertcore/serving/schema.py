@@ -42,6 +42,15 @@ class AnswerRequest(_Strict):
     model: Name = None
 
 
+class ChooseRequest(_Strict):
+    """A context with its choices; `question`: what is put before each of them."""
+
+    context: Annotated[str, StringConstraints(min_length=1)]
+    choices: Annotated[list[str], Field(min_length=2)]
+    question: str | None = None
+    model: Name = None
+
+
 class SearchRequest(_Strict):
     """Queries for the passages that the server was started with."""
 
@@ -117,6 +126,20 @@ class AnswerResult(BaseModel):
 
     answer: str
     best: list[Span]
+
+
+class Choice(BaseModel):
+    """One of the choices; `index` counts from 0."""
+
+    choice: str
+    index: int
+    probability: float
+
+
+class ChoiceResult(Choice):
+    """The best choice of a context, and all of them, the best first."""
+
+    ranked: list[Choice]
 
 
 class Passage(BaseModel):

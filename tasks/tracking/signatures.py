@@ -25,6 +25,7 @@ HEADS = {
     "ForSequenceClassification": "classify",
     "ForTokenClassification": "tag",
     "ForQuestionAnswering": "answer",
+    "ForMultipleChoice": "choose",
     "ForMaskedLM": "fill-mask",
     "ForPreTraining": "fill-mask",
 }
@@ -54,8 +55,10 @@ _CLASSIFIERS = {
 
 def signature(use: str) -> ModelSignature:
     """Of a model for `use`."""
-    given = ["question", "context"] if use == "answer" else ["text"]
+    given = {"answer": ["question", "context"], "choose": ["context"]}.get(use, ["text"])
     inputs: list[ColSpec | TensorSpec] = [ColSpec(_TEXT, name) for name in given]
+    if use == "choose":
+        inputs += [ColSpec(Array(_TEXT), "choices"), ColSpec(_TEXT, "question", required=False)]
     if use in _CLASSIFIERS.values():
         inputs.append(ColSpec(_TEXT, "pair", required=False))
     top = [ParamSpec("top", _WHOLE, 5)] if use in ("answer", "fill-mask") else []
@@ -67,6 +70,9 @@ def example(use: str, pairs: bool) -> pd.DataFrame:
     """One question for a model for `use`; of two texts, where it has learned from `pairs`."""
     if use == "answer":
         return pd.DataFrame({"question": ["What does it return?"], "context": ["It reads a file and returns a list."]})
+    if use == "choose":
+        choices = ["The lines of the file.", "The price of bread."]
+        return pd.DataFrame({"context": ["It reads a file and returns a list."], "choices": [choices]})
     text = "it returns the [MASK] of a list" if use == "fill-mask" else "return the lines of a file as a list"
     return pd.DataFrame({"text": [text], **({"pair": ["the file is read line by line"]} if pairs else {})})
 
@@ -86,5 +92,9 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
     },
     # No answer stands nowhere, and has null places.
     "answer": {"answer": _TEXT, "best": _objects(text=_TEXT, probability=_REAL, start=AnyType(), end=AnyType())},
+    "choose": {
+        **{"choice": _TEXT, "index": _WHOLE, "probability": _REAL},
+        "ranked": _objects(choice=_TEXT, index=_WHOLE, probability=_REAL),
+    },
     "embed": {"vector": Array(_REAL)},
 }

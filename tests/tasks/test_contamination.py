@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from bertcore.corpus.documents import CorpusWriter, Document
-from bertcore.examples.schema import CLASSIFICATION, QUESTION_ANSWERING, TAGGING, ExampleSet
+from bertcore.examples.schema import CLASSIFICATION, MULTIPLE_CHOICE, QUESTION_ANSWERING, TAGGING, ExampleSet
 from tasks import contamination
 from tasks.contamination import measure
 
@@ -54,7 +54,14 @@ def test_examples_are_counted_by_task_and_split(tmp_path: Path) -> None:
         metrics=["f1"],
         splits={"dev": pa.Table.from_pylist([question], QUESTION_ANSWERING)},
     )
-    found = measure({"pairs": pairs, "tags": tagging, "qa": questions}, tmp_path)
+    choice = {"id": "0", "context": "so", "question": None, "choices": ["short", KNOWN], "label": 0}
+    choices = ExampleSet(
+        family="multiple_choice",
+        labels=None,
+        metrics=["accuracy"],
+        splits={"dev": pa.Table.from_pylist([choice], MULTIPLE_CHOICE)},
+    )
+    found = measure({"pairs": pairs, "tags": tagging, "qa": questions, "choices": choices}, tmp_path)
     all_of_one = {"dev": {"examples": 1, "checked": 1, "contaminated": 1, "contaminated_share": 1.0}}
     assert found == {
         "pairs": {
@@ -63,6 +70,7 @@ def test_examples_are_counted_by_task_and_split(tmp_path: Path) -> None:
         },
         "tags": all_of_one,
         "qa": all_of_one,
+        "choices": all_of_one,
     }
 
 

@@ -67,6 +67,15 @@ def example_sets(make_examples: Callable[..., ExampleSet]) -> dict[str, ExampleS
             "f1",
             [{"words": t.split(), "tags": ["B-X"] * len(t.split())} for t in TEXTS],
         ),
+        "choices": (
+            "multiple_choice",
+            None,
+            "accuracy",
+            [
+                {"context": t, "choices": [u, "x"], "label": n % 2}
+                for n, (t, u) in enumerate(zip(TEXTS, TEXTS[::-1], strict=True))
+            ],
+        ),
         "questions": (
             "question_answering",
             None,
@@ -85,7 +94,7 @@ def example_sets(make_examples: Callable[..., ExampleSet]) -> dict[str, ExampleS
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    kind=st.sampled_from(["single", "pair", "sets", "tags", "questions"]),
+    kind=st.sampled_from(["single", "pair", "sets", "tags", "questions", "choices"]),
     fields=st.fixed_dictionaries({}, optional=FIELDS),
     positions=st.integers(4, 48),
     segments=st.integers(1, 2),
@@ -105,7 +114,7 @@ def test_what_is_accepted_can_be_done(
         "pretrain": SimpleNamespace(init_from=None, model=SimpleNamespace(build=lambda entries: encoder)),
         "tokenizer": SimpleNamespace(vocab_size=encoder.vocab_size),
     }
-    form = "squad" if kind == "questions" else "table"
+    form = {"questions": "squad", "choices": "choices"}.get(kind, "table")
     try:
         task = parse(TaskConfig, {"format": form, "data": "d", **fields}, "params.yaml: finetune.tasks.t")
         contradictions.check_task("t", task, configs)

@@ -37,6 +37,12 @@ const USES = {
       return [element("p", found.answer || "There is no answer in this text."), marked(context, shown)];
     },
   },
+  "choose": {
+    title: "Choose", lead: "Which of several choices, one a line, goes with a text?", compared: true,
+    fields: [["context", "Text", ""], ["question", "Question, or what stands before each choice", "", true], ["choices", "Choices, one a line", ""]],
+    body: ({ context, question, choices }) => ({ context, choices: choices.split("\n").filter((each) => each.trim()), ...(question ? { question } : {}) }),
+    show: ([found]) => [bars(found.ranked.map((each) => [each.choice, each.probability]))],
+  },
   "search": {
     title: "Search", lead: "The passages nearest to a query.", compared: false,
     fields: [["query", "Query", ""]],

@@ -104,6 +104,28 @@ def test_questions_by_hand() -> None:
     assert scores["majority"] == {"exact_match": 50.0}
 
 
+def choice(key: str, context: str, label: int, *choices: str, question: str | None = None) -> dict:
+    return {"id": key, "context": context, "question": question, "choices": list(choices), "label": label}
+
+
+def test_choices_by_hand() -> None:
+    train = [choice(str(n), "x", label, "a", "b", "c") for n, label in enumerate([2, 2, 1, 1, 0])]
+    dev = [
+        choice("a", "The fox ran home.", 1, "A dog slept.", "The FOX ran.", "x"),
+        choice("b", "Nothing.", 0, "yes", "no"),  # no word is shared: the first one
+        choice("c", "It", 1, "it barked", "it barked", question="was the dog that barked"),  # as many: the first one
+        choice("d", "one two", 3, "one", "two", "three", "one two"),
+    ]
+    # Place 1 and place 2 are right as often: the first of them.
+    assert baselines(example_set("multiple_choice", None, ["accuracy"], train, dev), seed=1) == {
+        "majority": {"accuracy": 0.5},
+        "word_overlap": {"accuracy": 0.75},
+    }
+    most_are_late = [choice(str(n), "x", 3, "a", "b", "c", "d") for n in range(9)] + [choice("z", "x", 1, "a", "b")]
+    scores = baselines(example_set("multiple_choice", None, ["accuracy"], most_are_late, dev), seed=1)
+    assert scores["majority"] == {"accuracy": 0.75}  # where there is no fourth choice, the second one
+
+
 def test_the_same_numbers_every_time_and_better_than_the_majority(shared_data: Path) -> None:
     examples = glue.read("mrpc", shared_data / "glue/MRPC", GlueOptions())
     first = baselines(examples, seed=1)

@@ -72,6 +72,16 @@ def test_sets_of_labels(metric: str) -> None:
         assert scored(metric, examples, table, predicted, drawn) == pytest.approx(expected, abs=1e-12)
 
 
+def test_choices() -> None:
+    generator = np.random.default_rng(3)
+    gold, predicted = (generator.integers(3, size=40).tolist() for _ in range(2))
+    rows = [{"context": "x", "choices": ["a", "b", "c"], "label": each} for each in gold]
+    examples, table = example_set("multiple_choice", None, rows)
+    for drawn in draws(40, seed=1):
+        expected = classification.accuracy(resampled(gold, drawn), resampled(predicted, drawn))
+        assert scored("accuracy", examples, table, predicted, drawn) == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize("metric", ["f1", "precision", "recall", "accuracy"])
 def test_tags(metric: str) -> None:
     generator = np.random.default_rng(3)

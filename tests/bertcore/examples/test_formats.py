@@ -17,7 +17,7 @@ from bertcore.finetune.run import FAMILIES
 
 def test_every_reader_has_a_name() -> None:
     names = {*(f"pydoc/{name}" for name in docstrings.READERS), *(f"glue/{name}" for name in glue.TASKS)}
-    assert set(FORMATS) == names | {"squad", "conll", "table"} and set(hub.READABLE) < set(FORMATS)
+    assert set(FORMATS) == names | {"squad", "conll", "table", "choices"} and set(hub.READABLE) < set(FORMATS)
     assert {family for each in FORMATS.values() for family in each.families} == set(FAMILIES) == set(BASELINES)
 
 
@@ -40,6 +40,8 @@ def test_through_its_name_with_its_options(tmp_path: Path) -> None:
 def test_a_column_may_be_a_number() -> None:
     options = parse_options("table", {"header": False, "text_column": 0, "label_column": 12}, "here")
     assert (options.text_column, options.label_column) == ("0", "12")
+    choices = parse_options("choices", {"header": False, "context_column": 0, "choices_column": [1, 2]}, "here")
+    assert (choices.context_column, choices.choices_column) == ("0", ["1", "2"])
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,9 @@ def test_a_column_may_be_a_number() -> None:
         ),
         ("table", {"metrics": []}, "here.metrics: found an empty list"),
         ("table", {"label_separator": ""}, "here.label_separator: found nothing"),
+        ("choices", {"choices_column": ["a"]}, r"here.choices_column: found \['a'\], expected two or more columns"),
+        ("choices", {"label_is": "column"}, "here.label_is: found 'column', expected choices_column to be a list"),
+        ("choices", {"label_is": "place"}, "here.label_is: found 'place'.*index, letter, number, text"),
     ],
 )
 def test_options_are_strict(name: str, options: object, message: str) -> None:

@@ -153,12 +153,25 @@ def test_tables_and_tagged_words(tmp_path: Path) -> None:
         "o/broken": repository("x", {"train": [ada, other], "validation": [ada, other, broken]}, names),
         "o/numbers": repository("x", {"train": [ada, other], "validation": [ada]}),
     }
+    copa = Features({name: Value("string") for name in ("premise", "question", "choice1", "choice2")}
+                    | {"label": ClassLabel(names=["choice1", "choice2"])})  # fmt: skip
+    of_copa = {"premise": "It broke.", "question": "cause", "choice1": "It fell.", "choice2": "It rose.", "label": 0}
+    repositories["o/copa"] = repository(
+        "x", {"train": [of_copa], "validation": [of_copa], "test": [of_copa | {"label": -1}]}, copa
+    )
     columns = {"text_column": "title", "label_column": "topic", "dev_file": "test"}
     asked = [
         ["hf://o/news", "table", {**columns, "test_file": "hidden"}],
         ["hf://o/emotions", "table", {"kind": "multi_label", "label_column": "labels"}],
         ["hf://o/names", "conll"],
         ["hf://o/broken", "conll", {"on_error": "skip"}],
+        [
+            *("hf://o/copa", "choices"),
+            {
+                **{"context_column": "premise", "question_column": "question"},
+                **{"choices_column": ["choice1", "choice2"], "label_is": "column"},
+            },
+        ],
         ["hf://o/news", "table", {"dev_file": "tset"}],
         ["hf://o/news", "table"],
         ["hf://o/news", "table", {**columns, "dev_file": "hidden"}],
@@ -178,7 +191,10 @@ def test_tables_and_tagged_words(tmp_path: Path) -> None:
         "options of table: unknown key 'text_colum'; did you mean 'text_column'?",
     ]
     assert [message[: len(part)] for message, part in zip(errors, expected, strict=True)] == expected
-    read = [schema.read(tmp_path / "out" / str(number)) for number in range(4)]
+    read = [schema.read(tmp_path / "out" / str(number)) for number in range(5)]
+    (row,) = read[4].splits["dev"].to_pylist()
+    assert (row["context"], row["question"], row["choices"]) == ("It broke.", "cause", ["It fell.", "It rose."])
+    assert row["label"] == 0 and read[4].splits["test"]["label"].to_pylist() == [None]
     assert read[0].labels == ["Sports", "World"] and set(read[0].splits) == {"dev", "test", "train"}
     assert read[0].splits["dev"]["label"].to_pylist() == ["World", "Sports"]
     assert read[0].splits["test"].to_pylist() == [{"id": "0", "text_a": "?", "text_b": None, "label": None}]

@@ -31,6 +31,12 @@ SETS = {
         "multi_label", ["a", "b"], [{"id": "0", "text_a": "x", "text_b": None, "labels": ["a", "b"]}], "micro_f1"
     ),
     "tagging": example_set("tagging", ["O", "B-A"], [{"id": "0", "words": ["x", "é"], "tags": ["O", "B-A"]}], "f1"),
+    "choices": example_set(
+        "multiple_choice",
+        None,
+        [{"id": "0", "context": "a", "question": None, "choices": ["b", "c"], "label": 1}],
+        "accuracy",
+    ),
     "questions": example_set(
         "question_answering",
         None,

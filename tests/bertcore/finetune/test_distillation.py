@@ -84,12 +84,23 @@ def toy(name: str, make_examples: Callable[..., ExampleSet], rows: int = 48) -> 
                 for n, t in enumerate(texts)
             ],
         ),
+        "multiple_choice": (
+            "multiple_choice",
+            None,
+            "accuracy",
+            [
+                {"context": "the cat is on the table", "choices": list(COLOURS[: 2 + n % 2]), "label": n % 2}
+                for n in range(rows)
+            ],
+        ),
     }
     family, labels, metric, examples = found[name]
     return make_examples(family, labels, [metric], train=examples, dev=examples[:12])
 
 
-@pytest.mark.parametrize("name", ["classification", "regression", "multi_label", "tagging", "question_answering"])
+@pytest.mark.parametrize(
+    "name", ["classification", "regression", "multi_label", "tagging", "question_answering", "multiple_choice"]
+)
 def test_a_student_comes_near_to_its_teacher(
     name: str,
     make_examples: Callable[..., ExampleSet],
@@ -113,7 +124,8 @@ def test_a_student_comes_near_to_its_teacher(
     untrained = logits_of(prepared.build(student, task), prepared._features["dev"], prepared.accelerator)
     assert np.abs(trained.logits["dev"] - expected).mean() < 0.6 * np.abs(untrained - expected).mean()
     # And beside the labels: both terms, in their shares.
-    batch, features = np.arange(5), prepared._features["train"]
+    features = prepared._features["train"]
+    batch = features.sequences(np.arange(5))
     part = features.batch(batch)
     model = prepared.build(student, task).eval()
     logits = model(part.input_ids, part.token_type_ids, part.layout).detach()

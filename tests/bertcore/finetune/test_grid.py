@@ -82,7 +82,9 @@ class CountingTokenizer:
         return self._tokenizer.encode_batch_fast(texts, **options)
 
 
-@pytest.mark.parametrize("family", ["classification", "multi_label", "tagging", "question_answering"])
+@pytest.mark.parametrize(
+    "family", ["classification", "multi_label", "tagging", "question_answering", "multiple_choice"]
+)
 def test_each_text_is_tokenised_once_for_all_runs_and_all_evaluations(
     family: str,
     tokenizer: Tokenizer,
@@ -103,9 +105,10 @@ def test_each_text_is_tokenised_once_for_all_runs_and_all_evaluations(
             "question": f"what {text}",
             "answers": [{"text": text[:3], "answer_start": 0}],
         },
+        "multiple_choice": lambda text: {"context": text, "choices": ["no", "yes"], "label": 1},
     }
-    metric = {"classification": "accuracy", "multi_label": "micro_f1", "tagging": "accuracy"}.get(family, "f1")
-    labels = None if family == "question_answering" else ["no", "yes"]
+    metric = {"multi_label": "micro_f1", "question_answering": "f1"}.get(family, "accuracy")
+    labels = None if family in ("question_answering", "multiple_choice") else ["no", "yes"]
     train, dev = ([rows[family](f"{split} {number}") for number in range(12)] for split in ("cat", "dog"))
     examples = make_examples(family, labels, [metric], train=train, dev=dev)
     task = replace(TASK, early_choice=True, max_query_length=8)
@@ -113,7 +116,7 @@ def test_each_text_is_tokenised_once_for_all_runs_and_all_evaluations(
     for encoder in ("pretrained", "random"):
         outcome = Grid(finetuning, task.settings(), tmp_path, "key").run(config, encoder)
         assert len(outcome.runs) == 12
-    assert set(seen.values()) == {1} and len(seen) == (48 if family == "question_answering" else 24)
+    assert set(seen.values()) == {1} and len(seen) == (48 if labels is None else 24)
 
 
 def test_finished_runs_are_not_repeated_and_the_rest_has_the_same_bits(

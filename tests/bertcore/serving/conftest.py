@@ -33,7 +33,7 @@ TAGS = ["O", "B-X", "I-X"]
 
 @pytest.fixture(scope="session")
 def models(tokenizer: Tokenizer, config: BertConfig, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """`encoder`, `colours`, `tags`, `answers` and `texts`, which are no model."""
+    """`encoder`, `colours`, `tags`, `answers`, `choices` and `texts`, which are no model."""
     root = tmp_path_factory.mktemp("served")
     (root / "tokenizer").mkdir()
     save_tokenizer(tokenizer, root / "tokenizer", lowercase=True)
@@ -48,6 +48,7 @@ def models(tokenizer: Tokenizer, config: BertConfig, tmp_path_factory: pytest.Te
         ),
         "tags": (lambda: build_head(config, "token_classification", 3), {READING: reading, **label_names(TAGS)}),
         "answers": (lambda: build_head(config, "question_answering"), {READING: {**reading, **answering}}),
+        "choices": (lambda: build_head(config, "multiple_choice", 1), {READING: reading}),
     }
     torch.manual_seed(1)
     for name, (build, extra) in heads.items():
@@ -135,4 +136,4 @@ def server(start: Starter, models: dict[str, Path]) -> Server:
         "--max-body-bytes",
         "4000",
     )
-    return start("encoder", "colours", "tags", "answers", options=options)
+    return start("encoder", "colours", "tags", "answers", "choices", options=options)

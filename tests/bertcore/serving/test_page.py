@@ -57,12 +57,14 @@ def ask(page: Any, tab: str, **values: str) -> str:
 def test_every_use_answers(page: Any) -> None:
     tabs = page.locator('[role="tab"]').all_inner_texts()
     assert not page.is_visible("#token") and not page.is_visible("#second")  # nothing to choose from
-    assert tabs == ["Fill in", "Classify", "Tag", "Answer", "Search", "Compare"]
+    assert tabs == ["Fill in", "Classify", "Tag", "Answer", "Choose", "Search", "Compare"]
     assert page.locator(".row").count() == 0 and "%" in ask(page, "Fill in", text="the [MASK] cat")
     assert page.locator(".row").count() == 5
     assert {"red", "green", "blue"} <= set(ask(page, "Classify", text="the red cat").split())
     assert "the red cat" in ask(page, "Search", query="the red cat").splitlines()[0]
     assert float(ask(page, "Compare", text="red", pair="red").splitlines()[-1]) > 0.999
+    assert "a cat" in ask(page, "Choose", context="the red cat", choices="a cat\n\nthe river")
+    assert page.locator(".row").count() == 2
     context = "\U0001f408 the red cat is on the table"
     shown = [line for line in ask(page, "Answer", question="what colour", context=context).splitlines() if line]
     assert page.locator("mark").count() == 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bertcore.apply.choose import Asked, choose
 from bertcore.apply.classify import classify
 from bertcore.apply.fill_mask import MaskedLanguageModel, fill_mask
 from bertcore.apply.finetuned import FineTuned
@@ -52,6 +53,13 @@ def test_answers_search_and_vectors(server: Server) -> None:
     assert sum(x * y for x, y in zip(*vectors, strict=True)) == pytest.approx(1, abs=1e-4)
 
 
+def test_choices(server: Server, models: dict[str, Path]) -> None:
+    asked = {"context": "the red cat", "choices": ["a cat", "the river", "red"], "question": "where is"}
+    status, found, _ = server.request("/v1/choose", asked)
+    expected = choose(FineTuned.load(models["choices"], "choose"), [Asked(**asked)])
+    assert status == 200 and rounded(found) == rounded(expected) and len(found[0]["ranked"]) == 3
+
+
 def test_it_says_what_it_has(server: Server) -> None:
     _, found, _ = server.request("/v1/models")
     assert {each["name"]: each["uses"] for each in found} == {
@@ -59,6 +67,7 @@ def test_it_says_what_it_has(server: Server) -> None:
         "colours": ["classify", "embed"],
         "tags": ["embed", "tag"],
         "answers": ["answer", "embed"],
+        "choices": ["choose", "embed"],
     }
     assert server.request("/health")[1] == {"status": "ok"}
     _, schema, _ = server.request("/openapi.json")
@@ -80,6 +89,10 @@ def test_it_says_what_it_has(server: Server) -> None:
         ("/v1/fill-mask", {"texts": ["a"]}, 422, "'a': found no [MASK]"),
         ("/v1/classify", {"texts": ["a"], "pairs": ["b", "c"]}, 422, "pairs: found 2 second texts, expected 1"),
         ("/v1/answer", {"questions": [" "], "context": "a"}, 422, "question: found ' ', expected words"),
+        ("/v1/choose", {"context": "a", "choices": ["b"]}, 422, "too_short"),
+        ("/v1/choose", {"context": "a", "choices": ["b", " "]}, 422, "context 'a': found an empty choice at place 1"),
+        ("/v1/choose", {"context": "a", "choices": ["b"] * 9}, 413, "found 9 texts, expected at most 8"),
+        ("/v1/choose", {"context": "a" * 499, "choices": ["b", "cc"]}, 413, "found a text of 501 characters"),
         ("/v1/classify", {"texts": ["a"] * 9}, 413, "found 9 texts, expected at most 8"),
         ("/v1/classify", {"texts": ["a" * 501]}, 413, "found a text of 501 characters, expected at most 500"),
         ("/v1/classify", {"texts": ["a" * 5000]}, 413, "bytes, expected at most 4000"),

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from bertcore.apply.choose import Asked
 from bertcore.apply.directory import Description
 from bertcore.examples import schema
 from bertcore.model.architecture import Kind
@@ -64,10 +65,11 @@ def project(
     write("dvc.yaml", PIPELINE)
     write(
         "params.yaml",
-        "mask: {seed: 1}\npretrain: {objective: mlm_nsp}\nfinetune: {tasks: {colours: {}, tags: {}, answers: {}}}\n",
+        "mask: {seed: 1}\npretrain: {objective: mlm_nsp}\n"
+        "finetune: {tasks: {colours: {}, tags: {}, answers: {}, choices: {}}}\n",
     )
     write("data/shards/manifest.json", json.dumps({"tokenizer_sha256": "t", "shards": SHARDS}))
-    for task in ("colours", "tags", "answers"):
+    for task in ("colours", "tags", "answers", "choices"):
         rows = [{"id": "1", "text_a": "a red cat", "text_b": None, "label": "red"}]
         table = pa.Table.from_pylist(rows, schema.CLASSIFICATION)
         schema.write(
@@ -112,9 +114,19 @@ def loaded(name: str) -> Any:
         return mlflow.pyfunc.load_model(f"models:/bert-pretraining.{name}@champion")
 
 
-QUESTIONS: dict[str, tuple[str, dict[str, list[str]], list[Any], list[int]]] = {
+QUESTIONS: dict[str, tuple[str, dict[str, list[Any]], list[Any], list[int]]] = {
     "colours": ("classify", {"text": ["the red cat", "a dog"]}, ["the red cat", "a dog"], []),
     "tags": ("tag", {"text": ["the red cat"]}, ["the red cat"], []),
+    "choices": (
+        "choose",
+        {
+            "context": ["the red cat", "a dog"],
+            "choices": [["red", "blue"], ["a", "the", "what"]],
+            "question": ["is", None],
+        },
+        [Asked("the red cat", ["red", "blue"], "is"), Asked("a dog", ["a", "the", "what"])],
+        [],
+    ),
     "answers": ("answer", {"question": ["where"], "context": ["the cat is red"]}, [("where", "the cat is red")], [2]),
 }
 
@@ -271,7 +283,7 @@ def test_uses_are_those_of_the_commands(model_type: str, name: str, kind: Kind) 
         values = {"model_type": model_type, "architectures": [name], "id2label": LABELS, **problem}
         described = Description(directory=Path(), values=values, architecture=name, kind=kind)
         assert signatures.use_of(values) == described.use
-        assert signatures.signature(described.use).inputs.input_names()[0] in ("text", "question")
+        assert signatures.signature(described.use).inputs.input_names()[0] in ("text", "question", "context")
 
 
 def test_a_served_model_needs_what_its_code_imports() -> None:

@@ -1,0 +1,79 @@
+"""`bertcore choose`."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from bertcore.apply.choose import Asked, choose, choose_rows
+from bertcore.apply.finetuned import FineTuned
+from bertcore.commands.answer import text_or_file
+from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.texts import AT_ONCE, add_model, model_directory, progress_of
+from bertcore.config import parse
+from bertcore.errors import ConfigError
+from bertcore.examples.choices import ChoicesOptions, table_of
+from bertcore.examples.files import BadRows
+from bertcore.examples.table_rows import Rows, read_rows
+
+EXAMPLES = """\
+  bertcore choose --context "It reads a file." "The lines are returned." "The sum is returned."
+  bertcore choose --context page.txt --question "What is returned?" "a list" "a number" "nothing"
+  bertcore choose --file swag.csv --context-column sent1 --question-column sent2 \\
+      --choices-column ending0 ending1 ending2 ending3 --top 1 --out chosen.csv
+"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    parser.add_argument("choices", nargs="*", metavar="CHOICE", help="two or more, for one --context")
+    parser.add_argument("--context", help="a text, or a file with one; also .gz, .zst")
+    parser.add_argument("--question", help="what is put before each choice")
+    parser.add_argument("--file", type=Path, help="a table: .csv, .tsv, .jsonl or .parquet; also .gz, .zst")
+    parser.add_argument("--context-column", metavar="NAME", default="context", help="(default: %(default)s)")
+    parser.add_argument("--question-column", metavar="NAME", help="(default: none)")
+    help_of_choices = "with a list (in CSV as JSON), or a column for each choice (default: choices)"
+    parser.add_argument("--choices-column", metavar="NAME", nargs="+", default=["choices"], help=help_of_choices)
+    parser.add_argument("--top", type=int, help="choices of each context, the best first (default: all)")
+    add_output(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    if (options.context is None) == (options.file is None) or bool(options.choices) != (options.context is not None):
+        raise ConfigError("found no --context with its choices, expected both of them, or --file alone; give either")
+    check_output(options)
+    table = None if options.file is None else _read(options)
+    model = FineTuned.load(model_directory(options, "choose"), "choose")
+    found = _of_one(options, model) if table is None else _of_table(table, model)
+    write(options, ({**row, "ranked": row["ranked"][: options.top]} for row in found), _rows)
+
+
+def _read(options: argparse.Namespace) -> pa.Table:
+    columns = options.choices_column
+    values = {
+        "context_column": options.context_column,
+        "question_column": options.question_column,
+        "choices_column": columns[0] if len(columns) == 1 else columns,
+    }
+    layout = parse(ChoicesOptions, values, "options")
+    return table_of(Rows(str(options.file), read_rows(options.file, layout)), layout, BadRows(), labelled=False)
+
+
+def _of_one(options: argparse.Namespace, model: FineTuned) -> Iterator[Record]:
+    context = text_or_file(options.context)
+    for row in choose(model, [Asked(context, options.choices, options.question)]):
+        yield {**row, "context": context}
+
+
+def _of_table(table: pa.Table, model: FineTuned) -> Iterator[Record]:
+    for start in range(0, table.num_rows, AT_ONCE):
+        part = table.slice(start, AT_ONCE)
+        found = choose_rows(model, part, progress_of("choose", table.num_rows))
+        for row, context in zip(found, part["context"].to_pylist(), strict=True):
+            yield {**row, "context": context}
+
+
+def _rows(record: Record) -> Iterator[Record]:
+    for rank, each in enumerate(record["ranked"], start=1):
+        yield {"rank": rank, **each, "context": record["context"]}

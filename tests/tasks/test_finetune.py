@@ -16,7 +16,7 @@ from bertcore.commands.main import main as command
 from bertcore.config import parse
 from bertcore.evaluation.bootstrap import compare, scores
 from bertcore.evaluation.per_example import Records
-from bertcore.examples import schema
+from bertcore.examples import formats, schema
 from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.config import TaskConfig
@@ -206,6 +206,57 @@ def test_a_distilled_task_says_what_it_kept_of_its_teacher(tmp_path: Path, monke
     assert found["parameters"] < found["teacher_parameters"]
     assert min(timing["distillation"].values()) > 0
     assert metrics["protocol"]["changed"]["distillation"] == {"teacher": "before", "temperature": 2.0, "alpha": 0.5}
+
+
+CHOSEN = """
+finetune:
+  tasks:
+    toy:
+      format: choices
+      data: some
+      init_from: x
+      sequence_length: 16
+      batch_size: 8
+      epochs: [1, 2]
+      seed: [1, 2]
+      early_choice: true
+"""
+
+
+@pytest.mark.slow
+def test_choices_from_a_file_to_a_model_that_chooses_as_it_was_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    Path("params.yaml").write_text(CHOSEN)
+    texts = sentences(80, seed=3)
+    rows = [
+        {"context": text, "choices": [texts[n - 1 - place] for place in range(2 + n % 3)], "label": n % 2}
+        for n, text in enumerate(texts)
+    ]
+    for split, part in (("train", rows[:50]), ("dev", rows[50:])):
+        Path("some").mkdir(exist_ok=True)
+        Path(f"some/{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in part))
+    schema.write(formats.read("choices", Path("some"), {}), Path("data/examples/toy"))
+    Path("tokenizer").mkdir()
+    save_tokenizer(tokenizer(), Path("tokenizer"), lowercase=True)
+    sizes: dict[str, Any] = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(vocab_size=120, num_hidden_layers=1, max_position_embeddings=24, **sizes)
+    save_pretrained(BertForPreTraining(config), Path("data/inputs/encoders/toy"), Path("tokenizer"))
+    finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
+
+    metrics = json.loads(Path("metrics/finetune/toy.json").read_text())
+    assert metrics["comparison"]["baseline"]["name"] == "word_overlap" and 0.0 <= metrics["majority"]["accuracy"] <= 1.0
+    assert metrics["truncated"] == sum(each["choices_cut"] for each in metrics["counts"].values()) > 0
+    assert metrics["counts"]["dev"]["sequences"] == sum(len(row["choices"]) for row in rows[50:])
+    assert ModelCard(Path("models/finetuned/toy/README.md").read_text()).data.pipeline_tag == "multiple-choice"
+    arguments = ["--model", "models/finetuned/toy", "--file", "some/dev.jsonl", "--out", "chosen.jsonl"]
+    assert command(["choose", *arguments]) == 0
+    scored = [line.split("\t")[1] for line in Path("predictions/toy/dev.tsv").read_text().splitlines()[1:]]
+    assert [str(json.loads(line)["index"]) for line in Path("chosen.jsonl").read_text().splitlines()] == scored
+    _a_second_attempt_trains_nothing(monkeypatch)
 
 
 def _a_second_attempt_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

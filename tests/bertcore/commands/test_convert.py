@@ -44,7 +44,15 @@ def _questions() -> tuple[str, list[str] | None, list[str], list[dict[str, Any]]
     return "question_answering", None, ["f1"], rows
 
 
-TASKS = {"classify": _classes, "tag": _tags, "answer": _questions}
+def _choices() -> tuple[str, list[str] | None, list[str], list[dict[str, Any]]]:
+    rows = [
+        {"context": f"the {COLOURS[n % 3]} cat " * (1 + n % 5), "choices": COLOURS[: 2 + n % 2], "label": n % 2}
+        for n in range(24)
+    ]
+    return "multiple_choice", None, ["accuracy"], rows
+
+
+TASKS = {"classify": _classes, "tag": _tags, "answer": _questions, "choose": _choices}
 
 
 @pytest.mark.slow
@@ -73,7 +81,8 @@ def test_a_file_scores_as_the_model_does(
     tuned = FineTuned.load(model, use)
     features = tuned.family.featurize(examples.splits["dev"])
     expected = logits_of(tuned.model, features, tuned.accelerator)
-    np.testing.assert_allclose(onnx_logits(session_of(file, 1), features, use != "classify"), expected, atol=1e-4)
+    of_file = onnx_logits(session_of(file, 1), features, use in ("tag", "answer"))
+    np.testing.assert_allclose(of_file, expected, atol=1e-4)
     found = scores(model, file, Path("data/examples/toy"))
     assert found["model"] == found["onnx"] == {metrics[0]: result.metrics["dev"][metrics[0]]}
     capsys.readouterr()

@@ -42,6 +42,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     if (options.context is None) == (options.file is None) or bool(options.choices) != (options.context is not None):
         raise ConfigError("found no --context with its choices, expected both of them, or --file alone; give either")
+    if options.top is not None and options.top < 1:
+        raise ConfigError(f"--top: found {options.top}, expected at least 1; leave it out for all")
     check_output(options)
     table = None if options.file is None else _read(options)
     model = FineTuned.load(model_directory(options, "choose"), "choose")

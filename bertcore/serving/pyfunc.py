@@ -49,7 +49,8 @@ class Rows:
 
 
 def _asked(table: Columns) -> list[Asked]:
-    contexts, choices = _column(table, "context"), [list(each) for each in _column(table, "choices")]
+    contexts = _column(table, "context")
+    choices = [[] if each is None else list(each) for each in _column(table, "choices")]
     questions = _column(table, "question") if "question" in table.columns else [None] * len(contexts)
     return [Asked(*row) for row in zip(contexts, choices, questions, strict=True)]
 

@@ -6,13 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tokenizers import Tokenizer
 
+from bertcore.apply.choose import Asked, choose
+from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
-from bertcore.examples.schema import ExampleSet
+from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import READING
 from bertcore.finetune.result import Result
 from bertcore.finetune.run import finetune
 from bertcore.model.bert import BertConfig, BertForPreTraining
@@ -106,6 +110,22 @@ def test_one_context(as_file: bool, saved: Saved, tmp_path: Path, capsys: pytest
     assert found["index"] == result.predictions["dev"].predicted[5] and len(found["ranked"]) == len(row["choices"])
 
 
+def test_a_model_of_others_reads_as_much_as_it_can(saved: Saved, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without `finetuning` in its config.json, as `transformers` writes it."""
+    _, _, model = saved
+    path = model / "config.json"
+    path.write_text(
+        json.dumps({name: value for name, value in json.loads(path.read_text()).items() if name != READING})
+    )
+    loaded = FineTuned.load(model, "choose")
+    found = choose(loaded, [Asked("the red cat " * 40, ["a dog", "the river"]), Asked("a", ["b", "c", "d"])])
+    assert [len(row["ranked"]) for row in found] == [2, 3]
+    table = pa.Table.from_pylist([{"id": "0", "context": "a " * 99, "choices": ["b", "c"]}], MULTIPLE_CHOICE)
+    assert loaded.family.featurize(table).lengths.tolist() == [64, 64]  # the positions of the model
+    assert main(["choose", "--model", str(model), "--context", "a", "b", "c", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "rank,choice,index,probability,context"
+
+
 def test_what_cannot_be_chosen_is_one_line(
     saved: Saved, config: BertConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +139,7 @@ def test_what_cannot_be_chosen_is_one_line(
         ([str(model), "--context", "a", "b"], "context 'a': found 1 of the choices that an example has, expected two"),
         ([str(model), "--context", "a", "b", " "], "context 'a': found an empty choice at place 1 from 0"),
         ([str(model), "--context", " ", "b", "c"], "found an empty context, expected words"),
+        ([str(model), "--context", "a", "b", "c", "--top", "0"], "--top: found 0, expected at least 1"),
         ([str(model), "--file", str(tmp_path / "one.jsonl")], "one.jsonl:1: found 1 of the choices"),
         ([str(model), "--file", str(tmp_path / "none.jsonl")], "none.jsonl"),
     ):

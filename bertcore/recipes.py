@@ -230,6 +230,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "embedding_learning_rate": 6e-3,
             "head_learning_rate": 6e-3,
             "vector_learning_rate": 6e-3,
+            "hidden_weight_decay": 0.3,
             "beta2": 0.98,
         },
         "finetune": {},

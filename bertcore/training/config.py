@@ -65,6 +65,9 @@ class PretrainConfig(OptimizationConfig):
     """Peak for the matrices outside of embeddings and encoder layers; None = `learning_rate`."""
     vector_learning_rate: float | None = None
     """Peak for biases and layer norms; None = `learning_rate`."""
+    hidden_weight_decay: float | None = None
+    """Of the matrices of the encoder layers; None = `weight_decay`. Muon's steps do not become smaller with the
+    gradients: without enough of it the layers' weights grow until attention sees one token each, and learns no more."""
     cautious_weight_decay: bool = False
     """Of muon's matrices: only entries that the step itself brings nearer to 0 decay."""
     ema_decay: float | None = None
@@ -121,7 +124,13 @@ class PretrainConfig(OptimizationConfig):
         """What the optimizer is to do beside the common settings."""
         peaks = (self.embedding_learning_rate, self.head_learning_rate, self.vector_learning_rate)
         embeddings, head, vectors = (1.0 if peak is None else peak / self.learning_rate for peak in peaks)
-        return Refinements(embeddings=embeddings, head=head, vectors=vectors, cautious=self.cautious_weight_decay)
+        return Refinements(
+            embeddings=embeddings,
+            head=head,
+            vectors=vectors,
+            hidden_decay=self.hidden_weight_decay,
+            cautious=self.cautious_weight_decay,
+        )
 
     def learning_rate_at(self, step: int) -> float:
         """Of the step that has `step` steps before it."""
@@ -182,6 +191,10 @@ class PretrainConfig(OptimizationConfig):
         for name in ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate"):
             if (rate := getattr(self, name)) is not None and not rate > 0:
                 raise ValueError(f"{name}: found {rate}, expected more than 0, or null for learning_rate")
+        if self.hidden_weight_decay is not None and not self.hidden_weight_decay >= 0:
+            raise ValueError(
+                f"hidden_weight_decay: found {self.hidden_weight_decay}, expected 0 or more, or null for weight_decay"
+            )
         if self.ema_decay is not None and not 0 < self.ema_decay < 1:
             raise ValueError(f"ema_decay: found {self.ema_decay}, expected 0 < decay < 1, such as 0.999, or null")
         if not 0 < self.decay_share <= 1:

@@ -10,7 +10,7 @@ OptimizerName = Literal["adamw", "bert_adam", "lamb", "muon"]
 
 @dataclass(frozen=True, kw_only=True)
 class Refinements:
-    """What only a pre-training asks of its optimizer: learning rates of groups, over that of all others, and more."""
+    """What only a pre-training asks of its optimizer: learning rates of groups, over that of all others, and decays."""
 
     embeddings: float = 1.0
     """Of the embedding tables, and so of a head that is tied to one."""
@@ -18,6 +18,8 @@ class Refinements:
     """Of the matrices outside of the embeddings and the encoder layers."""
     vectors: float = 1.0
     """Of biases and layer norms."""
+    hidden_decay: float | None = None
+    """Weight decay of the matrices of the encoder layers; None = as everywhere."""
     cautious: bool = False
     """Whether Muon's matrices decay only where their step makes them smaller as well."""
 

@@ -16,20 +16,19 @@ LR_SCALE = "lr_scale"
 def parameter_groups(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> list[dict[str, Any]]:
     """Matrices and embeddings, which decay, and biases and layer norms (one dimension), which may not.
 
-    A group for each learning rate among the matrices, that of the encoder's first.
+    A group for each learning rate and decay among the matrices, that of the encoder's first.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [parameter for parameter in parameters if parameter.ndim >= 2]
     hidden, tables = hidden_matrices(model), _tables(model)
-    scales = {each: 1.0 if each in hidden else refinements.head for each in matrices}
-    scales |= {each: refinements.embeddings for each in matrices if each in tables}
+    hidden_decay = config.weight_decay if refinements.hidden_decay is None else refinements.hidden_decay
+    kinds = {
+        each: (1.0, hidden_decay) if each in hidden else (refinements.head, config.weight_decay) for each in matrices
+    }
+    kinds |= {each: (refinements.embeddings, config.weight_decay) for each in matrices if each in tables}
     groups = [
-        {
-            "params": [each for each in matrices if scales[each] == scale],
-            "weight_decay": config.weight_decay,
-            LR_SCALE: scale,
-        }
-        for scale in sorted(set(scales.values()), key=lambda scale: (scale != 1.0, scale))
+        {"params": [each for each in matrices if kinds[each] == kind], "weight_decay": kind[1], LR_SCALE: kind[0]}
+        for kind in sorted(set(kinds.values()), key=lambda kind: (kind != (1.0, hidden_decay), kind))
     ]
     spared = config.weight_decay if config.decay_biases_and_norms else 0.0
     vectors = [parameter for parameter in parameters if parameter.ndim < 2]

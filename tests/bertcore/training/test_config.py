@@ -27,6 +27,7 @@ from bertcore.training.config import PretrainConfig
             {"schedule": "wsd", "max_steps": 11_000, "warmup_steps": 10_000},
             r"warmup_steps: found 10000, .* last decay_share \(0\.2\) of 11000",
         ),
+        ({"hidden_weight_decay": -0.1}, r"hidden_weight_decay: found -0\.1, expected 0 or more, or null"),
         ({"cautious_weight_decay": True}, "cautious_weight_decay: found true with optimizer adamw, expected muon"),
         ({"warmup_steps": 20, "max_steps": 10}, r"warmup_steps: found 20, expected between 0 and max_steps \(10\)"),
     ],

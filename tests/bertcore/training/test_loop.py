@@ -345,6 +345,14 @@ def test_every_group_follows_the_schedule_at_its_own_peak(tmp_path: Path) -> Non
     assert run._train_metrics()["train/learning_rate"] == pytest.approx(5e-3)
 
 
+def test_the_matrices_of_the_layers_have_a_decay_of_their_own(tmp_path: Path) -> None:
+    run = training(tmp_path, config(optimizer="muon", weight_decay=0.01, hidden_weight_decay=0.3))
+    names = {parameter: name for name, parameter in run.model.named_parameters()}
+    for group in run._optimizer.param_groups:
+        for name, matrix in ((names[each], each.ndim == 2) for each in group["params"] if each in names):
+            assert group["weight_decay"] == (0.0 if not matrix else 0.3 if ".layer." in name else 0.01), name
+
+
 def test_the_second_phase_is_evaluated_at_its_own_length_too(tmp_path: Path) -> None:
     settings = config(second_phase=LongerPhase(share=0.5), eval_steps=4)
     run = training(tmp_path, settings)

@@ -11,37 +11,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from tests.faults import prefect_runs, stage_kills
-from tests.faults.stages import RunningStage
+from tests.faults.stages import ENDLESS, RunningStage
+from tests.faults.table import TABLE, Row, page
 from tests.faults.trainings import Training, assert_equal, params, prepare
-from tests.import_closure import ROOT
-
-TABLE = ROOT / "docs" / "faults.md"
-
-
-@dataclass
-class Row:
-    """One line of the table."""
-
-    injected: str
-    times: int
-    outcome: str
-    steps: list[int] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        steps = f"from step {self.steps[0]}" if self.steps else ""
-        if len(self.steps) > 1:
-            steps = f"{len(self.steps)} times, from steps {min(self.steps)} to {max(self.steps)}"
-        slowest = f"{max(self.seconds):.1f} s" if self.seconds else ""
-        return f"| {self.injected} | {self.times} | {self.outcome} | {steps} | {slowest} |"
-
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "static masks": {},
@@ -94,7 +72,7 @@ def stage_harm(directory: Path, world: int, what: str, victim: Callable[[Running
 
 def harms(directory: Path) -> Iterator[Row]:
     """Every way to end the stage from outside."""
-    root = prepare(directory / "stage", params(max_steps=100_000, checkpoint_steps=20))
+    root = prepare(directory / "stage", ENDLESS)
     for world in (1, 2):
         yield stage_harm(root, world, "SIGTERM to the stage", lambda stage: stage.process.pid, signal.SIGTERM)
     yield stage_harm(root, 1, "SIGINT to the stage", lambda stage: stage.process.pid, signal.SIGINT)
@@ -163,7 +141,7 @@ def prefect(directory: Path) -> Iterator[Row]:
 
 
 def _row(harm: prefect_runs.Harm, more: str = "") -> Row:
-    return Row(harm.injected, 1, harm.outcome + more, [harm.step], [harm.seconds])
+    return Row(harm.injected, 1, harm.outcome + more, harm.resumed, [harm.seconds])
 
 
 def other_stages(directory: Path, each: int, dice: random.Random) -> Iterator[Row]:
@@ -207,21 +185,6 @@ def _shares(names: list[str], total: int) -> Iterator[tuple[str, int]]:
             yield name, count
 
 
-HEAD = """# What was done to the training, and what came of it
-
-Written by `make faults` (`python -m tests.faults.campaign`). The trainings are real: the processes of stage
-`pretrain` with their checkpoints, an MLflow store in SQLite, dropout on, checkpoints every 7 steps (20 below a whole
-stage), points of the curves every 3, evaluations every 10; below Prefect, with a real server, worker and deployment,
-checkpoints every 20, points every 20, evaluations every 200. A kill comes at a random moment after the first checkpoint
-that a process has written. What is compared with the uninterrupted training is every byte of `models/pretrained`, of
-`metrics/pretrain.json` and of the curves, and every point of every MLflow curve: none missing, none twice. Steps are
-those that the logs say were gone on from. The slowest time is from the signal to the end of the last process. The
-stages that compute without checkpoints are killed at random moments of their time and run again: compared are the bytes
-of everything that they write, but what clocks decide, and no unfinished directory may be left.
-
-"""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
     parser.add_argument("--single", type=int, default=50, help="kills of trainings in one process")
@@ -235,15 +198,11 @@ def main() -> None:
     arguments = vars(parser.parse_args())
     table = arguments.pop("table")
     machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} core(s), torch {torch.__version__}"
-    lines = ["| injected | times | what happened | gone on from a checkpoint | slowest end |", "|---|---|---|---|---|"]
-    kills_in_all = arguments["single"] + arguments["double"] + len(stage_kills.STAGES) * arguments["stages"]
-    done = f"{kills_in_all} kills, {2 * arguments['damaged']} damaged checkpoints"
+    rows: list[Row] = []
     for row in campaign(**arguments):
-        lines.append(str(row))
-        print(lines[-1], flush=True)
-        table.write_text(
-            HEAD + "\n".join(lines) + f"\n\n{done}. Seed {arguments['seed']}; {machine}.\n", encoding="utf-8"
-        )
+        rows.append(row)
+        print(row, flush=True)
+        table.write_text(page(rows, f"Seed {arguments['seed']}; {machine}."), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -234,10 +234,10 @@ class Harm:
 
     injected: str
     outcome: str
-    step: int
-    """Of the last checkpoint when the training had ended."""
     seconds: float
     """From the harm to the end of the training's last process."""
+    resumed: list[int] = field(default_factory=list)
+    """The step that the next attempt went on from, as its log says."""
 
 
 TRAINING = "tasks.pretrain"
@@ -267,7 +267,7 @@ def cancelled(project: Project) -> tuple[Harm, str]:
     step = project.training.steps()[-1]
     assert f"stopped: at step {step} of" in project.log("worker")
     outcome = "Cancelled, not tried again; the second run waited for its end, `dvc repro` was refused"
-    return Harm("Cancellation of the flow run", outcome, step, seconds), second
+    return Harm("Cancellation of the flow run", outcome, seconds, [step]), second
 
 
 def worker_killed(project: Project, run: str) -> Harm:
@@ -281,7 +281,8 @@ def worker_killed(project: Project, run: str) -> Harm:
     seconds = project.ended(TRAINING, LIMIT)
     project.start_worker()
     state = project.wait(run, "Crashed", "Cancelled", "Failed")
-    return Harm("SIGKILL of the worker", f"run {state}, training stopped", project.training.steps()[-1], seconds)
+    steps = project.training.steps()[-1:]
+    return Harm("SIGKILL of the worker", f"run {state}, training stopped", seconds, steps)
 
 
 def process_killed(project: Project) -> tuple[Harm, str]:
@@ -290,15 +291,16 @@ def process_killed(project: Project) -> tuple[Harm, str]:
     project.at_work()
     assert f"going on from the checkpoint of step {before}" in project.log("worker")
     process = max(project.processes("tasks.training.process"), key=lambda found: len(found.parents()))
+    began = time.monotonic()
     process.kill()
-    process.wait(10)
-    step, began = project.training.steps()[-1], time.monotonic()
+    seconds = project.ended(TRAINING, LIMIT)
+    step = project.training.steps()[-1]
     said = f"going on from the checkpoint of step {step}"
     project.until(lambda: said in project.log("worker"), said)
     task = project.stage(run)
     assert task["run_count"] == 2
-    outcome = "the stage was tried again after its `meta.retry_delay_seconds`"
-    return Harm("SIGKILL of the training process below the flow", outcome, step, time.monotonic() - began), run
+    outcome = f"the stage was tried again, and went on {time.monotonic() - began:.1f} s after the kill"
+    return Harm("SIGKILL of the training process below the flow", outcome, seconds, [step]), run
 
 
 def server_killed(project: Project, run: str) -> Harm:
@@ -313,8 +315,9 @@ def server_killed(project: Project, run: str) -> Harm:
     project.ended("prefect.engine", 2 * PATIENCE)
     if project.worker is None or project.worker.poll() is not None:
         project.start_worker()
-    outcome = f"trained to its end without it, result in dvc.lock; with it again, the run was {project.state(run)}"
-    return Harm("SIGKILL of the Prefect server", outcome, step, seconds)
+    outcome = f"trained on from step {step} to its end without it, result in dvc.lock"
+    outcome += f"; with it again, the run was {project.state(run)}"
+    return Harm("SIGKILL of the Prefect server", outcome, seconds)
 
 
 def change(project: Project) -> None:
@@ -337,7 +340,7 @@ def beside_dvc_repro(project: Project) -> Harm:
     seconds = project.ended(TRAINING, LIMIT)
     repro.wait(30)
     outcome = "refused: another dvc works on the same files, named with its process; the first is not disturbed"
-    return Harm("A run of the deployment beside a plain `dvc repro`", outcome, project.training.steps()[-1], seconds)
+    return Harm("A run of the deployment beside a plain `dvc repro`", outcome, seconds)
 
 
 def _free_port() -> int:

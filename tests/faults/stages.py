@@ -8,8 +8,11 @@ import time
 
 import psutil
 
-from tests.faults.trainings import Training
+from tests.faults.trainings import Training, params
 from tests.import_closure import ROOT
+
+ENDLESS = params(max_steps=100_000, checkpoint_steps=20)
+"""Of a training that does not end before it is harmed."""
 
 
 class RunningStage:

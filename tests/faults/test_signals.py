@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.stages import RunningStage
-from tests.faults.trainings import Training, params, prepare
+from tests.faults.stages import ENDLESS, RunningStage
+from tests.faults.trainings import Training, prepare
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare(tmp_path_factory.mktemp("stage") / "tree", params(max_steps=100_000, checkpoint_steps=20))
+    return prepare(tmp_path_factory.mktemp("stage") / "tree", ENDLESS)
 
 
 @pytest.mark.slow

@@ -149,7 +149,7 @@ def other_stages(directory: Path, each: int, dice: random.Random) -> Iterator[Ro
     root = stage_kills.prepare(directory / "stages", 3000)
     for stage in stage_kills.STAGES:
         killed = stage_kills.kill(root, stage, each, dice)
-        outcome = f"run again: the same bytes; {killed.unfinished} unfinished directories were left, and cleared by it"
+        outcome = f"run again: the same bytes; {killed.unfinished} had left an unfinished directory, which this cleared"
         yield Row(f"SIGKILL of stage `{stage}`", each, outcome)
 
 

@@ -25,6 +25,9 @@ BEFORE_REPORT = ("pretrain", "contamination", "finetune@topics")
 
 CLOCKS = ("metrics/timing", "reports")
 
+MOMENT = 0.005
+"""Seconds between two looks at a stage."""
+
 
 @dataclass
 class Killed:
@@ -34,7 +37,7 @@ class Killed:
     seconds: list[float] = field(default_factory=list)
     """From the start of the stage to each kill."""
     unfinished: int = 0
-    """Directories that the killed processes had left; all of them were gone after the next run."""
+    """Kills that had left an unfinished directory; none was there after the next run."""
 
 
 def prepare(root: Path, count: int) -> Path:
@@ -65,20 +68,23 @@ def prepare(root: Path, count: int) -> Path:
 
 
 def kill(root: Path, stage: str, count: int, dice: random.Random) -> Killed:
-    """Run `stage` undisturbed, then `count` times with SIGKILL at a random moment of its time, and to its end again
-    after each: the same bytes, and nothing beside them that no process owns."""
+    """Run `stage` undisturbed, then `count` times with SIGKILL, every second time while it writes a directory, and to
+    its end again after each: the same bytes, and nothing beside them that no process owns."""
     if stage == "report":
         for each in BEFORE_REPORT:
             finish(root, each)
-    began = time.monotonic()
-    finish(root, stage)
-    longest = time.monotonic() - began
+    longest, writing = undisturbed(root, stage)
     expected, done = outs(root, stage), Killed(stage)
     assert expected, stage
     while len(done.seconds) < count:
         _remove(root, stage)
         process, began = start(root, stage), time.monotonic()
-        time.sleep(dice.uniform(0.2, 1.0) * longest)
+        if len(done.seconds) % 2 == 0 and writing:
+            while process.poll() is None and not _writes(root, stage):
+                time.sleep(MOMENT)
+            time.sleep(dice.uniform(0, writing))
+        else:
+            time.sleep(dice.uniform(0.2, 1.0) * longest)
         started = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.kill()
         if process.wait() == 0:
@@ -86,11 +92,23 @@ def kill(root: Path, stage: str, count: int, dice: random.Random) -> Killed:
         done.seconds.append(time.monotonic() - began)
         _, left = psutil.wait_procs(started, timeout=30)
         assert not left, f"{left} work on for {stage}"
-        done.unfinished += len(unfinished(root))
+        done.unfinished += bool(unfinished(root))
         finish(root, stage)
         assert outs(root, stage) == expected, stage
         assert not unfinished(root), stage
     return done
+
+
+def undisturbed(root: Path, stage: str) -> tuple[float, float]:
+    """The seconds of `stage`, and those of them in which an unfinished directory is there."""
+    process, began = start(root, stage), time.monotonic()
+    seen = [began]
+    while process.poll() is None:
+        if _writes(root, stage):
+            seen.append(time.monotonic())
+        time.sleep(MOMENT)
+    assert process.returncode == 0, (root / "stage.log").read_text()
+    return time.monotonic() - began, seen[-1] - seen[min(1, len(seen) - 1)]
 
 
 def start(root: Path, stage: str) -> "subprocess.Popen[bytes]":
@@ -117,6 +135,11 @@ def unfinished(root: Path) -> list[Path]:
     """What processes that are no more have left beside what the stages write."""
     directories = [path for stage in STAGES for path in _outs(root, stage)]
     return [left for directory in directories if directory.parent.is_dir() for left in files.unfinished(directory)]
+
+
+def _writes(root: Path, stage: str) -> bool:
+    """Whether there is a directory beside the outs of the stage, which will take the place of one of them."""
+    return any(found.is_dir() for out in _outs(root, stage) for found in out.parent.glob(f".{out.name}-*"))
 
 
 def _outs(root: Path, stage: str) -> list[Path]:

@@ -43,9 +43,9 @@ def head() -> str:
         the uninterrupted training is every byte of `models/pretrained`, of `metrics/pretrain.json` and of the curves,
         and every point of every MLflow curve: none missing, none twice. Steps are those that the logs say were gone on
         from. The slowest end is the time from the harm to the end of the last process that trained.""",
-        """The stages that compute without checkpoints are killed at random moments of their time and run again:
-        compared are the bytes of everything that they write, but what clocks decide, and no unfinished directory may
-        be left.""",
+        """The stages that compute without checkpoints are killed at random moments, every second time of those in
+        which they write, and run again: compared are the bytes of everything that they write, but what clocks decide,
+        and no unfinished directory may be left.""",
     )
     paragraphs = [textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False) for text in texts]
     return "\n\n".join(["# What was done to the training, and what came of it", *paragraphs]) + "\n\n"

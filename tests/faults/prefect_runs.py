@@ -21,11 +21,8 @@ from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 
 from tasks.inputs import SECTIONS
-from tests.faults.trainings import Training, params, prepare
+from tests.faults.trainings import PATIENCE, Training, params, prepare
 from tests.import_closure import ROOT
-
-PATIENCE = 120.0
-"""Seconds that anything here may take that is not itself measured."""
 
 
 def prepare_project(root: Path, values: dict[str, Any]) -> Path:
@@ -309,7 +306,9 @@ def server_killed(project: Project, run: str) -> Harm:
     step = project.at_work()
     os.killpg(project.server.pid, signal.SIGKILL)
     project.server.wait()
-    seconds = project.ended(TRAINING, PATIENCE)
+    began = time.monotonic()
+    project.training.goes_on(lambda: bool(project.processes(TRAINING)))
+    seconds = time.monotonic() - began
     project.until((project.root / "dvc.lock").is_file, "dvc.lock")
     project.start_server()
     project.ended("prefect.engine", 2 * PATIENCE)

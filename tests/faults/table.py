@@ -26,7 +26,10 @@ class Row:
     def __str__(self) -> str:
         steps = f"from step {self.steps[0]:,}" if self.steps else ""
         if len(self.steps) > 1:
-            steps = f"{len(self.steps)} times, from steps {min(self.steps):,} to {max(self.steps):,}"
+            first, last = min(self.steps), max(self.steps)
+            steps = f"{len(self.steps)} times, from step" + (
+                f"s {first:,} to {last:,}" if last > first else f" {last:,}"
+            )
         slowest = f"{max(self.seconds):.1f} s" if self.seconds else ""
         return f"| {self.injected} | {self.times} | {self.outcome} | {steps} | {slowest} |"
 

@@ -10,6 +10,7 @@ import shutil
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -30,6 +31,9 @@ from tests.samples import token_shard, tokenizer
 
 PROCESSES = multiprocessing.get_context("forkserver")
 """A process that has imported all that a training needs starts each one by forking: a tenth of the time."""
+
+PATIENCE = 120.0
+"""Seconds that anything may take that is not itself measured; a training, from one checkpoint to the next."""
 
 PARAMS: dict[str, Any] = {
     "recipe": None,
@@ -140,11 +144,20 @@ class Training:
         """An attempt without harm; the status of its processes, which is the same in all."""
         processes = self.start()
         for process in processes:
-            process.join(120)
+            self.goes_on(process.is_alive)
         self._note()
         (status,) = {process.exitcode for process in processes}
         assert status is not None
         return status
+
+    def goes_on(self, working: Callable[[], bool]) -> None:
+        """Wait while `working`, however long it takes, but not when there is nothing new for `PATIENCE` seconds."""
+        steps, deadline = self.steps(), time.monotonic() + PATIENCE
+        while working():
+            if self.steps() != steps:
+                steps, deadline = self.steps(), time.monotonic() + PATIENCE
+            assert time.monotonic() < deadline, f"no checkpoint after those of {steps} within {PATIENCE:g} s"
+            time.sleep(0.02)
 
     def kill(self, dice: random.Random, longest: float) -> bool:
         """An attempt that gets SIGKILL up to `longest` seconds after its first checkpoint; whether it still ran."""

@@ -9,6 +9,7 @@ that DVC keeps no cache of: a clone elsewhere has everything, and computes nothi
 
 import contextlib
 import importlib.util
+import logging
 import os
 import re
 import signal
@@ -104,8 +105,11 @@ class Remote:
         # As DVC restores a stage from the run cache: there, every out has a cache.
         whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
         for objects in whole.get_used_objs().values():
-            if failed := repo.cloud.push(objects, remote=_NAME).failed:
-                raise RemoteError(f"{len(failed)} of {len(objects)} files of stage {stage.addressing} were not written")
+            with _failures() as causes:
+                failed = repo.cloud.push(objects, remote=_NAME).failed
+            if failed:
+                count = f"{len(failed)} of {len(objects)} files of stage {stage.addressing} were not written"
+                raise RemoteError(": ".join([count, *map(_said, causes[:1])]))
 
     @contextlib.contextmanager
     def _used(self, how: str) -> Iterator[Repo]:
@@ -121,6 +125,25 @@ class Remote:
                 f"{REMOTE}={self.url} cannot {how} ({_said(error)}); correct the variable or the storage's "
                 "credentials, see that it can be reached, and run this again: nothing that was computed is lost"
             ) from None
+
+
+@contextlib.contextmanager
+def _failures() -> Iterator[list[BaseException]]:
+    """Why files could not be written, which DVC logs in a line for each and does not raise; here nothing is logged."""
+    causes: list[BaseException] = []
+
+    def keep(record: logging.LogRecord) -> bool:
+        if record.exc_info is None or record.exc_info[1] is None:
+            return True
+        causes.append(record.exc_info[1])
+        return False
+
+    logger = logging.getLogger("dvc_data.hashfile.transfer")
+    logger.addFilter(keep)
+    try:
+        yield causes
+    finally:
+        logger.removeFilter(keep)
 
 
 def _said(error: BaseException) -> str:

@@ -85,6 +85,23 @@ def test_what_a_broken_push_left_out_is_pushed_by_the_next(tree: Tree, tmp_path:
     assert {file for file in store.rglob("*") if file.is_file()} == files
 
 
+def test_files_that_cannot_be_written_are_one_line_with_the_cause(tree: Tree, tmp_path: Path) -> None:
+    tree.environment[REMOTE] = str(tmp_path / "store")
+    assert remote(tree, "stage", "corpus").returncode == 0
+    blocked = tmp_path / "blocked"
+    (blocked / "files" / "md5").mkdir(parents=True)
+    for first in range(256):
+        (blocked / "files" / "md5" / f"{first:02x}").symlink_to("nowhere")
+    tree.environment[REMOTE] = str(blocked)
+    failed = remote(tree, "push")
+    assert failed.returncode == 1
+    (line,) = failed.stderr.splitlines()
+    assert line.startswith(
+        f"error: {REMOTE}={blocked} cannot be pushed to (1 of 1 files of stage corpus were not written: "
+    )
+    assert "[Errno " in line, line
+
+
 def test_a_directory_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(REMOTE, "../store")
     assert remote_url(tmp_path / "tree") == str(tmp_path / "store")

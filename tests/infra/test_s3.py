@@ -177,6 +177,7 @@ def test_a_push_that_broke_off_leaves_whole_objects_and_the_next_completes_it(
         tree.environment |= {"AWS_ENDPOINT_URL": url, "AWS_MAX_ATTEMPTS": "1"}
         broken = remote(tree, "push")
     assert broken.returncode == 1 and len(broken.stderr.splitlines()) == 1, broken.stderr
+    assert "were not written: Connection was closed before we received a valid response" in broken.stderr
     arrived = {key: size for key, size in store.objects().items() if key.startswith("again/")}
     sizes = {key.partition("/")[2]: size for key, size in complete.items()}
     assert 0 < len(arrived) < len(sizes)
@@ -194,6 +195,8 @@ class _breaking:  # noqa: N801  (reads as a with statement)
         passed = threading.Semaphore(after)
 
         class Proxy(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"  # clients of it wait for "100 Continue" before they send an object
+
             def handle_one_request(self) -> None:
                 self.raw_requestline = self.rfile.readline(65537)
                 if not self.raw_requestline or not self.parse_request():

@@ -212,7 +212,10 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         },
     },
     # What learns most in the first hours of a small machine. Rotary positions end the plateau on which BERT's own stay
-    # for their first 10 million tokens; Muon, more masks at first and one kind of sequence add to it.
+    # for their first 10 million tokens; Muon, more masks at first and one kind of sequence add to it. Muon's steps stay
+    # as long as the rate says however small the gradients are: with a decay of 0.01 the layers' matrices grew three to
+    # five times in 3,300 steps of tiny, attention above the first layer saw one token each, and fine-tuning could not
+    # move it.
     "modern": {
         "tokenizer": {"kind": "wordpiece"},
         "mask": {

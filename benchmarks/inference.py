@@ -1,13 +1,16 @@
-"""How fast a fine-tuned model answers: one text at a time, and 32 at a time, beside `transformers` and ONNX Runtime.
+"""How fast a fine-tuned model answers, one text at a time and 32, beside `transformers`, ONNX Runtime and `optimum`.
 
-    python -m benchmarks.inference [--preset mini] [--architecture bert] [--turns 5] [--keep]
+    python -m benchmarks.inference [--preset mini] [--architecture bert] [--turns 5] [--optimum PYTHON] [--keep]
 
-All variants have the same weights and the same token ids; ours and transformers' compute in the same precision. Padding
-is made where a variant needs it, and is part of its time, as is everything from token ids to logits. They take turns in
-one process: every turn of ours stands beside one of each of the others.
+All variants have the same weights and texts of the same lengths. `transformers` computes as ours does, in bfloat16
+where the processor has it, and once more in float32, which is what it takes by default. Padding is made where a variant needs
+it, and is part of its time, as is everything from token ids to logits. They take turns in one process, but for
+optimum's, which needs an interpreter with an older `transformers`, `pip install optimum-onnx[onnxruntime]`: every turn
+of ours stands beside one of each of the others.
 """
 
 import argparse
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
@@ -28,6 +31,7 @@ from bertcore.finetune.features import Features
 from bertcore.finetune.inference import logits_of
 from bertcore.model.config import ModelConfig, build_head
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
+from bertcore.model.packed import pack
 from bertcore.precision import precision
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer, save_tokenizer
 from bertcore.training.distributed import make_accelerator
@@ -59,6 +63,8 @@ def ours(directory: Path, lengths: tuple[int, ...]) -> Work:
     load_pretrained(model, directory)
     features, accelerator = features_of(lengths), make_accelerator()
     model.to(accelerator.device).eval()
+    if accelerator.device.type == "cpu" and precision() == "bf16":
+        pack(model)
 
     def work() -> int:
         logits_of(model, features, accelerator)
@@ -67,7 +73,8 @@ def ours(directory: Path, lengths: tuple[int, ...]) -> Work:
     return work
 
 
-def theirs(directory: Path, lengths: tuple[int, ...]) -> Work:
+def theirs(directory: Path, lengths: tuple[int, ...], of: str) -> Work:
+    """`of`: as `bertcore.precision.precision`."""
     model = transformers.AutoModelForSequenceClassification.from_pretrained(directory).eval()
     features, device = features_of(lengths), "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device)
@@ -76,7 +83,7 @@ def theirs(directory: Path, lengths: tuple[int, ...]) -> Work:
     def work() -> int:
         rows = np.split(features.tokens.astype(np.int64), np.cumsum(features.lengths)[:-1])
         ids, mask = _padded(rows, int(features.lengths.max()))
-        with torch.autocast(device, torch.bfloat16, enabled=precision() == "bf16"):
+        with torch.autocast(device, torch.bfloat16, enabled=of == "bf16"):
             model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits.float().cpu().numpy()
         return len(features.tokens)
 
@@ -96,6 +103,22 @@ def runtime(path: Path, lengths: tuple[int, ...]) -> Work:
     def work() -> int:
         onnx_logits(session, features, per_token=False)
         return len(features.tokens)
+
+    return work
+
+
+def optimum(python: Path, directory: Path, lengths: tuple[int, ...]) -> Work:
+    script, threads = Path(__file__).with_name("optimum_peer.py"), torch.get_num_threads()
+    command = [python, script, directory, str(threads), *map(str, lengths)]
+    peer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+    assert peer.stdin is not None and peer.stdout is not None
+    requests, answers = peer.stdin, peer.stdout  # the peer ends with its input
+    assert answers.readline() == "ready\n"
+
+    def work() -> int:
+        requests.write("\n")
+        assert answers.readline() == "done\n"
+        return sum(lengths)
 
     return work
 
@@ -145,6 +168,7 @@ def main() -> None:
     parser.add_argument("--preset", default="mini")
     parser.add_argument("--architecture", default="bert")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--optimum", type=Path, metavar="PYTHON", help="an interpreter that has optimum")
     parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results/")
     options = parser.parse_args()
     rows: list[dict[str, str]] = []
@@ -156,10 +180,15 @@ def main() -> None:
         for case, lengths in CASES.items():
             variants = {
                 "bertcore": ours(model, lengths),
-                "transformers": theirs(model, lengths),
+                f"transformers, {'bfloat16' if precision() == 'bf16' else 'float32'}": theirs(
+                    model, lengths, precision()
+                ),
+                "transformers, float32": theirs(model, lengths, "no"),
                 "ONNX Runtime, float32": runtime(place / "float32.onnx", lengths),
                 "ONNX Runtime, int8": runtime(place / "int8.onnx", lengths),
             }
+            if options.optimum:
+                variants["optimum"] = optimum(options.optimum, model, lengths)
             rows += rows_of(case, in_turns(variants, options.turns, UNITS[len(lengths)]))
     work = f"{options.architecture} {options.preset}, {ENTRIES:,} entries, from token ids to the logits of 4 classes"
     facts = {**machine.describe(), "work": work, "turns": str(options.turns)}

@@ -77,8 +77,20 @@ def attend_groups(qkv: Tensor, layout: Layout, dropout: float, positions: Positi
 
     Rows beyond the layout's are no tokens: zero.
     """
+    if layout.is_one_block and not torch.is_grad_enabled() and not dropout:
+        return _attend_block(qkv, layout, positions)
     context: Tensor = _GroupedAttention.apply(qkv, layout, dropout, positions)
     return context
+
+
+def _attend_block(qkv: Tensor, layout: Layout, positions: Positions) -> Tensor:
+    """As `attend_groups` to the last bit for what is one block already, such as one text, with half of its steps."""
+    batch, longest = layout.batch_size, layout.max_length
+    parts = qkv[: layout.total].unflatten(0, (batch, longest)).permute(2, 0, 3, 1, 4).flatten(1, 2)  # (3, B * A, L, D)
+    query, key = turned(parts[:2], longest, positions)
+    weights = _weights(query, key, layout.lengths, None, positions)
+    context = torch.bmm(weights, parts[2]).unflatten(0, (batch, -1)).transpose(1, 2).flatten(0, 1)  # (T, A, D)
+    return functional.pad(context, (0, 0, 0, 0, 0, len(qkv) - layout.total))
 
 
 class _GroupedAttention(torch.autograd.Function):
@@ -92,13 +104,7 @@ class _GroupedAttention(torch.autograd.Function):
         for group in layout.groups:
             gathered = _gather(qkv, group)  # (3, N * A, G, D)
             (query, key), value = turned(gathered[:2], group.longest, positions), gathered[2]
-            scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
-            if (mask := group.key_mask) is not None:
-                scores.view(len(group.lengths), -1, *scores.shape[1:]).masked_fill_(~mask, -torch.inf)
-            if positions.hides(group.longest):
-                hidden = positions.hidden(group.longest, group.lengths)
-                scores.view(len(group.lengths), -1, *scores.shape[1:]).masked_fill_(hidden, -torch.inf)
-            weights = torch.softmax(scores, -1)
+            weights = _weights(query, key, group.lengths, group.key_mask, positions)
             scale = keep_scale(weights.shape, dropout, weights.dtype) if dropout else None
             _scatter(context, torch.bmm(weights if scale is None else weights * scale, value)[None], group)
             if ctx.needs_input_grad[0]:
@@ -126,6 +132,17 @@ class _GroupedAttention(torch.autograd.Function):
             parts = [turned(part, group.longest, ctx.positions, back=True) for part in parts]
             _scatter(result, torch.stack([*parts, torch.bmm(dropped.transpose(1, 2), outer)]), group)
         return result, None, None, None
+
+
+def _weights(query: Tensor, key: Tensor, lengths: Tensor, key_mask: Tensor | None, positions: Positions) -> Tensor:
+    """(N * A, G, D) queries and keys of sequences of (N,) lengths -> (N * A, G, G); `key_mask` as in `Group`."""
+    scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
+    by_sequence = scores.view(len(lengths), -1, *scores.shape[1:])
+    if key_mask is not None:
+        by_sequence.masked_fill_(~key_mask, -torch.inf)
+    if positions.hides(longest := query.shape[1]):
+        by_sequence.masked_fill_(positions.hidden(longest, lengths), -torch.inf)
+    return torch.softmax(scores, -1)
 
 
 def _gather(values: Tensor, group: Group) -> Tensor:

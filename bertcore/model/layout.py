@@ -102,6 +102,11 @@ class Layout:
         return self.total == self.batch_size * self.max_length
 
     @property
+    def is_one_block(self) -> bool:
+        """All sequences are one group of `groups`, and lie in it as they lie here."""
+        return self.is_full and (self.batch_size == 1 or self.batch_size * self.max_length**2 <= GROUP_AREA)
+
+    @property
     def first_tokens(self) -> Tensor:
         """(B,) int64: flat index of each sequence's first token, [CLS]."""
         return self.cumulative[:-1].to(torch.int64)

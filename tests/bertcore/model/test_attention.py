@@ -10,6 +10,7 @@ from bertcore.model.attention import attend_groups, attend_padded, choose
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.model.layout import Layout
+from bertcore.model.positions import PLAIN, Positions
 
 
 def plain(qkv: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -54,6 +55,16 @@ def test_several_groups_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> 
     layout = Layout.from_lengths(lengths)
     assert [group.lengths.tolist() for group in layout.groups] == [[20, 20], [10, 7, 3]]
     torch.testing.assert_close(attend_groups(qkv, layout, 0.0), whole)
+
+
+@pytest.mark.parametrize("positions", [PLAIN, Positions(theta=100.0, reach=4)])
+@pytest.mark.parametrize(("lengths", "beyond"), [([12], 4), ([5, 5, 5], 1), ([3, 5], 0)])
+def test_without_gradients_the_numbers_are_the_same_to_the_last_bit(lengths, beyond, positions):
+    layout = Layout.from_lengths(torch.tensor(lengths))
+    qkv = torch.randn(layout.total + beyond, 3, 2, 8)
+    expected = attend_groups(qkv.clone().requires_grad_(), layout, 0.0, positions)
+    with torch.inference_mode():
+        assert torch.equal(attend_groups(qkv, layout, 0.0, positions), expected)
 
 
 def test_activation_checkpointing_frees_what_attention_keeps() -> None:

@@ -3,8 +3,8 @@
     python -m benchmarks.inference [--preset mini] [--architecture bert] [--turns 5] [--optimum PYTHON] [--keep]
 
 All variants have the same weights and texts of the same lengths. `transformers` computes as ours does, in bfloat16
-where the processor has it, and once more in float32, which is what it takes by default. Padding is made where a variant needs
-it, and is part of its time, as is everything from token ids to logits. They take turns in one process, but for
+where the processor has it, and once more in float32, which is what it takes by default. Padding is made where a variant
+needs it, and is part of its time, as is everything from token ids to logits. They take turns in one process, but for
 optimum's, which needs an interpreter with an older `transformers`, `pip install optimum-onnx[onnxruntime]`: every turn
 of ours stands beside one of each of the others.
 """

@@ -1,82 +1,112 @@
-"""Search on documentation that the encoder has not read: from a docstring's summary to its body.
+"""Vectors that no label has made: search on text that the encoder has not read, and STS-B's similarities.
 
-    python -m benchmarks.retrieval [--model models/pretrained] [--corpus data/corpus] [--trained NAME=DIR …] [--keep]
+    python -m benchmarks.retrieval [--model models/pretrained] [--corpus data/corpus] [--trained NAME=DIR …]
+        [--published NAME=DIR …] [--sts DIR] [--name NAME] [--keep]
 
-Every held-out docstring with a summary and a body is a query and a passage; the one relevant passage of a summary is
-its own body. Beside BM25 on the same texts, the encoder's embeddings alone, and the same architecture with random
-weights; and what stage `embed` has made of it (`--trained`), whole and cut to `WIDTHS` numbers.
+Of every held-out document (a corpus of docstrings: of every held-out docstring) the first sentence is a query, and what
+follows a passage; the one relevant passage of a query is its own. With `--sts`, the cosines of STS-B's dev pairs
+beside what people said. Beside words alone (BM25; cosines of tf-idf), the encoder's embeddings alone, and the same
+architecture with random weights; what stage `embed` has made of it (`--trained`), whole and cut to `WIDTHS` numbers;
+and what others have published (`--published`).
 """
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks import machine
 from benchmarks.results import show
 from bertcore.apply.embed import Embedder, normalized
-from bertcore.evaluation.retrieval import BM25, ndcg, ranking, recall
-from bertcore.examples.docstrings.pair import Parts, split_docstring
-from bertcore.examples.docstrings.table import read_docstrings
+from bertcore.embedding.config import EmbedConfig
+from bertcore.embedding.pairs import read_pair_sets
+from bertcore.embedding.scoring import Search
+from bertcore.evaluation.classification import spearmanr
+from bertcore.evaluation.retrieval import BM25
+from bertcore.examples.glue import GlueOptions, read
 from bertcore.model.config import architecture_of
 
-TOP = 10
-WIDTHS = (None, 64, 32)
-"""Of trained vectors."""
+WIDTHS = (64, 32)
+"""To which trained vectors are cut, too."""
+
+Unit = Callable[[list[str]], NDArray[np.float32]]
+"""Texts -> vectors of length 1."""
 
 
-def held_out(corpus: Path) -> list[Parts]:
-    """The docstrings that no pre-training has read, each body once."""
-    parts = (split_docstring(each) for each in read_docstrings(corpus)["dev"])
-    return list({each.body: each for each in parts if each is not None}.values())
+class Similarity:
+    """STS-B's pairs of its dev set: Spearman's correlation, x100, of their cosines with what people said."""
+
+    def __init__(self, directory: Path) -> None:
+        dev = read("stsb", directory, GlueOptions()).splits["dev"]
+        self.first, self.second, self.gold = (dev[name].to_pylist() for name in ("text_a", "text_b", "label"))
+
+    def score(self, unit: Unit) -> float:
+        return 100 * spearmanr(self.gold, np.sum(unit(self.first) * unit(self.second), 1).tolist())
+
+    def words(self) -> float:
+        """Of words alone."""
+        vectorizer = TfidfVectorizer().fit([*self.first, *self.second])
+        return self.score(lambda texts: vectorizer.transform(texts).toarray())
 
 
-def cosines(embedder: Embedder, queries: list[str], passages: list[str]) -> NDArray[np.float32]:
-    """(Q, P)."""
-    return embedder.unit(queries) @ embedder.unit(passages).T
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, default=Path("models/pretrained"))
-    parser.add_argument("--corpus", type=Path, default=Path("data/corpus"))
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results/")
-    parser.add_argument("--trained", nargs="*", default=[], metavar="NAME=DIR", help="directories of stage embed")
-    options = parser.parse_args()
-    found = held_out(options.corpus)
-    queries, passages = [each.summary for each in found], [each.body for each in found]
+def systems(options: argparse.Namespace) -> dict[str, Unit]:
+    """What makes vectors, by its name."""
     embedder = Embedder.load(options.model)
     torch.manual_seed(1)
     untrained = Embedder.load(options.model)
     untrained.model.load_state_dict(architecture_of(embedder.model.config).encoder(embedder.model.config).state_dict())
-    scores = {
-        "BM25": BM25(passages).scores(queries),
-        "mean of the last layer": cosines(embedder, queries, passages),
-        "mean of the embeddings": cosines(Embedder.load(options.model, layer=0), queries, passages),
-        "random weights": cosines(untrained, queries, passages),
+    found: dict[str, Unit] = {
+        "mean of the last layer": embedder.unit,
+        "mean of the embeddings": Embedder.load(options.model, layer=0).unit,
+        "random weights": untrained.unit,
     }
-    for name, _, place in (each.partition("=") for each in options.trained):
+    for name, _, place in map(_named, options.trained):
         trained = Embedder.load(Path(place))
-        whole = trained.unit(queries), trained.unit(passages)
-        for width in WIDTHS:
-            first, second = (normalized(vectors[:, :width]) for vectors in whole)
-            scores[name if width is None else f"{name}, {width} numbers"] = first @ second.T
-    relevant = [{row} for row in range(len(found))]
-    rows = []
-    for name, of_system in scores.items():
-        ranked = ranking(of_system, TOP)
-        rows.append(
-            {
-                "system": name,
-                f"nDCG@{TOP}": f"{ndcg(ranked, relevant, TOP):.3f}",
-                "recall@1": f"{recall(ranked, relevant, 1):.3f}",
-                f"recall@{TOP}": f"{recall(ranked, relevant, TOP):.3f}",
-            }
-        )
-    work = f"{len(found):,} held-out docstrings, from the summary to the body among all bodies"
-    show("retrieval-docstrings", {**machine.describe(), "model": str(options.model), "work": work}, rows, options.keep)
+        found[name] = trained.unit
+        found |= {f"{name}, {width} numbers": partial(_cut, trained, width) for width in WIDTHS}
+    return found | {name: Embedder.load(Path(place)).unit for name, _, place in map(_named, options.published)}
+
+
+def _named(given: str) -> tuple[str, str, str]:
+    return given.partition("=")
+
+
+def _cut(embedder: Embedder, width: int, texts: list[str]) -> NDArray[np.float32]:
+    return normalized(embedder.unit(texts)[:, :width])
+
+
+def _row(system: str, found: dict[str, float], similarity: float | None) -> dict[str, str]:
+    row = {"system": system, **{name.replace("_at_", "@"): f"{value:.3f}" for name, value in found.items()}}
+    return row if similarity is None else {**row, "STS-B": f"{similarity:.1f}"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, default=Path("models/pretrained"))
+    parser.add_argument("--corpus", type=Path, default=Path("data/corpus"))
+    parser.add_argument("--trained", nargs="*", default=[], metavar="NAME=DIR", help="directories of stage embed")
+    parser.add_argument("--published", nargs="*", default=[], metavar="NAME=DIR", help="directories of others")
+    parser.add_argument("--sts", type=Path, help="directory of STS-B in GLUE's layout")
+    parser.add_argument("--name", default="docstrings", help="of the text, for the file of the result (%(default)s)")
+    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results/")
+    options = parser.parse_args()
+    search = Search(read_pair_sets(EmbedConfig(pairs="title_body"), options.corpus).heldout)
+    similarity = Similarity(options.sts) if options.sts else None
+    words = search.score(BM25(search.passages).scores(search.queries))
+    rows = [_row("words (BM25; tf-idf)", words, similarity and similarity.words())]
+    for name, unit in systems(options).items():
+        found = search.score(unit(search.queries) @ unit(search.passages).T)
+        rows.append(_row(name, found, similarity and similarity.score(unit)))
+    work = f"{len(search.queries):,} held-out beginnings of {options.name}, each to what follows it among all"
+    facts = {**machine.describe(), "model": str(options.model), "work": work}
+    if similarity:
+        facts["STS-B"] = f"{len(similarity.gold):,} pairs of dev, Spearman's correlation x100; no label was used"
+    show(f"retrieval-{options.name}", facts, rows, options.keep)
 
 
 if __name__ == "__main__":

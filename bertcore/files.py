@@ -3,6 +3,7 @@ full disk, said in one line."""
 
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
@@ -97,15 +98,35 @@ def _exchange(beside: Path, directory: Path) -> None:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """A path to write to; what stands there takes the place of `path` when the block ends without an error."""
+    """A path to write to; what stands there takes the place of `path` when the block ends without an error.
+
+    What a killed process of this machine has left of the same file is removed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")  # workers may share the directory
+    prefix = f".{path.name}.{socket.gethostname()}."  # workers of several machines may share the directory
+    for left in path.parent.glob(f"{glob.escape(prefix)}*"):
+        if not _lives(left.name.removeprefix(prefix)):
+            left.unlink(missing_ok=True)
+    beside = path.with_name(f"{prefix}{os.getpid()}")
     try:
         yield beside
         _sync(beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _lives(pid: str) -> bool:
+    """Whether a process of this machine has this number; also where it is no number."""
+    if not pid.isdecimal():
+        return True
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def nearest_existing(path: Path) -> Path:

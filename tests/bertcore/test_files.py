@@ -1,5 +1,6 @@
 """Atomic writes: the old content or the new, never a part of it, and nothing left over."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,26 @@ def test_a_failure_leaves_the_previous_state_and_nothing_else(tmp_path: Path) ->
         raise RuntimeError
     assert [path.name for path in directory.iterdir()] == ["kept"] and file.read_text() == "kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "file"]
+
+
+def test_what_a_killed_process_left_of_a_file_goes_with_its_next_write(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    killed = """
+import os, sys
+from pathlib import Path
+from bertcore.files import replace_file
+with replace_file(Path(sys.argv[1])) as beside:
+    beside.write_text("half")
+    os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", killed, str(file)]).returncode == -9
+    (left,) = tmp_path.iterdir()
+    living = left.with_suffix(f".{os.getppid()}")
+    living.touch()
+    with replace_file(file) as beside:
+        assert not left.exists()
+        beside.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted([living, file]) and file.read_text() == "whole"
 
 
 def test_json_has_the_same_bytes_for_the_same_values(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from bertcore.errors import BertcoreError, ConfigError
@@ -20,6 +22,9 @@ SCHEDULER = "BERTCORE_DASK"
 ATTEMPTS = 2
 """Times that Dask tries a piece again whose worker was lost with its result."""
 
+AHEAD = 3
+"""Pieces for each worker that are taken before their turn: so many, with their results, are in memory at once."""
+
 PATIENCE = 60.0
 """Seconds that a cluster may be without a worker, or its scheduler silent, while pieces wait."""
 
@@ -27,17 +32,21 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
-def run(work: Callable[[Piece], Result], pieces: Sequence[Piece], workers: int | None = None) -> Iterator[Result]:
-    """`work` of every piece, in the order in which they are finished.
+def run(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int | None = None) -> Iterator[Result]:
+    """`work` of every piece, in the order of the pieces, which are taken as they are needed: `AHEAD` for each worker.
 
-    `workers`: processes of this machine; None takes one for each core that this process may use. One does the work in
-    this process. A lost worker of a cluster is replaced by another one; `BertcoreError` where one of this machine dies.
+    `workers`: processes of this machine; None takes one for each core that this process may use. One worker, or one
+    piece, is done in this process. A lost worker of a cluster is replaced by another one; `BertcoreError` where one of
+    this machine dies.
     """
     address = os.environ.get(SCHEDULER)
     if address:
         return _on_cluster(work, pieces, address)
-    workers = min(workers or available_cores(), len(pieces))
-    return _in_processes(work, pieces, workers) if workers > 1 else map(work, pieces)
+    workers, pieces = workers or available_cores(), iter(pieces)
+    first = list(islice(pieces, 2))
+    if workers == 1 or len(first) < 2:
+        return map(work, chain(first, pieces))
+    return _in_processes(work, chain(first, pieces), workers)
 
 
 def available_cores() -> int:
@@ -45,16 +54,21 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _in_processes(work: Callable[[Piece], Result], pieces: Sequence[Piece], workers: int) -> Iterator[Result]:
+def _in_processes(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")  # the caller may hold threads, which a fork would not survive
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)
+    waiting: deque[Future[Result]] = deque()
     try:
-        for future in as_completed([pool.submit(work, piece) for piece in pieces]):
-            yield future.result()
+        for piece in pieces:
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) >= AHEAD * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     except BrokenProcessPool:
         raise BertcoreError(
             f"one of {workers} worker processes was killed, by another program or because memory ran out; run the "
-            "stage again (what is finished is kept), on fewer cores (`taskset`) if memory is short"
+            "stage again, on fewer cores (`taskset`) if memory is short"
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -72,7 +86,7 @@ def start_worker() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_cluster(work: Callable[[Piece], Result], pieces: Sequence[Piece], address: str) -> Iterator[Result]:
+def _on_cluster(work: Callable[[Piece], Result], pieces: Iterable[Piece], address: str) -> Iterator[Result]:
     try:
         from dask import distributed
     except ImportError:
@@ -87,21 +101,20 @@ def _on_cluster(work: Callable[[Piece], Result], pieces: Sequence[Piece], addres
             f"{SCHEDULER}={address}: no Dask scheduler answers ({error or type(error).__name__}); start one or correct "
             "the address, or unset the variable to use this machine's cores"
         ) from None
+    waiting: deque[Any] = deque()
     with client:
-        futures = client.map(work, pieces, pure=False, retries=ATTEMPTS)
-        done = distributed.as_completed(futures, loop=client.loop, with_results=True)
         try:
-            while not done.is_empty():
-                _wait_for_one(done, client)
-                future, result = next(done)
-                if future.cancelled():
-                    raise _Lost("the scheduler has forgotten a piece")
-                yield result
+            for piece in pieces:
+                waiting.append(client.submit(work, piece, pure=False, retries=ATTEMPTS))
+                if len(waiting) >= AHEAD * _threads(client):
+                    yield _result(waiting.popleft(), client)
+            while waiting:
+                yield _result(waiting.popleft(), client)
         except (_Lost, distributed.KilledWorker) as error:
             raise BertcoreError(
                 f"{SCHEDULER}={address}: the Dask cluster has lost the work: {error}; see the logs of its workers "
-                "(memory that ran out is the usual reason), start them again, and run the stage again (what is "
-                "finished is kept), or unset the variable to use this machine's cores"
+                "(memory that ran out is the usual reason), start them again, and run the stage again, or unset the "
+                "variable to use this machine's cores"
             ) from None
         except RuntimeError as error:
             if not isinstance(error.__cause__, ImportError):
@@ -116,15 +129,25 @@ class _Lost(Exception):  # noqa: N818  (becomes a BertcoreError, with the addres
     """Nobody works on the pieces any more."""
 
 
-def _wait_for_one(done: Any, client: Any) -> None:
-    """Until one of `done`, an `as_completed` of Dask, is ready; without workers Dask itself would wait for ever."""
-    alive = asked = time.monotonic()
-    while not done.has_ready():
-        time.sleep(0.02)
-        now = time.monotonic()
-        if now - asked < 1:
-            continue
-        trouble, asked = _trouble(client), now
+def _threads(client: Any) -> int:
+    try:
+        return max(sum(client.nthreads().values()), 1)
+    except OSError:
+        return 1  # what is wrong is said where a result is waited for
+
+
+def _result(future: Any, client: Any) -> Any:
+    """The result of a piece; without workers Dask itself would wait for ever."""
+    alive = time.monotonic()
+    while True:
+        try:
+            return future.result(timeout=1)
+        except CancelledError:
+            raise _Lost("the scheduler has forgotten a piece") from None
+        except TimeoutError:
+            if future.status == "error":  # it is the work's own
+                raise
+        trouble, now = _trouble(client), time.monotonic()
         alive = alive if trouble else now
         if now - alive > PATIENCE:
             raise _Lost(f"{trouble} for {PATIENCE:.0f} seconds")

@@ -31,17 +31,23 @@ class NearDuplicates:
     """Remembers the documents it was shown, in less than 1 KB each (at a threshold of 0.75 and more)."""
 
     def __init__(self, config: NearDuplicatesConfig):
-        self._ngram, self._kept = config.ngram, 0
+        self._kept = 0
         self._index = RMinHashDeduplicator(
             threshold=config.threshold, num_perm=HASHES, use_lsh=True, num_bands=bands(config.threshold), seed=SEED
         )
 
-    def repeats(self, text: str) -> bool:
-        """Whether a document that was kept before is as similar as the threshold says; if none is, `text` is kept."""
-        signature = RMinHash(num_perm=HASHES, seed=SEED)
-        signature.update(ngram_texts(text, self._ngram))
+    def repeats(self, signature: RMinHash) -> bool:
+        """Whether a text that was kept before is as similar as the threshold says to that of this signature (which has
+        n-grams of the same length); if none is, it is kept."""
         self._kept += 1
         return not self._index.add(str(self._kept), signature)
+
+
+def signature(text: str, ngram: int) -> RMinHash:
+    """What is compared of a text: the least hashes of its n-grams."""
+    found = RMinHash(num_perm=HASHES, seed=SEED)
+    found.update(ngram_texts(text, ngram))
+    return found
 
 
 def bands(threshold: float) -> int:

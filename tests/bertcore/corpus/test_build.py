@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.config import parse
-from bertcore.corpus import cleaning
-from bertcore.corpus.build import build_corpus
+from bertcore.corpus import candidates, cleaning, overlap
+from bertcore.corpus.build import CorpusStatistics, build_corpus
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, read_sentences
@@ -203,6 +203,61 @@ def test_lines_are_filtered_before_documents(tmp_path: Path) -> None:
     texts = [*TEXTS, "Two words\nAll rights reserved by the author."]
     metrics, _ = build(tmp_path, texts, quality=QualityConfig(drop_boilerplate_lines=True))
     assert metrics["dropped"] == {"boilerplate_line": 1, "too_few_words": 1}
+
+
+def mixed(tmp_path: Path, output: Path, count: int | None = None) -> CorpusStatistics:
+    """A corpus of two sources that overlap, with every reason to drop a document, in many small batches."""
+    words = [" ".join(f"word{(index * step) % 97}" for index in range(80)) for step in range(1, 25)]
+    (tmp_path / "a.txt").write_text("\n\n".join([*TEXTS, *words, TEXTS[3], "It goes on. " * 60]))
+    (tmp_path / "b.txt").write_text(
+        "\n\n".join([*words[20:], *(each.replace("word7 ", "") for each in words[:9]), *TEXTS])
+    )
+    (tmp_path / "dev.txt").write_text("number 6 has a first sentence it HAS A second one")
+    config = CorpusConfig(
+        sources=[str(tmp_path / "a.txt"), str(tmp_path / "b.txt")],
+        weights=[0.9, 2.5],
+        min_words=3,
+        heldout_fraction=0.2,
+        near_duplicates=NearDuplicatesConfig(),
+        contamination=ContaminationConfig(texts=[str(tmp_path / "dev.txt")], ngram=9),
+        quality=QualityConfig(max_line_characters=600),
+    )
+    output.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "BATCH_CHARACTERS", 300)
+        return build_corpus(config, tmp_path / "none", output, count)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> None:
+    alone, two = (mixed(tmp_path, tmp_path / str(count), count) for count in (1, 2))
+    assert alone == two and contents(tmp_path / "1") == contents(tmp_path / "2")
+    reasons = {"exact_duplicate", "in_evaluation_text", "near_duplicate", "not_drawn", "too_few_words", "too_long_line"}
+    assert set(alone.dropped) == reasons
+    assert list(contents(tmp_path / "1")) == [
+        f"{name}-00000.parquet" for name in ("heldout", "train", "train-x002", "train-x003")
+    ]
+
+
+def test_of_copies_the_first_is_kept_wherever_the_batches_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for characters in (1, 100, 10_000):
+        monkeypatch.setattr(candidates, "BATCH_CHARACTERS", characters)
+        metrics, output = build(tmp_path, [*TEXTS[:30], *TEXTS])
+        assert metrics["dropped"] == {"exact_duplicate": 30}
+        found.append(contents(output))
+    assert found[0] == found[1] == found[2]
+
+
+def test_only_the_first_held_out_sentences_are_looked_for_in_the_training_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlap, "MOST_SENTENCES", 3)
+    metrics, _ = build(tmp_path, TEXTS)  # of which every second one is the same
+    assert metrics["heldout"]["sentences"] > 3 and metrics["heldout_sentences_in_train_share"] == 1 / 3
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells a process's memory on Linux only")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcore.corpus.contamination import Ngrams
-from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig
+from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig, signature
 from bertcore.corpus.ngrams import comparable, ngram_hashes, ngram_texts
 
 TEXTS = {
@@ -70,8 +70,8 @@ def test_a_disguised_text_is_found_in_a_document_and_no_other_is(script: str) ->
 @pytest.mark.parametrize("script", TEXTS)
 def test_a_disguised_text_is_a_near_duplicate_and_no_other_is(script: str) -> None:
     seen = NearDuplicates(NearDuplicatesConfig(threshold=0.8, ngram=3))
-    assert not any(seen.repeats(text) for text in TEXTS.values())
-    assert all(seen.repeats(disguise(TEXTS[script])) for disguise in DISGUISES)
+    assert not any(seen.repeats(signature(text, 3)) for text in TEXTS.values())
+    assert all(seen.repeats(signature(disguise(TEXTS[script]), 3)) for disguise in DISGUISES)
 
 
 def test_points_and_full_width_forms_are_the_same_text() -> None:

@@ -1,0 +1,61 @@
+"""How much of the held-out text stands in the training text, too: sentence by sentence, on all cores."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bertcore import workers
+from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
+
+MOST_SENTENCES = 1_000_000
+"""Held-out sentences that are looked for, the first ones: some 100 MB, which every worker holds."""
+GROUPS_AT_ONCE = 32
+"""Blocks of training text that a worker compares with them."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some blocks of the training text, and all of the held-out one, with absolute paths."""
+
+    train: tuple[RowGroup, ...]
+    heldout: tuple[RowGroup, ...]
+
+
+def shared_sentences(corpus: Path, count: int | None = None) -> float:
+    """Which share of the held-out sentences of `corpus`, of the first `MOST_SENTENCES` at most, stands in its training
+    text, letter for letter. `count`: worker processes, see `workers.run`."""
+    shared = reduce(np.logical_or, workers.run(_find, _parts(corpus), count))
+    return int(shared.sum()) / max(len(shared), 1)
+
+
+def _parts(corpus: Path) -> Iterator[_Part]:
+    heldout = tuple(row_groups(corpus_shards(corpus, "heldout")))
+    groups = row_groups(corpus_shards(corpus, "train"))
+    while train := tuple(islice(groups, GROUPS_AT_ONCE)):
+        yield _Part(train, heldout)
+
+
+def _find(part: _Part) -> NDArray[np.bool_]:
+    """(S,) which held-out sentences stand in the part's blocks."""
+    heldout = _first_sentences(part.heldout)
+    found = np.zeros(len(heldout), bool)
+    for group in part.train:
+        found |= pc.is_in(heldout, value_set=group.read().flatten().unique()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _first_sentences(groups: tuple[RowGroup, ...]) -> pa.Array:
+    parts, room = [], MOST_SENTENCES
+    for group in groups:
+        parts.append(group.read().flatten()[:room])
+        room -= len(parts[-1])
+        if not room:
+            break
+    return pa.concat_arrays(parts)

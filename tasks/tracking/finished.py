@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tasks import params
-from tasks.paths import EXAMPLES, FINETUNED, METRICS, PRETRAINED, SHARDS
+from tasks.paths import CORPUS, EMBEDDING, EXAMPLES, FINETUNED, INPUTS, METRICS, PRETRAINED, SHARDS
 from tasks.tracking import lineage
 
 
@@ -35,7 +35,7 @@ class SavedModel:
     """A directory that a stage has left."""
 
     name: str
-    """`pretrained`, or the task's."""
+    """`pretrained`, `embedding`, or the task's."""
     stage: str
     """`STAGE` or `STAGE@TASK`."""
     directory: Path
@@ -62,6 +62,8 @@ def saved_by(stage: str, task: str | None) -> SavedModel | None:
         return _pretrained(_json(METRICS / "pretrain.json"))
     if stage == "finetune" and task and (FINETUNED / task / "config.json").is_file():
         return _finetuned(task, _json(METRICS / "finetune" / f"{task}.json"))
+    if stage == "embed" and (EMBEDDING / "config.json").is_file():
+        return _embedding(_json(METRICS / "embed.json"))
     return None
 
 
@@ -116,6 +118,30 @@ def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:
             metric=headline, value=scores[headline], larger_is_better=True, conditions={"dev examples": digest}
         ),
         pairs=_has_pairs(dev),
+    )
+
+
+def _embedding(metrics: Mapping[str, Any]) -> SavedModel:
+    section, found = params.read().get("embed") or {}, metrics["systems"]
+    file = INPUTS / "embed"
+    source = file if any(file.glob("*")) else CORPUS
+    digest = lineage.dvc_hash(source)
+    chosen = {name: section.get(name) for name in ("pairs", "heldout_pairs", "heldout_fraction")}
+    return SavedModel(
+        name="embedding",
+        stage="embed",
+        directory=EMBEDDING,
+        metrics={f"{system}/{name}": value for system, scores in found.items() for name, value in scores.items()},
+        step=metrics["steps"],
+        data=f"{source} (held-out pairs)",
+        digest=digest,
+        score=Score(
+            metric="ndcg_at_10",
+            value=found["model"]["ndcg_at_10"],
+            larger_is_better=True,
+            conditions={"held-out pairs": _digest({**chosen, "text": digest})},
+        ),
+        pairs=False,
     )
 
 

@@ -237,7 +237,9 @@ def main(name: str) -> None:
     stage, _, task = name.partition("@")
     saved = saved_by(stage, task or None)
     if saved is None:
-        raise ConfigError(f"found no model of {name!r}, expected pretrain or finetune@TASK, run to its end; run it")
+        raise ConfigError(
+            f"found no model of {name!r}, expected pretrain, embed or finetune@TASK, run to its end; run it"
+        )
     with reachable():
         client, experiment = open_experiment()
         run_id = made_by(client, experiment, str(saved.directory), lineage.dvc_hash(saved.directory))

@@ -20,11 +20,13 @@ import pytest
 
 from bertcore.apply.choose import Asked
 from bertcore.apply.directory import Description
+from bertcore.apply.embed import Embedder
+from bertcore.embedding import directory
 from bertcore.examples import schema
 from bertcore.model.architecture import Kind
-from bertcore.model.config import ARCHITECTURES, build_pretraining
+from bertcore.model.config import ARCHITECTURES, architecture_of, build_pretraining
 from bertcore.model.electra import ElectraConfig
-from bertcore.model.huggingface import load_config, save_pretrained
+from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.serving.models import load
 from tasks import stage
 from tasks.paths import CHECKPOINTS
@@ -45,6 +47,7 @@ stages:
     cmd: python -m tasks.finetune ${key}
     deps: ["data/examples/${key}", models/pretrained]
     outs: ["models/finetuned/${key}", "metrics/finetune/${key}.json"]
+  embed: {cmd: e, deps: [data/corpus, models/pretrained], outs: [models/embedding, metrics/embed.json]}
 """
 SHARDS = [{"name": f"{split}-0.arrow", "split": split, "sha256": split} for split in ("train", "heldout")]
 Log = Callable[..., None]
@@ -193,6 +196,28 @@ def test_a_discriminator_has_no_words_and_is_compared_by_its_own_loss(project: d
     assert (version.tags["score.metric"], version.tags["score"]) == ("loss", "9.5")
     (row,) = loaded("pretrained").predict(pd.DataFrame({"text": ["the red cat"]}))
     assert row == {"vector": load(Path("electra")).works["embed"](["the red cat"])[0]} and len(row["vector"]) == 32
+
+
+def test_sentence_vectors_are_logged_with_what_they_found(project: dict[str, Path]) -> None:
+    config = load_config(project["encoder"])
+    encoder = architecture_of(config).encoder(config)
+    load_pretrained(encoder, project["encoder"])
+    write("data/corpus/heldout-00000.parquet", "text")
+    systems = {"model": {"ndcg_at_10": 0.4, "recall_at_1": 0.2}, "bm25": {"ndcg_at_10": 0.5, "recall_at_1": 0.3}}
+
+    def body(_: StageRun) -> None:
+        directory.save(encoder, Path("models/embedding"), project["encoder"], 16, "")
+        write("metrics/embed.json", json.dumps({"steps": 7, "systems": systems}))
+
+    assert stage.main("embed", body) == 0
+    client, experiment = store.open_experiment()
+    (model,) = client.search_logged_models([experiment])
+    assert (model.name, model.model_type, str(model.status)) == ("embedding", "embed", "READY")
+    metrics = {metric.key: (metric.value, metric.dataset_name) for metric in model.metrics}
+    assert metrics["bm25/ndcg_at_10"] == (0.5, "data/corpus (held-out pairs)") and len(metrics) == 4
+    texts = ["the red cat", "a dog"]
+    found = [row["vector"] for row in loaded("embedding").predict(pd.DataFrame({"text": texts}))]
+    assert found == Embedder.load(Path("models/embedding")).unit(texts).tolist()
 
 
 def weights_of(name: str) -> list[Path]:

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.byte_bpe import train_tokenizer
-from bertcore.tokens.encoding import WordEncoder
+from bertcore.tokens.encoding import encoder_of
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.shards import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
@@ -67,10 +67,11 @@ def vocabulary() -> Vocabulary:
     return Vocabulary.of(tokenizer())
 
 
-def token_shard(directory: Path, count: int = 60, seed: int = 0) -> TokenShard:
-    """One shard of `count` documents, written into a folder of `directory` for its seed, and opened."""
+def token_shard(directory: Path, count: int = 60, seed: int = 0, read_by: Tokenizer | None = None) -> TokenShard:
+    """One shard of `count` documents, written into a folder of `directory` for its seed, and opened; in tokens of
+    `tokenizer()`, or of `read_by`."""
     path = directory / f"seed-{seed}" / "train-00000.arrow"
     if not path.exists():  # a shard that another process has mapped must not be written again
         path.parent.mkdir(exist_ok=True)
-        encode_documents([pa.array(documents(count, seed))], WordEncoder(tokenizer())).write(path)
+        encode_documents([pa.array(documents(count, seed))], encoder_of(read_by or tokenizer())).write(path)
     return TokenShard.open(path)

@@ -75,6 +75,10 @@ class Distillation(Objective):
             take_over(model, self._teacher[0], layers)
         freeze_pair_head(model)
 
+    @property
+    def teacher(self) -> EncoderModule:
+        return self._teacher[0]
+
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         tokens, masked = batch.layout.total, len(batch.masked_labels)
         counts = {"kl": tokens if self._options.positions == "all" else masked, "mlm": masked, "cosine": tokens}
@@ -108,6 +112,10 @@ class Distillation(Objective):
     def _predicted(self, states: Tensor) -> Tensor:
         """The teacher's logits; published tables may have rows beyond the vocabulary."""
         return self._teacher[0].token_logits(states)[:, : self._config.vocab_size]
+
+    def logit_rows(self, tokens: int, masked: int) -> int:
+        """Where all tokens have logits, the gradient of the masked ones stands in an array as large."""
+        return 2 * tokens + masked if self._everywhere else 2 * masked
 
     @property
     def _everywhere(self) -> bool:

@@ -52,6 +52,11 @@ class Objective(nn.Module):
         """Models that are trained beside the first one and saved with it, by their folder in its directory."""
         return {}
 
+    @property
+    def teacher(self) -> EncoderModule | None:
+        """A frozen model, held outside of the modules, through which every batch passes."""
+        return None
+
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         """Term -> number of predictions in `batch`."""
         raise NotImplementedError
@@ -59,6 +64,11 @@ class Objective(nn.Module):
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         """Term -> its sums over `batch`."""
         raise NotImplementedError
+
+    def logit_rows(self, tokens: int, masked: int) -> int:
+        """Rows over the vocabulary, logits and their gradients, that the model keeps at its peak in a batch of so many
+        tokens and masked ones."""
+        return masked
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """Of one forward pass through what the objective computes, and trains, beside the model."""

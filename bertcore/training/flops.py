@@ -21,10 +21,21 @@ _PEAK_SECONDS = 0.2
 
 def training_flops(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None = None) -> int:
     """Of one forward and backward pass over `batch`: encoder and pre-training heads, and what `objective` adds."""
+    return _FORWARD_AND_BACKWARD * _trained(config, batch, objective) + _frozen(batch, objective)
+
+
+def forward_flops(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None = None) -> int:
+    """Of the forward pass alone, as in an evaluation."""
+    return _trained(config, batch, objective) + _frozen(batch, objective)
+
+
+def _trained(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None) -> int:
     model = architecture_of(config).flops(config, batch.layout.lengths, len(batch.masked_labels))
-    if objective is None:
-        return _FORWARD_AND_BACKWARD * model
-    return _FORWARD_AND_BACKWARD * (model + objective.further_flops(batch)) + objective.frozen_flops(batch)
+    return model + (objective.further_flops(batch) if objective else 0)
+
+
+def _frozen(batch: PreTrainingBatch, objective: Objective | None) -> int:
+    return objective.frozen_flops(batch) if objective else 0
 
 
 def peak_flops(device: torch.device, dtype: torch.dtype) -> float:

@@ -9,8 +9,12 @@ import re
 import sys
 from dataclasses import dataclass, replace
 
+from bertcore.config import parse
 from bertcore.errors import ConfigError
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
+from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.doctor.estimate import parameters, sequence_flops
 from tasks.doctor.machine import PEAK_SHARE, duration, measured_peak
@@ -67,6 +71,8 @@ def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, l
     found, architecture = [], training.model.architecture
     for preset in ARCHITECTURES[architecture].presets:
         config = ModelConfig(architecture=architecture, preset=preset).build(vocabulary)
+        if not _can_learn(config, training, mask.sequence_length):
+            continue
         work = sequence_flops(config, mask.sequence_length, masked(mask), training)
         sequences = seconds * flops_per_second / work
         batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
@@ -85,7 +91,22 @@ def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, l
             measured = f"{curve.vocabulary:,} entries, {curve.source}"
             option = replace(option, loss=curve.loss(tokens), source=measured)
         found.append(option)
+    if not found:
+        raise ConfigError(
+            f"params.yaml: pretrain.objective_options: found a teacher that fits no preset of {architecture}, expected "
+            "one of their sizes to compare them; run make doctor for the time of the sizes that params.yaml gives"
+        )
     return vocabulary, sorted(found, key=lambda option: option.parameters)
+
+
+def _can_learn(config: EncoderConfig, training: PretrainConfig, longest: int) -> bool:
+    """Whether the objective takes a model of this size: a teacher may have layers of another one."""
+    row = OBJECTIVES[training.objective]
+    try:
+        row.check(config, parse(row.options, training.objective_options, "pretrain.objective_options"), longest)
+    except ValueError:
+        return False
+    return True
 
 
 def proposed(found: list[Option]) -> Option:

@@ -15,9 +15,10 @@ from bertcore.model.architecture import Encoder, EncoderConfig
 from bertcore.model.config import build_pretraining
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.objective import Objective
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training.config import PretrainConfig
-from bertcore.training.flops import training_flops
+from bertcore.training.flops import forward_flops, training_flops
 from bertcore.training.step import WithObjective
 
 _FLOAT = 4
@@ -61,7 +62,9 @@ class Parameters:
     hidden_matrices: int
     """In the matrices of the encoder layers, for which muon keeps one value each instead of two."""
     encoders: list[EncoderConfig]
-    """The shapes of all encoders that a step passes through."""
+    """The shapes of all encoders that a step passes through and trains."""
+    frozen: int = 0
+    """In a teacher, which is in memory and in no checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +72,7 @@ class Memory:
     """Bytes that one training process holds at its peak, beside the interpreter and its libraries."""
 
     weights: int
-    """Parameters, gradients and the optimizer's state, in float32."""
+    """Parameters, gradients and the optimizer's state, in float32; those of a teacher, too."""
     passing: int
     """The most that is there for a while: activations, or what the optimizer computes a step with."""
 
@@ -81,22 +84,28 @@ class Memory:
 def parameters(config: EncoderConfig, training: PretrainConfig | None = None) -> Parameters:
     """Those of the model for pre-training, which is built without memory; of its objective too, where `training` is
     given."""
-    module = _built(config, training)
+    return _count(*_built(config, training))
+
+
+def _count(module: nn.Module, objective: Objective | None) -> Parameters:
     layers = [each for each in module.modules() if isinstance(each, EncoderLayer)]
+    teacher = objective.teacher if objective else None
     return Parameters(
         total=sum(each.numel() for each in module.parameters()),
         hidden_matrices=sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim == 2),
         encoders=[each.config for each in module.modules() if isinstance(each, Encoder)],
+        frozen=sum(each.numel() for each in teacher.parameters()) if teacher else 0,
     )
 
 
-def _built(config: EncoderConfig, training: PretrainConfig | None) -> nn.Module:
+def _built(config: EncoderConfig, training: PretrainConfig | None) -> tuple[nn.Module, Objective | None]:
     with torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a teacher has its shape here, and not its weights
         model = build_pretraining(config)
         if training is None:
-            return model
-        return WithObjective(model, build_objective(training.objective, model, training.objective_options))
+            return model, None
+        objective = build_objective(training.objective, model, training.objective_options)
+        return WithObjective(model, objective), objective
 
 
 def state_bytes(count: Parameters, optimizer: str) -> int:
@@ -110,17 +119,25 @@ def training_memory(
 ) -> Memory:
     """Of one process that holds the whole model (divided among processes, weights need less), and what the objective of
     `training` adds to it."""
-    count = parameters(config, training)
+    module, objective = _built(config, training)
+    count = _count(module, objective)
     gradients = _FLOAT * count.total
     steps = {"muon": 2 * count.hidden_matrices, "lamb": count.total}.get(optimizer, 0)
-    passing = max(_activations(config, work, count), _FLOAT * steps)
-    return Memory(weights=state_bytes(count, optimizer) + gradients, passing=passing)
+    masked = work.sequences * work.masked
+    logit_rows = objective.logit_rows(work.tokens, masked) if objective else masked
+    passing = max(_activations(config, work, count, logit_rows), _FLOAT * steps)
+    return Memory(weights=state_bytes(count, optimizer) + gradients + _FLOAT * count.frozen, passing=passing)
 
 
-def _activations(config: EncoderConfig, work: Work, count: Parameters) -> int:
-    """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below."""
-    rounded = count.total * work.value_bytes if work.precision == "bf16" else 0  # autocast's copies of the weights
-    kept = sum(_encoder_bytes(each, work) for each in count.encoders) + rounded + _head_bytes(config, work)
+def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_rows: int) -> int:
+    """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below.
+
+    A teacher keeps nothing; what it computes with for a while is less than what the backward pass does.
+    """
+    copied = count.total + count.frozen if work.precision == "bf16" else 0  # autocast's copies of the weights
+    rounded = copied * work.value_bytes
+    kept = sum(_encoder_bytes(each, work) for each in count.encoders) + rounded
+    kept += _head_bytes(config, work, logit_rows)
     return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
 
 
@@ -146,16 +163,17 @@ def _layer_bytes(config: EncoderConfig, work: Work) -> int:
     return normed + products + dropped + weights * (2 if attention_dropout else 1)
 
 
-def _head_bytes(config: EncoderConfig, work: Work) -> int:
+def _head_bytes(config: EncoderConfig, work: Work, rows: int) -> int:
     """Of the masked-token head: its logits, and on a GPU their float32 copy with its gradient."""
-    masked = work.sequences * work.masked
     copies = 2 * _FLOAT if work.device == "cuda" else 0
-    return masked * (config.vocab_size * (work.value_bytes + copies) + 6 * config.hidden_size * _FLOAT)
+    return rows * (config.vocab_size * (work.value_bytes + copies) + 6 * config.hidden_size * _FLOAT)
 
 
-def sequence_flops(config: EncoderConfig, length: int, masked: int, training: PretrainConfig | None = None) -> int:
-    """Of one forward and backward pass over one sequence of `length` tokens, `masked` of them predicted; with what the
-    objective of `training` adds."""
+def sequence_flops(
+    config: EncoderConfig, length: int, masked: int, training: PretrainConfig | None = None, *, backward: bool = True
+) -> int:
+    """Of one forward pass, and a `backward` one, over one sequence of `length` tokens, `masked` of them predicted; with
+    what the objective of `training` adds, a teacher's forward pass among it."""
     batch = PreTrainingBatch.from_numpy(
         input_ids=np.zeros(length, np.int64),
         token_type_ids=np.zeros(length, np.int64),
@@ -163,5 +181,5 @@ def sequence_flops(config: EncoderConfig, length: int, masked: int, training: Pr
         masked_positions=np.arange(masked),
         masked_labels=np.zeros(masked, np.int64),
     )
-    module = _built(config, training)
-    return training_flops(config, batch, module.objective if isinstance(module, WithObjective) else None)
+    _, objective = _built(config, training)
+    return (training_flops if backward else forward_flops)(config, batch, objective)

@@ -68,8 +68,8 @@ class Plan:
         )
         mask = phases[0][0]
         evaluated = (config.max_steps // config.eval_steps + 1) * config.eval_sequences
-        # A forward pass is a third of a training step.
-        return steps + evaluated * sequence_flops(self.encoder, mask.sequence_length, masked(mask), config) // 3
+        forward = sequence_flops(self.encoder, mask.sequence_length, masked(mask), config, backward=False)
+        return steps + evaluated * forward
 
     @property
     def model_bytes(self) -> int:

@@ -16,26 +16,29 @@ from typing import Any
 
 import torch
 
+from bertcore import recipes
 from tests.faults import prefect_runs, stage_kills
 from tests.faults.stages import ENDLESS, RunningStage
 from tests.faults.table import TABLE, Row, page
 from tests.faults.trainings import Training, assert_equal, params, prepare
+from tests.faults.variants import VARIANTS, variant
 
-VARIANTS: dict[str, dict[str, Any]] = {
+PLAIN: dict[str, dict[str, Any]] = {
     "static masks": {},
     "masks drawn while training": {"duplicates": 0},
     "static masks, three micro-batches a step": {"micro_batch": "3"},
     "drawn masks, three micro-batches a step": {"duplicates": 0, "micro_batch": "3"},
 }
-"""Dropout is on in all of them; an epoch has some 30 steps."""
+"""BERT with Adam; an epoch has some 30 steps."""
+RECIPES = {f"recipe `{name}`" if name in recipes.RECIPES else "SpanBERT": name for name in VARIANTS}
+"""In three micro-batches a step."""
 
 
 def kills(directory: Path, name: str, world: int, count: int, each: int, dice: random.Random) -> Row:
     """`count` times SIGKILL, `each` in one training, which then ends undisturbed and is compared."""
-    values = dict(VARIANTS[name])
-    micro_batch = values.pop("micro_batch", None)
+    values, micro_batch = _values(name, 24 * each)
     environment = {"BERTCORE_MICRO_BATCH": micro_batch} if micro_batch else {}
-    whole = Training(prepare(directory / "whole", params(max_steps=24 * each, **values)), world, environment)
+    whole = Training(prepare(directory / "whole", values), world, environment)
     pristine = shutil.copytree(whole.root, directory / "pristine")
     assert whole.finish() == 0, whole.log.read_text()
     row = Row(f"SIGKILL of {'the process' if world == 1 else 'one of two processes'}; {name}", 0, "")
@@ -50,6 +53,15 @@ def kills(directory: Path, name: str, world: int, count: int, each: int, dice: r
         shutil.rmtree(killed.root)
     row.outcome = f"trainings: {trainings}, all with the bits and curves of the one that was not killed"
     return row
+
+
+def _values(name: str, steps: int) -> tuple[dict[str, Any], str | None]:
+    """The content of params.yaml, and the size of a micro-batch where it is not the whole batch."""
+    if name in RECIPES:
+        return variant(RECIPES[name], max_steps=steps), "3"
+    values = dict(PLAIN[name])
+    micro_batch = values.pop("micro_batch", None)
+    return params(max_steps=steps, **values), micro_batch
 
 
 def stage_harm(directory: Path, world: int, what: str, victim: Callable[[RunningStage], int], number: int) -> Row:
@@ -154,19 +166,22 @@ def other_stages(directory: Path, each: int, dice: random.Random) -> Iterator[Ro
 
 
 def campaign(
-    single: int, double: int, damaged: int, signals: int, stories: int, stages: int, seed: int
+    single: int, double: int, each_recipe: int, damaged: int, signals: int, stories: int, stages: int, seed: int
 ) -> Iterator[Row]:
     """The numbers are those of the command line; a part that is to happen 0 times is left out."""
     dice = random.Random(seed)
     if stages:
         with part("other stages") as directory:
             yield from other_stages(directory, stages, dice)
-    for name, count in _shares(list(VARIANTS), single):
+    for name, count in _shares(list(PLAIN), single):
         with part(name) as directory:
             yield kills(directory, name, 1, count, 6, dice)
-    for name, count in _shares(list(VARIANTS)[-2:], double):
+    for name, count in _shares(list(PLAIN)[-2:], double):
         with part(f"{name}, two processes") as directory:
             yield kills(directory, name, 2, count, 5, dice)
+    for name in RECIPES if each_recipe else ():
+        with part(name) as directory:
+            yield kills(directory, name, 1, each_recipe, 4, dice)
     if damaged:
         with part("damage") as directory:
             yield from damage(directory, dice, damaged)
@@ -189,6 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__)
     parser.add_argument("--single", type=int, default=50, help="kills of trainings in one process")
     parser.add_argument("--double", type=int, default=10, help="kills of one of two processes")
+    parser.add_argument("--each-recipe", type=int, default=4, help="kills of a training of each variant")
     parser.add_argument("--damaged", type=int, default=5, help="harmed checkpoints of each kind")
     parser.add_argument("--signals", type=int, default=1, help="times that every signal is sent to a whole stage")
     parser.add_argument("--stories", type=int, default=1, help="times that Prefect's parts are harmed, one by one")

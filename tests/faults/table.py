@@ -45,7 +45,9 @@ def head() -> str:
         """A kill comes at a random moment after the first checkpoint that a process has written. What is compared with
         the uninterrupted training is every byte of `models/pretrained`, of `metrics/pretrain.json` and of the curves,
         and every point of every MLflow curve: none missing, none twice. Steps are those that the logs say were gone on
-        from. The slowest end is the time from the harm to the end of the last process that trained.""",
+        from. The slowest end is the time from the harm to the end of the last process that trained. Trainings that name
+        no recipe are of BERT with Adam; those that do have its objective, optimizer, masks and tokenizer, and three
+        micro-batches a step; SpanBERT is BERT with its spans and its second objective.""",
         """The stages that compute without checkpoints are killed at random moments, every second time of those in
         which they write, and run again: compared are the bytes of everything that they write, but what clocks decide,
         and no unfinished directory may be left.""",

@@ -3,18 +3,25 @@
 import random
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.faults.trainings import Training, assert_equal, params, prepare
+from tests.faults.variants import variant
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_three_kills_change_no_bit(tmp_path: Path) -> None:
-    """Dropout on, four micro-batches a step, static masks, several epochs."""
+@pytest.mark.parametrize(
+    "values",
+    [params(max_steps=60), variant("electra", max_steps=60), variant("distilbert", max_steps=60)],
+    ids=["static masks", "two models", "a teacher"],
+)
+def test_three_kills_change_no_bit(values: dict[str, Any], tmp_path: Path) -> None:
+    """Dropout on, three micro-batches a step, several epochs."""
     environment = {"BERTCORE_MICRO_BATCH": "3"}
-    whole = Training(prepare(tmp_path / "whole", params(max_steps=60)), environment=environment)
+    whole = Training(prepare(tmp_path / "whole", values), environment=environment)
     shutil.copytree(whole.root, tmp_path / "killed")
     killed = Training(tmp_path / "killed", environment=environment)
     assert whole.finish() == 0

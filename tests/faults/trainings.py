@@ -18,16 +18,22 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import torch
 from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
+from tokenizers import Tokenizer
 
+from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
-from bertcore.tokens.wordpiece import save_tokenizer
+from bertcore.tokens.tokenizer import kind_of
 from tasks import mask, pretrain
+from tasks import params as task_params
+from tasks.paths import OBJECTIVE, TOKENIZER
 from tasks.tracking import runs as tracking
 from tasks.training import process as pretrain_process
 from tests.import_closure import ROOT
-from tests.samples import token_shard, tokenizer
+from tests.samples import byte_tokenizer, token_shard, tokenizer
 
 PROCESSES = multiprocessing.get_context("forkserver")
 """A process that has imported all that a training needs starts each one by forking: a tenth of the time."""
@@ -79,20 +85,34 @@ def prepare(root: Path, values: dict[str, Any]) -> Path:
     with (root / "params.yaml").open("w") as file:
         YAML().dump(values, file)
     with contextlib.chdir(root):
-        for directory in ("data/shards", "models/tokenizer"):
-            Path(directory).mkdir(parents=True)
-        save_tokenizer(tokenizer(), Path("models/tokenizer"), lowercase=True)
+        for directory in (Path("data/shards"), TOKENIZER):
+            directory.mkdir(parents=True)
+        sections = task_params.read()
+        kind = sections.get("tokenizer", {}).get("kind")
+        read_by = byte_tokenizer() if kind == "byte_bpe" else tokenizer()
+        kind_of(read_by).save(read_by, TOKENIZER, None)
         entries = []
         for split, seed in (("train", 0), ("heldout", 1)):
-            shard, name = token_shard(Path("data"), 60, seed), f"{split}-00000.arrow"
+            shard, name = token_shard(Path("data"), 60, seed, read_by), f"{split}-00000.arrow"
             Path(f"data/seed-{seed}/train-00000.arrow").rename(f"data/shards/{name}")
             entries.append(ShardEntry(name, split, *shard.counts, checksum(Path("data/shards") / name)))
-        tokenizer_sum = checksum(Path("models/tokenizer/tokenizer.json"))
-        Manifest(tokenizer().get_vocab_size(), tokenizer_sum, entries).write(Path("data/shards"))
+        tokenizer_sum = checksum(TOKENIZER / "tokenizer.json")
+        Manifest(read_by.get_vocab_size(), tokenizer_sum, entries).write(Path("data/shards"))
+        if "teacher" in sections["pretrain"].get("objective_options", {}):
+            _save_teacher(read_by)
         with ONE_PIPELINE_RUN:
             tracking.start("mask", {})  # makes the store, which takes longer than a training
         mask.run(_Silent())  # type: ignore[arg-type]
     return root
+
+
+def _save_teacher(read_by: Tokenizer) -> None:
+    """A BERT of the width of `PARAMS` and twice its layers, where the stage `inputs` would have linked it."""
+    shape = PARAMS["pretrain"]["model"]
+    sizes = {"hidden_size": shape["hidden_size"], "num_hidden_layers": 2 * shape["num_hidden_layers"]}
+    torch.manual_seed(9)
+    model = build_pretraining(ModelConfig(preset="tiny", fields=sizes).build(read_by.get_vocab_size()))
+    save_pretrained(model, OBJECTIVE / "teacher", TOKENIZER)
 
 
 class _Silent:

@@ -1,12 +1,16 @@
 """`make plan`: what a machine can pre-train in a given time."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bertcore.errors import ConfigError
+from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
+from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.doctor import budget
 from tasks.doctor.plan import Plan
@@ -54,6 +58,25 @@ def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
         config = budget.ModelConfig(architecture=architecture, preset=option.preset).build(vocabulary)
         flops = budget.sequence_flops(config, mask.sequence_length, budget.masked(mask))
         assert option.steps * option.batch_size * flops / speed == pytest.approx(seconds, rel=0.01)
+
+
+def test_a_teacher_costs_time_and_leaves_out_the_sizes_that_it_cannot_teach(plan: Plan, tmp_path: Path) -> None:
+    vocabulary = plan.encoder.vocab_size
+    save_pretrained(build_pretraining(ModelConfig(preset="mini").build(vocabulary)), tmp_path / "teacher")
+    model = ModelConfig(architecture="distilbert")
+    alone = replace(plan.configs["pretrain"], model=model, objective="mlm", objective_options={})
+    taught = replace(alone, objective="distillation", objective_options={"teacher": "teacher"})
+
+    def found(training: PretrainConfig) -> dict[str, budget.Option]:
+        # So little text that the vocabulary stays below the teacher's.
+        changed = replace(plan, configs={**plan.configs, "pretrain": training})
+        return {option.preset: option for option in budget.options(changed, 60.0, 1e11)[1]}
+
+    assert list(found(taught)) == ["mini"] and len(found(alone)) > 3
+    assert found(taught)["mini"].tokens < 0.6 * found(alone)["mini"].tokens
+    too_long = replace(taught, objective_options={"teacher": "teacher", "layers": [0]})
+    with pytest.raises(ConfigError, match="found a teacher that fits no preset of distilbert, .* run make doctor"):
+        found(too_long)
 
 
 def test_a_vocabulary_that_is_given_stays(plan: Plan, tmp_path: Path) -> None:

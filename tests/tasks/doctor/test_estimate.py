@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ import torch
 
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import keep_freed_memory
-from bertcore.training.flops import training_flops
+from bertcore.training.flops import forward_flops, training_flops
 from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
 from bertcore.training.step import WithObjective
 from tasks.doctor.estimate import Work, parameters, sequence_flops, state_bytes, training_memory
@@ -29,9 +31,17 @@ OBJECTIVE |= {"modernbert": "mlm", "roberta": "mlm"}
 """What each architecture is trained with here."""
 
 
-def settings_of(architecture: str, optimizer: str = "adamw") -> PretrainConfig:
-    model = ModelConfig(architecture=architecture)
-    return PretrainConfig(model=model, objective=OBJECTIVE[architecture], optimizer=optimizer)  # type: ignore[arg-type]
+def settings_of(architecture: str, optimizer: str = "adamw", teacher: str | None = None) -> PretrainConfig:
+    """With `teacher`, a directory, the model is its student."""
+    values: dict[str, Any] = {"objective": OBJECTIVE[architecture], "optimizer": optimizer}
+    if teacher:
+        values |= {"objective": "distillation", "objective_options": {"teacher": teacher}}
+    return PretrainConfig(model=ModelConfig(architecture=architecture), **values)
+
+
+def save_teacher(directory: Path, preset: str, vocab_size: int = VOCABULARY) -> str:
+    save_pretrained(build_pretraining(config_of(preset, vocab_size)), directory)
+    return str(directory)
 
 
 def config_of(preset: str, vocab_size: int = VOCABULARY, architecture: str = "bert") -> EncoderConfig:
@@ -52,26 +62,29 @@ def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
     )
 
 
-def train(config: EncoderConfig, work: Work, optimizer: str) -> tuple[WithObjective, torch.optim.Optimizer]:
+def train(
+    config: EncoderConfig, work: Work, optimizer: str, teacher: str | None = None
+) -> tuple[WithObjective, torch.optim.Optimizer]:
     """Three steps, as the training loop takes them."""
-    model = build_pretraining(config).train()
-    trained = WithObjective(model, build_objective(OBJECTIVE[config.model_type], model))
-    steps = build_optimizer(trained, settings_of(config.model_type, optimizer))
+    model, settings = build_pretraining(config).train(), settings_of(config.model_type, optimizer, teacher)
+    objective = build_objective(settings.objective, model, settings.objective_options)
+    trained = WithObjective(model, objective)
+    steps = build_optimizer(trained, settings)
     for _ in range(3):
         with torch.autocast("cpu", torch.bfloat16, enabled=work.precision == "bf16"):
             sums = trained(batch_of(work, config.vocab_size))
-        sum(each.loss_sum / each.count for each in sums.values()).backward()
+        sum(objective.weights[name] * each.loss_sum / each.count for name, each in sums.items()).backward()
         steps.step()
         steps.zero_grad()
     return trained, steps
 
 
-def measure(architecture: str, preset: str, optimizer: str, **work: object) -> int:
+def measure(architecture: str, preset: str, optimizer: str, teacher: str | None, **work: object) -> int:
     """Bytes by which this process grows while it trains; what the first step of any training needs is there before."""
     keep_freed_memory()
     train(config_of("tiny", 100, architecture), Work(sequences=2, length=16, masked=2), "adamw")
     before = resident("VmRSS")
-    train(config_of(preset, architecture=architecture), Work(**work), optimizer)  # type: ignore[arg-type]
+    train(config_of(preset, architecture=architecture), Work(**work), optimizer, teacher)  # type: ignore[arg-type]
     return resident("VmHWM") - before
 
 
@@ -84,26 +97,28 @@ def resident(name: str) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc says how much memory there was")
 @pytest.mark.parametrize(
-    ("architecture", "preset", "optimizer", "work"),
+    ("architecture", "preset", "optimizer", "work", "taught"),
     [
-        ("bert", "tiny", "muon", Work(sequences=96, length=128, masked=19)),
-        ("bert", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
-        ("modernbert", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
-        ("electra", "mini", "adamw", Work(sequences=24, length=128, masked=19)),
-        ("albert", "mini", "lamb", Work(sequences=24, length=128, masked=19)),
+        ("bert", "tiny", "muon", Work(sequences=96, length=128, masked=19), False),
+        ("bert", "mini", "adamw", Work(sequences=24, length=128, masked=19), False),
+        ("modernbert", "mini", "adamw", Work(sequences=24, length=128, masked=19), False),
+        ("electra", "mini", "adamw", Work(sequences=24, length=128, masked=19), False),
+        ("albert", "mini", "lamb", Work(sequences=24, length=128, masked=19), False),
+        ("distilbert", "mini", "adamw", Work(sequences=12, length=128, masked=19), True),
     ],
-    ids=["tiny", "mini", "modernbert-mini", "electra-mini", "albert-mini"],
+    ids=["tiny", "mini", "modernbert-mini", "electra-mini", "albert-mini", "student-mini"],
 )
 def test_memory_is_what_a_training_takes_within_30_percent(
-    architecture: str, preset: str, optimizer: str, work: Work
+    architecture: str, preset: str, optimizer: str, work: Work, taught: bool, tmp_path: Path
 ) -> None:
+    teacher = save_teacher(tmp_path, "mini") if taught else None
     script = "import json, sys; from tests.tasks.doctor.test_estimate import measure; "
     script += "print(measure(*json.loads(sys.argv[1]), **json.loads(sys.argv[2])))"
-    arguments = [json.dumps([architecture, preset, optimizer]), json.dumps(dataclasses.asdict(work))]
+    arguments = [json.dumps([architecture, preset, optimizer, teacher]), json.dumps(dataclasses.asdict(work))]
     command = [sys.executable, "-c", script, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     measured = int(done.stdout)
-    settings = settings_of(architecture, optimizer)
+    settings = settings_of(architecture, optimizer, teacher)
     estimated = training_memory(config_of(preset, architecture=architecture), work, optimizer, settings).total
     print(f"{architecture} {preset}: {measured / 2**20:.0f} MiB measured, {estimated / 2**20:.0f} MiB estimated")
     assert 0.7 < estimated / measured < 1.3
@@ -144,6 +159,29 @@ def test_the_flops_of_a_batch_are_those_of_its_sequences(architecture: str) -> N
     objective = build_objective(OBJECTIVE[architecture], build_pretraining(config))
     expected = training_flops(config, batch_of(work, 300), objective)
     assert work.sequences * sequence_flops(config, 32, 4, settings_of(architecture)) == expected
+
+
+@pytest.mark.parametrize("options", [{}, {"positions": "masked", "cosine_weight": 0.0}], ids=str)
+def test_a_students_flops_are_those_that_its_training_counts(options: dict[str, Any], tmp_path: Path) -> None:
+    config, work = config_of("tiny", 300, "distilbert"), Work(sequences=5, length=32, masked=4)
+    settings = settings_of("distilbert", teacher=save_teacher(tmp_path, "tiny", 300))
+    settings = dataclasses.replace(settings, objective_options={**settings.objective_options, **options})
+    objective = build_objective("distillation", build_pretraining(config), settings.objective_options)
+    counted = work.sequences * sequence_flops(config, 32, 4, settings)
+    assert counted == training_flops(config, batch_of(work, 300), objective)
+    assert counted > 1.3 * work.sequences * sequence_flops(config, 32, 4, settings_of("distilbert"))
+    evaluated = work.sequences * sequence_flops(config, 32, 4, settings, backward=False)
+    assert evaluated == forward_flops(config, batch_of(work, 300), objective) > counted / 3
+
+
+def test_a_teacher_is_in_memory_and_in_no_checkpoint(tmp_path: Path) -> None:
+    config, work = config_of("tiny", 300, "distilbert"), Work(sequences=2, length=16, masked=2)
+    alone, taught = settings_of("distilbert"), settings_of("distilbert", teacher=save_teacher(tmp_path, "tiny", 300))
+    count = parameters(config, taught)
+    assert count.frozen == parameters(config_of("tiny", 300)).total
+    assert state_bytes(count, "adamw") == state_bytes(parameters(config, alone), "adamw")
+    memory, without = (training_memory(config, work, "adamw", settings) for settings in (taught, alone))
+    assert memory.weights == without.weights + 4 * count.frozen and memory.passing > without.passing
 
 
 def test_what_needs_more_and_what_needs_less() -> None:

@@ -17,6 +17,7 @@ from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, even
+from bertcore.model.positions import PLAIN, Positions
 
 Initializer = Literal["truncated_normal", "normal"]
 HeadFamily = Literal["sequence_classification", "token_classification", "question_answering", "multiple_choice"]
@@ -110,6 +111,10 @@ class EncoderConfig:
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    def positions(self, layer: int) -> Positions:  # noqa: ARG002 (alike in all of them, unless a subclass says more)
+        """How attention sees positions in this layer, counted from 0."""
+        return PLAIN
 
     @property
     def segments(self) -> int:

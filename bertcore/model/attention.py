@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.dropout import keep_scale
+from bertcore.model.group_attention import Way, way_of
 from bertcore.model.layout import Group, Layout
 from bertcore.model.positions import PLAIN, Positions, turned, turned_tokens
 
@@ -73,7 +73,7 @@ def attend_variable(qkv: Tensor, layout: Layout, dropout: float, positions: Posi
 # torch.compiler.disable, at the first call: as a decorator it imports the compiler, a second of every stage's start.
 @torch._disable_dynamo
 def attend_groups(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
-    """(T, 3, A, D) -> (T, A, D) on the CPU, by plain matrix products over groups of sequences of similar length.
+    """(T, 3, A, D) -> (T, A, D) on the CPU, by matrix products over groups of sequences of similar length.
 
     Rows beyond the layout's are no tokens: zero.
     """
@@ -88,27 +88,29 @@ def _attend_block(qkv: Tensor, layout: Layout, positions: Positions) -> Tensor:
     batch, longest = layout.batch_size, layout.max_length
     parts = qkv[: layout.total].unflatten(0, (batch, longest)).permute(2, 0, 3, 1, 4).flatten(1, 2)  # (3, B * A, L, D)
     query, key = turned(parts[:2], longest, positions)
-    weights = _weights(query, key, layout.lengths, None, positions)
-    context = torch.bmm(weights, parts[2]).unflatten(0, (batch, -1)).transpose(1, 2).flatten(0, 1)  # (T, A, D)
+    way = way_of(layout.lengths, longest, positions, 0.0)
+    context, _ = way.forward(query, key, parts[2], layout.lengths, positions, 0.0)
+    context = context.unflatten(0, (batch, -1)).transpose(1, 2).flatten(0, 1)  # (T, A, D)
     return functional.pad(context, (0, 0, 0, 0, 0, len(qkv) - layout.total))
 
 
 class _GroupedAttention(torch.autograd.Function):
-    """Softmax(Q K' / sqrt(D)) V with its gradient; of each group, Q, K, V, the weights and the dropout are kept."""
+    """Attention with its gradient; of each group, Q, K, V and what its way needs besides are kept."""
 
     @staticmethod
     def forward(ctx: Any, qkv: Tensor, layout: Layout, dropout: float, positions: Positions) -> Tensor:
         context = torch.empty_like(qkv[:, 0])
         context[layout.total :].zero_()
-        ctx.layout, ctx.positions, kept = layout, positions, list[Tensor | None]()
+        ctx.layout, ctx.positions, ctx.ways, kept = layout, positions, list[Way](), list[Tensor | None]()
         for group in layout.groups:
             gathered = _gather(qkv, group)  # (3, N * A, G, D)
             (query, key), value = turned(gathered[:2], group.longest, positions), gathered[2]
-            weights = _weights(query, key, group.lengths, group.key_mask, positions)
-            scale = keep_scale(weights.shape, dropout, weights.dtype) if dropout else None
-            _scatter(context, torch.bmm(weights if scale is None else weights * scale, value)[None], group)
+            way = way_of(group.lengths, group.longest, positions, dropout)
+            result, further = way.forward(query, key, value, group.lengths, positions, dropout)
+            _scatter(context, result[None], group)
             if ctx.needs_input_grad[0]:
-                kept += (query, key, value, weights, scale)
+                ctx.ways.append(way)
+                kept += (query, key, value, *further)
         ctx.save_for_backward(*kept)
         return context
 
@@ -118,31 +120,14 @@ class _GroupedAttention(torch.autograd.Function):
         result = gradient.new_empty(gradient.shape[0], 3, *gradient.shape[1:])
         result[ctx.layout.total :].zero_()
         kept = zip(*[iter(ctx.saved_tensors)] * 5, strict=True)
-        for group, (query, key, value, weights, scale) in zip(ctx.layout.groups, kept, strict=True):
+        for group, way, (query, key, value, *further) in zip(ctx.layout.groups, ctx.ways, kept, strict=True):
             (outer,) = _gather(gradient[:, None], group)
             if group.real is not None:
                 outer.view(len(group.lengths), -1, *outer.shape[1:]).masked_fill_(~group.key_mask.mT, 0.0)
-            dropped = weights if scale is None else weights * scale
-            inner = torch.bmm(outer, value.transpose(1, 2))
-            inner = torch._softmax_backward_data(
-                inner if scale is None else inner.mul_(scale), weights, -1, inner.dtype
-            )
-            inner.mul_(query.shape[-1] ** -0.5)
-            parts = [torch.bmm(inner, key), torch.bmm(inner.transpose(1, 2), query)]
+            *parts, by_value = way.backward(outer, (query, key, value), further, ctx.positions)
             parts = [turned(part, group.longest, ctx.positions, back=True) for part in parts]
-            _scatter(result, torch.stack([*parts, torch.bmm(dropped.transpose(1, 2), outer)]), group)
+            _scatter(result, torch.stack([*parts, by_value]), group)
         return result, None, None, None
-
-
-def _weights(query: Tensor, key: Tensor, lengths: Tensor, key_mask: Tensor | None, positions: Positions) -> Tensor:
-    """(N * A, G, D) queries and keys of sequences of (N,) lengths -> (N * A, G, G); `key_mask` as in `Group`."""
-    scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
-    by_sequence = scores.view(len(lengths), -1, *scores.shape[1:])
-    if key_mask is not None:
-        by_sequence.masked_fill_(~key_mask, -torch.inf)
-    if positions.hides(longest := query.shape[1]):
-        by_sequence.masked_fill_(positions.hidden(longest, lengths), -torch.inf)
-    return torch.softmax(scores, -1)
 
 
 def _gather(values: Tensor, group: Group) -> Tensor:

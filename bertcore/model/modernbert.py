@@ -109,7 +109,6 @@ class ModernBertConfig(EncoderConfig):
         return 4 * self.intermediate_size  # both halves, the activated one, and the product
 
     def positions(self, layer: int) -> Positions:
-        """How attention sees positions in this layer, counted from 0."""
         if layer % self.global_attn_every_n_layers == 0:
             return Positions(theta=self.global_rope_theta)
         return Positions(theta=self.local_rope_theta, reach=self.local_attention // 2)

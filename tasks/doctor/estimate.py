@@ -13,6 +13,7 @@ from torch import nn
 
 from bertcore.model.architecture import Encoder, EncoderConfig
 from bertcore.model.config import build_pretraining
+from bertcore.model.group_attention import kept_of_a_query
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Objective
@@ -142,14 +143,14 @@ def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_row
 
 
 def _encoder_bytes(config: EncoderConfig, work: Work) -> int:
-    layer = work.tokens * _layer_bytes(config, work)
+    layers = [work.tokens * _layer_bytes(config, work, index) for index in range(config.num_hidden_layers)]
     residual = work.tokens * config.hidden_size * _FLOAT
-    recomputed = config.num_hidden_layers * residual + 2 * layer
-    return (recomputed if work.checkpointing else config.num_hidden_layers * layer) + 2 * residual
+    recomputed = config.num_hidden_layers * residual + 2 * max(layers)
+    return (recomputed if work.checkpointing else sum(layers)) + 2 * residual
 
 
-def _layer_bytes(config: EncoderConfig, work: Work) -> int:
-    """Kept of one token in one layer."""
+def _layer_bytes(config: EncoderConfig, work: Work, index: int) -> int:
+    """Kept of one token in the layer `index`, counted from 0."""
     width, size = config.hidden_size, work.value_bytes
     hidden_dropout, attention_dropout = config.dropouts
     normed = 2 * width * _FLOAT  # the inputs of both layer norms, sums in float32
@@ -159,7 +160,8 @@ def _layer_bytes(config: EncoderConfig, work: Work) -> int:
     dropped = 2 * width if hidden_dropout else 0
     if work.device == "cuda":
         return normed + products + width * size + dropped
-    weights = config.num_attention_heads * work.length * size
+    kept = kept_of_a_query(work.length, config.positions(index), attention_dropout)
+    weights = config.num_attention_heads * kept * size
     return normed + products + dropped + weights * (2 if attention_dropout else 1)
 
 

@@ -61,14 +61,13 @@ def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
 
 
 def test_a_teacher_costs_time_and_leaves_out_the_sizes_that_it_cannot_teach(plan: Plan, tmp_path: Path) -> None:
-    vocabulary = plan.encoder.vocab_size
+    vocabulary, _ = budget.options(plan, 60.0, 1e11)
     save_pretrained(build_pretraining(ModelConfig(preset="mini").build(vocabulary)), tmp_path / "teacher")
     model = ModelConfig(architecture="distilbert")
     alone = replace(plan.configs["pretrain"], model=model, objective="mlm", objective_options={})
     taught = replace(alone, objective="distillation", objective_options={"teacher": "teacher"})
 
     def found(training: PretrainConfig) -> dict[str, budget.Option]:
-        # So little text that the vocabulary stays below the teacher's.
         changed = replace(plan, configs={**plan.configs, "pretrain": training})
         return {option.preset: option for option in budget.options(changed, 60.0, 1e11)[1]}
 

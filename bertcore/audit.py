@@ -69,6 +69,16 @@ class Audit:
         self.counts.update(truncated=drawn.packed.truncated_tokens, left_out=drawn.packed.left_out_tokens)
         return Instances.concatenate(parts)
 
+    def update(self, other: "Audit") -> None:
+        """Add what was counted by another audit, of the same rule and vocabulary."""
+        self.counts.update(other.counts)
+        self.shards += other.shards
+        self.replaced += other.replaced
+        self.places += other.places
+        self.random_ids += other.random_ids
+        self.labels_by_segments += other.labels_by_segments
+        self.labels_by_length += other.labels_by_length
+
     def add(self, instances: Instances, free: NDArray[np.bool_] | None = None) -> None:
         """Count `instances`; `free` (N,) says which labels were drawn with probability 0.5 (None: all)."""
         original = instances.tokens.copy()

@@ -15,7 +15,7 @@ RANKS = [
     {"bertcore.embedding"},
     {"bertcore.finetune"},
     {"bertcore.training", "bertcore.evaluation"},
-    {"bertcore.objectives", "bertcore.minimal_pairs"},
+    {"bertcore.objectives", "bertcore.minimal_pairs", "bertcore.masks"},
     {"bertcore.examples", "bertcore.audit"},
     {"bertcore.model", "bertcore.instances"},
     {"bertcore.tokens"},

@@ -8,9 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
+from bertcore.masks import OCCURRENCES
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
-from tasks.mask import OCCURRENCES
 from tasks.paths import METRICS
 
 CURVES = Path("benchmarks/results/curves.json")

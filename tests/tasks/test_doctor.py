@@ -15,6 +15,7 @@ import pytest
 
 from bertcore.errors import ConfigError
 from bertcore.files import replace_directory
+from bertcore.masks import OCCURRENCES
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
@@ -24,7 +25,6 @@ from tasks.doctor import artifacts, machine, normal, places
 from tasks.doctor.__main__ import examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
-from tasks.mask import OCCURRENCES
 from tasks.paths import METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
+from bertcore import workers
 from bertcore.errors import ArtifactError
 from bertcore.instances import sources as instances
 from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances, InstanceSource, open_sources
+from bertcore.masks import write_phase
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import mask, params
@@ -32,6 +34,7 @@ class Recorder:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two training shards and a held-out one, with their tokenizer."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(workers, "available_cores", lambda: 1)  # this process, in which tests replace functions
     SHARDS.mkdir(parents=True)
     TOKENIZER.mkdir(parents=True)
     save_tokenizer(tokenizer(), TOKENIZER, lowercase=True)
@@ -103,6 +106,17 @@ def test_each_phase_has_its_own_instances(project: Path) -> None:
     for phase in config.phases:
         longest = [source.take(np.arange(len(source))).lengths.max() for source in opened(phase)]
         assert max(longest) == phase.sequence_length
+
+
+@pytest.mark.parametrize("packing", ["pairs", "full_sentences"])
+def test_the_bytes_and_the_audit_do_not_depend_on_the_number_of_workers(project: Path, packing: Any) -> None:
+    config, found = MaskConfig(sequence_length=48, max_predictions_per_seq=8, packing=packing, duplicates=2), []
+    for count in (1, 2):
+        (output := project / str(count)).mkdir()
+        metrics = write_phase(config, Manifest.read(SHARDS), vocabulary(), SHARDS, output, count)
+        files = {path.name: path.read_bytes() for path in sorted(output.rglob("*")) if path.is_file()}
+        found.append((metrics, files))
+    assert found[0] == found[1] and len(found[0][1]) == 6  # two copies of two shards, the held-out one, the counts
 
 
 def test_a_failed_audit_leaves_nothing_behind(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,13 @@
 import argparse
 from pathlib import Path
 
-from bertcore.commands.onnx_scores import scores
+from bertcore.commands.onnx_scores import calibration, scores
+from bertcore.errors import ConfigError
 from bertcore.export import onnx
 
 EXAMPLES = """\
   bertcore convert models/finetuned/topic                  # writes models/finetuned/topic.onnx
-  bertcore convert models/finetuned/topic topic-int8.onnx --int8 --examples data/examples/topic
+  bertcore convert models/finetuned/topic topic-int8.onnx --int8 --calibrate --examples data/examples/topic
 """
 
 
@@ -16,6 +17,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="MODEL", help="what a stage saved, such as models/pretrained")
     parser.add_argument("path", type=Path, nargs="?", metavar="OUT.onnx", help="default: MODEL.onnx")
     parser.add_argument("--int8", action="store_true", help="a quarter of the size; its numbers are others")
+    parser.add_argument(
+        "--calibrate",
+        action="store_true",
+        help="with --int8: find the scales of activations beforehand, on the training examples of --examples",
+    )
     parser.add_argument(
         "--examples",
         type=Path,
@@ -26,8 +32,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     path = options.path or options.directory.with_name(f"{options.directory.resolve().name}.onnx")
-    print(onnx.export(options.directory, path, int8=options.int8))
     examples = options.examples or Path("data/examples") / options.directory.resolve().name
+    if options.calibrate and not (options.int8 and examples.is_dir()):
+        missing = f"no directory {examples}" if options.int8 else "no --int8"
+        raise ConfigError(
+            f"--calibrate: found {missing}, expected --int8 and the examples of the task; give --examples DIR, as "
+            "stage examples leaves them"
+        )
+    batches = calibration(options.directory, examples) if options.calibrate else None
+    print(onnx.export(options.directory, path, int8=options.int8, examples=batches))
     if options.examples is not None or (options.int8 and examples.is_dir()):
         found = scores(options.directory, path, examples)
         for metric, value in found["model"].items():

@@ -1,5 +1,6 @@
-"""What a fine-tuned model scores as it is and as an ONNX file, on the examples that the stage has scored it on."""
+"""A fine-tuned model and its ONNX file on the task's own examples: what both score, and batches to calibrate it on."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +11,26 @@ from numpy.typing import NDArray
 from bertcore.apply.directory import USES
 from bertcore.apply.finetuned import FineTuned
 from bertcore.examples import schema
-from bertcore.export.onnx import INPUTS, session_of
+from bertcore.examples.schema import ExampleSet
+from bertcore.export.onnx import INPUTS, Fed, session_of
 from bertcore.export.probe import TOKEN, outputs_of
 from bertcore.finetune.features import Features
 from bertcore.finetune.inference import by_length
+from bertcore.model.layout import Layout
 from bertcore.progress import Progress
 
 TOKENS_AT_ONCE = 8192
+CALIBRATION = 256
+"""Examples, evenly spaced in train: enough to see how large activations become."""
+CALIBRATION_TOKENS = 1024
+"""At once: all activations of a batch are kept."""
 
 
 def scores(directory: Path, path: Path, examples: Path, split: str = "dev") -> dict[str, dict[str, float]]:
     """`model` and `onnx` -> the metrics of the task whose examples stage `examples` has left in `examples`."""
     found = schema.read(examples)
     table, metrics = found.splits[split], found.metrics_of(split)
-    uses = [name for name, use in USES.items() if use.family == found.family]
-    model = FineTuned.load(directory, *uses)
+    model = _tuned(directory, found)
     features: Features = model.family.featurize(table)
     per_token = TOKEN in outputs_of(model.description.architecture, directory).values()
     logits = onnx_logits(session_of(path), features, per_token, "onnx")
@@ -35,23 +41,42 @@ def scores(directory: Path, path: Path, examples: Path, split: str = "dev") -> d
     return {name: each.score(metrics) for name, each in predictions.items()}
 
 
+def calibration(directory: Path, examples: Path) -> list[Fed]:
+    """Batches of the training examples that stage `examples` has left in `examples`, as the model of `directory` reads
+    them."""
+    found = schema.read(examples)
+    train = found.splits["train"]
+    chosen = np.linspace(0, len(train) - 1, min(CALIBRATION, len(train))).astype(np.int64)
+    features = _tuned(directory, found).family.featurize(train.take(chosen))
+    return [batch for batch, *_ in _batches(features, CALIBRATION_TOKENS)]
+
+
+def _tuned(directory: Path, examples: ExampleSet) -> FineTuned:
+    return FineTuned.load(directory, *(name for name, use in USES.items() if use.family == examples.family))
+
+
+def _batches(features: Features, tokens: int) -> Iterator[tuple[Fed, NDArray[np.int64], Layout]]:
+    """Padded batches of similar length, each with the rows that it holds and where their tokens lie."""
+    for rows in by_length(features.lengths, tokens):
+        batch = features.batch(rows)
+        layout = batch.layout
+        padded = {name: np.zeros(layout.batch_size * layout.max_length, dtype=np.int64) for name in INPUTS}
+        for name, values in zip(INPUTS, (batch.input_ids, torch.ones(layout.total), batch.token_type_ids), strict=True):
+            padded[name][layout.padded_index.numpy()] = values.numpy()
+        shape = (layout.batch_size, layout.max_length)
+        yield {name: values.reshape(shape) for name, values in padded.items()}, rows, layout
+
+
 def onnx_logits(session: Any, features: Features, per_token: bool, progress: str | None = None) -> NDArray[np.float32]:
     """As `logits_of` gives them: (N, …) of all sequences, or (T, …) of all tokens."""
     names = [port.name for port in session.get_inputs()]
     result: NDArray[np.float32] | None = None
     shown = Progress(progress or "", len(features.tokens), shown=progress is not None)
-    for rows in by_length(features.lengths, TOKENS_AT_ONCE):
-        batch = features.batch(rows)
-        layout = batch.layout
-        places = layout.padded_index.numpy()
-        shape = (layout.batch_size, layout.max_length)
-        padded = {name: np.zeros(layout.batch_size * layout.max_length, dtype=np.int64) for name in INPUTS}
-        for name, values in zip(INPUTS, (batch.input_ids, torch.ones(layout.total), batch.token_type_ids), strict=True):
-            padded[name][places] = values.numpy()
-        outputs = session.run(None, {name: padded[name].reshape(shape) for name in names})
+    for batch, rows, layout in _batches(features, TOKENS_AT_ONCE):
+        outputs = session.run(None, {name: batch[name] for name in names})
         logits = np.stack(outputs, axis=-1) if len(outputs) > 1 else outputs[0]
         if per_token:
-            logits = logits.reshape(-1, logits.shape[-1])[places]
+            logits = logits.reshape(-1, logits.shape[-1])[layout.padded_index.numpy()]
         if result is None:
             result = np.empty((len(features.tokens) if per_token else len(features), logits.shape[1]), np.float32)
         result[features.token_rows(rows) if per_token else rows] = logits

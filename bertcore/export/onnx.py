@@ -7,20 +7,22 @@ end_logits (question answering), last_hidden_state and pooler_output (encoder). 
 context is a row, and logits are (batch, 1). Tokenizer and names of labels stay in the model's directory.
 
 In int8 the weights of matrix products and embeddings are kept as 8-bit numbers, one scale for each output channel, and
-activations are rounded to 8 bits as they come (dynamic quantisation): a quarter of the size, and other numbers, which
-are compared by their direction.
+activations are rounded to 8 bits, by a scale that is found as they come (dynamic quantisation) or beforehand, from
+batches of examples (calibrated): a quarter of the size, and other numbers, which are compared by their direction.
 """
 
 import importlib.util
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from bertcore.errors import ArtifactError, ConfigError
@@ -38,13 +40,17 @@ DIRECTION = 0.9
 """Cosine of an output in int8 with that in float32 at least; below, it is another model."""
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
+Fed = Mapping[str, NDArray[np.int64]]
+"""A padded batch by the names of `INPUTS`, (batch, sequence) each."""
+
 _LARGEST = 2**31 - 2**20
 """Bytes of one ONNX file, whose format ends at 2 GiB."""
 
 
-def export(directory: Path, path: Path, *, int8: bool = False) -> str:
+def export(directory: Path, path: Path, *, int8: bool = False, examples: Iterable[Fed] | None = None) -> str:
     """Write the model of `directory` as `path`; one line that says what was written and compared.
 
+    `examples`: with `int8`, batches on which it is calibrated; None leaves the scales of activations to each call.
     `ConfigError` if a package is not installed, `ArtifactError` if the directory is not a complete model, or if
     ONNX Runtime gives other outputs; `path` is then as it was.
     """
@@ -61,9 +67,10 @@ def export(directory: Path, path: Path, *, int8: bool = False) -> str:
         largest = max(_compare(saved, model, beside, lengths) for lengths in _shapes(saved))
         said = f"ONNX Runtime gives equal outputs (difference {largest:.1g} of the largest)"
         if int8:
-            _quantize(beside)
+            _quantize(beside, examples)
             least = min(_compare_directions(saved, model, beside, lengths) for lengths in _shapes(saved))
-            said = f"int8; outputs point where those in float32 do (cosine {least:.4f} or more)"
+            kind = "int8" if examples is None else "int8, calibrated"
+            said = f"{kind}; outputs point where those in float32 do (cosine {least:.4f} or more)"
     return f"{path}: {saved.architecture} of {directory}, opset {OPSET}, {path.stat().st_size:,} bytes; {said}"
 
 
@@ -115,18 +122,50 @@ def _compare(saved: Saved, model: nn.Module, path: Path, lengths: tuple[int, ...
     return require_equal(run_padded(model, saved.architecture, probe), found, TOLERANCE, where)
 
 
-def _quantize(path: Path) -> None:
+def _quantize(path: Path, examples: Iterable[Fed] | None) -> None:
     """The file itself, in int8."""
     import onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization import QuantType, quantize_dynamic, quantize_static
 
     proto = onnx.load(path)
     del proto.graph.value_info[:]  # the quantiser transposes weights, and would compare them with what is written here
+    # Sums of two products of 8 bits overflow 16 bits on processors without VNNI: 7 bits are right everywhere.
+    weights = {"per_channel": True, "reduce_range": True, "weight_type": QuantType.QInt8}
     with tempfile.TemporaryDirectory(prefix="bertcore-int8-", dir=path.parent) as folder, _quiet():
         made = Path(folder) / "int8.onnx"
-        # Sums of two products of 8 bits overflow 16 bits on processors without VNNI: 7 bits are right everywhere.
-        quantize_dynamic(proto, str(made), per_channel=True, reduce_range=True, weight_type=QuantType.QInt8)
+        if examples is None:
+            quantize_dynamic(proto, str(made), **weights)
+        else:
+            onnx.save(proto, plain := f"{folder}/float32.onnx")
+            known = {port.name for port in proto.graph.input}
+            reader = _Reader({name: batch[name] for name in known} for batch in examples)
+            quantize_static(
+                plain,
+                str(made),
+                reader,
+                op_types_to_quantize=["Gather", "Gemm", "MatMul"],
+                nodes_to_exclude=_without_weights(proto),
+                **weights,
+            )
         made.replace(path)
+
+
+def _without_weights(proto: Any) -> list[str]:
+    """The matrix products of two activations, in attention."""
+    weights = {tensor.name for tensor in proto.graph.initializer}
+    products = (node for node in proto.graph.node if node.op_type == "MatMul")
+    return [node.name for node in products if weights.isdisjoint(node.input)]
+
+
+class _Reader:
+    """What the quantiser asks for the next batch."""
+
+    def __init__(self, batches: Iterable[Fed]) -> None:
+        self._batches = iter(batches)
+
+    def get_next(self) -> dict[str, NDArray[np.int64]] | None:
+        batch = next(self._batches, None)
+        return None if batch is None else dict(batch)
 
 
 @contextmanager

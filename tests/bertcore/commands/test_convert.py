@@ -89,7 +89,29 @@ def test_a_file_scores_as_the_model_does(
     assert main(["convert", str(model), "int8.onnx", "--int8"]) == 0
     said = capsys.readouterr().out
     assert f"{metrics[0]} on data/examples/toy: {result.metrics['dev'][metrics[0]]:.4f} as a model, " in said
-    assert Path("int8.onnx").is_file()
+    assert main(["convert", str(model), "calibrated.onnx", "--int8", "--calibrate"]) == 0
+    said = capsys.readouterr().out
+    assert "int8, calibrated; outputs point" in said and f"{metrics[0]} on data/examples/toy" in said
+    operators = {name: _operators(Path(name)) for name in ("int8.onnx", "calibrated.onnx")}
+    assert "DynamicQuantizeLinear" in operators["int8.onnx"]
+    assert {"QuantizeLinear", "DequantizeLinear"} <= operators["calibrated.onnx"]
+    assert "DynamicQuantizeLinear" not in operators["calibrated.onnx"]
+
+
+def _operators(path: Path) -> set[str]:
+    import onnx
+
+    return {node.op_type for node in onnx.load(path).graph.node}
+
+
+@pytest.mark.parametrize("arguments", [["--calibrate"], ["--calibrate", "--int8"]])
+def test_a_calibration_wants_int8_and_examples(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["convert", "models/finetuned/toy", *arguments]) == BAD_INPUT
+    found = "no directory data/examples/toy" if "--int8" in arguments else "no --int8"
+    assert f"--calibrate: found {found}, expected" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
 
 
 def test_without_a_model_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

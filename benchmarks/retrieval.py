@@ -6,8 +6,8 @@
 Of every held-out document (a corpus of docstrings: of every held-out docstring) the first sentence is a query, and what
 follows a passage; the one relevant passage of a query is its own. With `--sts`, the cosines of STS-B's dev pairs
 beside what people said. Beside words alone (BM25; cosines of tf-idf), the encoder's embeddings alone, and the same
-architecture with random weights; what stage `embed` has made of it (`--trained`), whole and cut to `WIDTHS` numbers;
-and what others have published (`--published`).
+architecture with random weights; what stage `embed` has made of it (`--trained`), whole, cut to `WIDTHS` numbers and in
+fewer bits; and what others have published (`--published`).
 """
 
 import argparse
@@ -22,6 +22,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks import machine
 from benchmarks.results import show
+from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
 from bertcore.apply.embed import Embedder, normalized
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets
@@ -69,6 +70,7 @@ def systems(options: argparse.Namespace) -> dict[str, Unit]:
         trained = Embedder.load(Path(place))
         found[name] = trained.unit
         found |= {f"{name}, {width} numbers": partial(_cut, trained, width) for width in WIDTHS}
+        found |= {f"{name}, {precision}": partial(_kept, trained, precision) for precision in PRECISIONS[1:]}
     return found | {name: Embedder.load(Path(place)).unit for name, _, place in map(_named, options.published)}
 
 
@@ -78,6 +80,11 @@ def _named(given: str) -> tuple[str, str, str]:
 
 def _cut(embedder: Embedder, width: int, texts: list[str]) -> NDArray[np.float32]:
     return normalized(embedder.unit(texts)[:, :width])
+
+
+def _kept(embedder: Embedder, precision: Precision, texts: list[str]) -> NDArray[np.float32]:
+    vectors = embedder.unit(texts)
+    return restored(compact(vectors, precision), precision, vectors.shape[1])
 
 
 def _row(system: str, found: dict[str, float], similarity: float | None) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from bertcore.apply.compact import Precision, restored
 from bertcore.apply.pooling import extract, load_encoder
 from bertcore.embedding.directory import Reading
 from bertcore.embedding.directory import read as read_reading
@@ -97,29 +99,31 @@ def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def nearest(
-    queries: NDArray[np.float32], vectors: NDArray[np.float32], top: int
+    queries: NDArray[np.float32], vectors: NDArray[Any], top: int, precision: Precision = "float32"
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """(Q, top) rows of `vectors` and their cosines, the largest first, of equals the first; both given with length 1.
+    """(Q, top) rows of `vectors` and their cosines, the largest first, of equals the first; both given with length 1,
+    `vectors` as `compact` leaves them.
 
-    Exact: every row is compared, a block of queries at a time.
+    Every row is compared, a block of them at a time.
     """
-    top = min(top, len(vectors))
-    rows = np.empty((len(queries), top), dtype=np.int64)
-    cosines = np.empty((len(queries), top), dtype=np.float32)
-    size = max(1, _PRODUCTS_AT_ONCE // max(len(vectors), 1))
-    for start in range(0, len(queries), size):
-        products = queries[start : start + size] @ vectors.T
+    rows = np.empty((len(queries), 0), dtype=np.int64)
+    cosines = np.empty((len(queries), 0), dtype=np.float32)
+    size = max(1, _PRODUCTS_AT_ONCE // max(len(queries), 1))
+    for start in range(0, len(vectors), size):
+        block = restored(vectors[start : start + size], precision, queries.shape[1])
+        products = np.concatenate([cosines, queries @ block.T], axis=1)
+        places = np.broadcast_to(np.arange(start, start + len(block)), (len(queries), len(block)))
         order = np.argsort(-products, axis=1, kind="stable")[:, :top]
-        rows[start : start + size] = order
-        cosines[start : start + size] = np.take_along_axis(products, order, axis=1)
+        rows = np.take_along_axis(np.concatenate([rows, places], axis=1), order, axis=1)
+        cosines = np.take_along_axis(products, order, axis=1)
     return rows, cosines
 
 
 _PRODUCTS_AT_ONCE = 2**24
 
 
-def write_vectors(path: Path, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-    """Into .npy, an array (texts, H), or .parquet with the columns `text` and `vector`; nothing half-written is
+def write_vectors(path: Path, texts: Sequence[str], vectors: NDArray[Any]) -> None:
+    """Into .npy, an array (texts, …), or .parquet with the columns `text` and `vector`; nothing half-written is
     left."""
     with replace_file(path) as beside:
         if path.suffix == ".npy":

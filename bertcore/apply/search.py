@@ -1,4 +1,4 @@
-"""Search by meaning: passages and queries as vectors of an encoder, and exact cosines.
+"""Search by meaning: passages and queries as vectors of an encoder, and the cosines of all of them.
 
 An index is a directory: the passages, their vectors, and what both were made from. It is made anew where the texts, the
 model or the settings are others, with the vectors of the passages that were there before; readers of an index see the
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bertcore.apply.compact import Precision, compact
 from bertcore.apply.embed import Embedder, nearest
 from bertcore.compressed import plain_name, read_text
 from bertcore.errors import InputError
@@ -86,16 +87,23 @@ def _paragraphs(text: str, words: int) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Index:
-    """Passages and their vectors of length 1, (P, H)."""
+    """Passages and their vectors of length 1, (P, H), as `compact` leaves them."""
 
     passages: list[Passage]
-    vectors: NDArray[np.float32]
+    vectors: NDArray[Any]
     embedded: int
     """How many of the passages were new when the index was opened."""
+    precision: Precision = "float32"
 
     @classmethod
     def open(
-        cls, place: Path, directory: Path, embedder: Embedder, words: int = 120, progress: str | None = None
+        cls,
+        place: Path,
+        directory: Path,
+        embedder: Embedder,
+        words: int = 120,
+        progress: str | None = None,
+        precision: Precision = "float32",
     ) -> "Index":
         """The index in `directory` of the texts at `place`, made anew as far as it is not of these texts, this model
         and these settings."""
@@ -107,22 +115,23 @@ class Index:
         made_by = {
             "layout": _LAYOUT,
             "model": model_hash(embedder.directory),
+            "precision": precision,
             **{name: getattr(embedder, name) for name in ("pooling", "layer", "max_length", "dimensions")},
         }
         made_from = {**made_by, "words": words, "passages": _hash_of(passages)}
         before = _made_from(directory)
         if before == made_from:
-            return cls(passages, np.load(directory / _VECTORS, mmap_mode="r"), 0)
+            return cls(passages, np.load(directory / _VECTORS, mmap_mode="r"), 0, precision)
         known = _known(directory) if {name: before.get(name) for name in made_by} == made_by else {}
         new = list(dict.fromkeys(each.text for each in passages if each.text not in known))
-        known |= dict(zip(new, embedder.unit(new, progress), strict=True)) if new else {}
+        known |= dict(zip(new, compact(embedder.unit(new, progress), precision), strict=True)) if new else {}
         vectors = np.stack([known[each.text] for each in passages])
         _write(directory, passages, vectors, made_from)
-        return cls(passages, vectors, len(new))
+        return cls(passages, vectors, len(new), precision)
 
     def search(self, queries: NDArray[np.float32], top: int) -> list[list[Found]]:
         """For each of (Q, H) vectors of length 1 the `top` passages, the nearest first."""
-        rows, cosines = nearest(queries, self.vectors, top)
+        rows, cosines = nearest(queries, self.vectors, top, self.precision)
         return [
             [Found(cosine, self.passages[row]) for row, cosine in zip(*pair, strict=True)]
             for pair in zip(rows.tolist(), cosines.tolist(), strict=True)
@@ -153,7 +162,7 @@ def _made_from(directory: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _known(directory: Path) -> dict[str, NDArray[np.float32]]:
+def _known(directory: Path) -> dict[str, NDArray[Any]]:
     """Text -> vector of the index in `directory`; nothing where it is damaged."""
     try:
         texts = pq.read_table(directory / _PASSAGES, columns=["text"])["text"].to_pylist()
@@ -163,9 +172,7 @@ def _known(directory: Path) -> dict[str, NDArray[np.float32]]:
     return dict(zip(texts, vectors, strict=True)) if len(texts) == len(vectors) else {}
 
 
-def _write(
-    directory: Path, passages: Sequence[Passage], vectors: NDArray[np.float32], made_from: dict[str, Any]
-) -> None:
+def _write(directory: Path, passages: Sequence[Passage], vectors: NDArray[Any], made_from: dict[str, Any]) -> None:
     with disk_errors(directory), replace_directory(directory) as beside:
         table = pa.Table.from_pylist([dataclasses.asdict(each) for each in passages])
         pq.write_table(table, beside / _PASSAGES, compression="zstd")

@@ -7,13 +7,17 @@ last one). Layers count as Hugging Face's `hidden_states` do: 0 are the embeddin
 A directory of SentenceTransformers, such as stage embed leaves in models/embedding, says itself how it pools, how many
 tokens it reads, and whether its vectors have the length 1; models/embedding is the first choice where no --model is
 given.
+
+Precision: int8 are whole numbers from -127 to 127 in the direction of the vector; binary is a bit for each number, 1
+where it is positive, eight to a byte, the highest first.
 """
 
 import argparse
 import sys
 from collections.abc import Iterator
 
-from bertcore.apply.embed import ENDINGS, Embedder, write_vectors
+from bertcore.apply.compact import PRECISIONS, compact
+from bertcore.apply.embed import ENDINGS, Embedder, normalized, write_vectors
 from bertcore.apply.pooling import POOLINGS
 from bertcore.commands.results import WRITERS, Record, add_output, write
 from bertcore.commands.texts import add_input, add_model, model_directory, progress_of, texts_of
@@ -23,6 +27,7 @@ EXAMPLES = """\
   bertcore embed --file texts.txt --out vectors.parquet          # columns text and vector
   bertcore embed --file texts.jsonl --column body --out vectors.npy --pooling cls
   bertcore embed "open a file" | jq .vector
+  bertcore embed --file texts.txt --out vectors.npy --precision binary   # a bit a number
 """
 
 
@@ -30,7 +35,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_model(parser)
     add_pooling(parser)
+    add_precision(parser)
     add_output(parser)
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """The argument that says in how many bits vectors are kept."""
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default="float32", help="of each number that is kept (default: %(default)s)"
+    )
 
 
 def add_pooling(parser: argparse.ArgumentParser) -> None:
@@ -53,11 +66,14 @@ def run(options: argparse.Namespace) -> None:
     texts = texts_of(options)
     embedder = embedder_of(options)
     vectors, cut = embedder.embed(texts, progress_of("embed", len(texts)))
+    if options.precision != "float32":
+        vectors = compact(normalized(vectors), options.precision)
     if cut:
         print(f"{cut} of {len(texts)} texts were cut to what the model reads", file=sys.stderr)
     if options.out is not None and options.out.suffix in ENDINGS:
         write_vectors(options.out, texts, vectors)
-        print(f"{options.out}: {len(texts):,} vectors of {vectors.shape[1]} numbers", file=sys.stderr)
+        unit = "bytes" if options.precision == "binary" else "numbers"
+        print(f"{options.out}: {len(texts):,} vectors of {vectors.shape[1]} {unit}", file=sys.stderr)
         return
 
     def records() -> Iterator[Record]:
@@ -68,5 +84,5 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _rows(record: Record) -> Iterator[Record]:
-    first = " ".join(f"{value:.3f}" for value in record["vector"][:4])
+    first = " ".join(f"{value:.4g}" for value in record["vector"][:4])
     yield {"text": record["text"], "numbers": len(record["vector"]), "vector": f"{first} …"}

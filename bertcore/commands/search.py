@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bertcore.apply.search import Index
-from bertcore.commands.embed import add_pooling, embedder_of
+from bertcore.commands.embed import add_pooling, add_precision, embedder_of
 from bertcore.commands.results import Record, add_output, check_output, write
 from bertcore.commands.texts import add_model
 
 EXAMPLES = """\
   bertcore search "sort a list in place" --in docs/               # the index is kept in docs/.bertcore-index
   bertcore search "read a file" "write a file" --in notes.txt --top 3 --index /tmp/notes
+  bertcore search "close a socket" --in docs/ --precision int8    # an index of a quarter of the size
 """
 
 PROGRESS = "passages"
@@ -23,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--in", dest="place", type=Path, required=True, metavar="PATH", help="a file, or a directory")
     parser.add_argument("--index", type=Path, metavar="DIR", help="where it is kept (default: with the texts)")
     parser.add_argument("--words", type=int, default=120, help="of a passage at most (default: %(default)s)")
+    add_precision(parser)
     parser.add_argument("--top", type=int, default=5, help="passages for each query (default: %(default)s)")
     add_model(parser)
     add_pooling(parser)
@@ -38,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     embedder = embedder_of(options)
     place = options.index or index_directory(options.place)
-    index = Index.open(options.place, place, embedder, options.words, PROGRESS)
+    index = Index.open(options.place, place, embedder, options.words, PROGRESS, options.precision)
     if index.embedded:
         print(f"{place}: {len(index.passages):,} passages, {index.embedded:,} of them new", file=sys.stderr)
     found = index.search(embedder.unit(options.queries), options.top)

@@ -10,6 +10,8 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
+from bertcore.apply.compact import compact
+from bertcore.apply.embed import Embedder
 from bertcore.apply.pooling import POOLINGS, extract, load_encoder
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT, ConfigError
@@ -81,6 +83,18 @@ def test_command_reads_each_kind_of_file(
             assert table["text"].to_pylist() == ["red cat", "dog"]
             found = np.asarray(table["vector"].to_pylist(), dtype=np.float32)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_command_writes_fewer_bits(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in.txt").write_text("red cat\ndog\n")
+    expected = Embedder.load(saved).unit(["red cat", "dog"])
+    for precision, said in (("int8", "32 numbers"), ("binary", "4 bytes")):
+        out = tmp_path / f"{precision}.parquet"
+        arguments = ["embed", "--model", str(saved), "--file", str(tmp_path / "in.txt"), "--precision", precision]
+        assert main([*arguments, "--out", str(out)]) == 0
+        assert f"{out}: 2 vectors of {said}" in capsys.readouterr().err
+        found = np.stack(pq.read_table(out)["vector"].to_numpy())
+        np.testing.assert_array_equal(found, compact(expected, precision))
 
 
 def test_command_reads_an_encoder_that_has_a_vocabulary_alone(

@@ -9,6 +9,7 @@ import torch
 from tokenizers import Tokenizer
 
 from bertcore.apply import search
+from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
 from bertcore.apply.embed import Embedder, nearest, normalized
 from bertcore.apply.search import Index, read_passages
 from bertcore.commands.main import main
@@ -65,6 +66,44 @@ def test_nearest_is_exact_and_of_equals_the_first() -> None:
         np.testing.assert_allclose(values, np.sort(all_of)[::-1][:5], rtol=1e-6)
     assert rows[3, :2].tolist() == rows[7, :2].tolist() == [3, 7] and rows[0, 0] == 0
     assert nearest(vectors[:2], vectors[:3], 9)[0].shape == (2, 3)
+
+
+@pytest.mark.parametrize(("precision", "size", "error"), [("int8", 17, 0.004), ("binary", 3, 0.45)])
+def test_vectors_in_fewer_bits_point_nearly_where_they_did(precision: Precision, size: int, error: float) -> None:
+    vectors = normalized(np.random.default_rng(1).normal(size=(400, 17)).astype(np.float32))
+    kept = compact(vectors, precision)
+    assert kept.nbytes == 400 * size
+    back = restored(kept, precision, 17)
+    np.testing.assert_allclose(np.linalg.norm(back, axis=1), 1, rtol=1e-5)
+    assert float((1 - np.sum(vectors * back, axis=1)).max()) < error
+    if precision == "binary":
+        assert np.array_equal(back > 0, vectors > 0)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_nearest_compares_blocks_as_one(precision: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = normalized(np.random.default_rng(1).normal(size=(50, 16)).astype(np.float32))
+    kept = compact(vectors, precision)
+    rows, cosines = nearest(vectors[:9], kept, 5, precision)
+    monkeypatch.setattr("bertcore.apply.embed._PRODUCTS_AT_ONCE", 9 * 7)
+    found = nearest(vectors[:9], kept, 5, precision)
+    np.testing.assert_array_equal(found[0], rows)
+    np.testing.assert_allclose(found[1], cosines, rtol=1e-6)
+    assert rows[:, 0].tolist() == list(range(9))
+
+
+@pytest.mark.parametrize("precision", ["int8", "binary"])
+def test_an_index_in_fewer_bits_finds_and_is_smaller(
+    precision: str, saved: Path, texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "index"
+    for expected in ("3 passages, 3 of them new", ""):
+        arguments = ["search", "blue dog", "--in", str(texts), "--model", str(saved), "--index", str(place)]
+        assert main([*arguments, "--precision", precision, "--top", "1"]) == 0
+        out, said = capsys.readouterr()
+        assert "blue dog" in out and expected in said
+    assert np.load(place / "vectors.npy").dtype == {"int8": np.int8, "binary": np.uint8}[precision]
+    assert main([*arguments, "--top", "1"]) == 0 and "3 of them new" in capsys.readouterr().err
 
 
 def test_the_passage_itself_is_nearest(saved: Path, texts: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,8 +63,7 @@ def ours(directory: Path, lengths: tuple[int, ...]) -> Work:
     load_pretrained(model, directory)
     features, accelerator = features_of(lengths), make_accelerator()
     model.to(accelerator.device).eval()
-    if accelerator.device.type == "cpu" and precision() == "bf16":
-        pack(model)
+    pack(model)
 
     def work() -> int:
         logits_of(model, features, accelerator)

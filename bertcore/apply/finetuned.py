@@ -29,7 +29,6 @@ from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.packed import pack
-from bertcore.precision import precision
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
 
@@ -80,8 +79,7 @@ class FineTuned:
         _load_weights(model, description)
         accelerator = make_accelerator()
         model.to(accelerator.device).eval()
-        if accelerator.device.type == "cpu" and precision() == "bf16":
-            pack(model)
+        pack(model)
         return cls(description=description, labels=labels, family=family, model=model, accelerator=accelerator)
 
     def predict(self, table: pa.Table, progress: str | None = None) -> Predicted:

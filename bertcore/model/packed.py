@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bertcore.model.layers import LayerStack
+from bertcore.precision import precision
 
 _ROWS = 16
 """For which the weights are laid out; the layout serves any number."""
@@ -27,11 +28,12 @@ class PackedLinear(nn.Module):
 
 
 def pack(model: nn.Module) -> None:
-    """Pack the layers of `model`, which is on the CPU and computes in bfloat16 from now on; for inference only.
+    """Pack the layers of `model`, which is only asked from now on, under autocast.
 
-    Nothing is done where this build of torch has no such products for this processor.
+    Nothing is done on a GPU, in float32, or where this build of torch has no such products for this processor.
     """
-    if not (torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+    rounded = next(model.parameters()).device.type == "cpu" and precision() == "bf16"
+    if not (rounded and torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
         return
     for stack in [module for module in model.modules() if isinstance(module, LayerStack)]:
         for module in list(stack.modules()):

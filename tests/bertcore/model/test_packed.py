@@ -20,7 +20,8 @@ ROUNDING = 2.0**-8
     reason="this processor, or this build of torch, has no packed products in bfloat16",
 )
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
-def test_gives_the_numbers_of_autocast(architecture):
+def test_gives_the_numbers_of_autocast(architecture, monkeypatch):
+    monkeypatch.setenv("BERTCORE_PRECISION", "bf16")
     torch.manual_seed(1)
     model = build_head(ModelConfig(architecture=architecture).build(ENTRIES), "sequence_classification", 3).eval()
     packed = copy.deepcopy(model)
@@ -33,3 +34,10 @@ def test_gives_the_numbers_of_autocast(architecture):
             expected, found = (each(ids, torch.zeros_like(ids), layout) for each in (model, packed))
         # The processor may take another kernel for packed weights, which adds in another order.
         torch.testing.assert_close(found, expected, rtol=4 * ROUNDING, atol=4 * ROUNDING * float(expected.abs().max()))
+
+
+def test_nothing_is_rounded_in_float32(monkeypatch):
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    model = build_head(ModelConfig().build(ENTRIES), "sequence_classification", 3)
+    pack(model)
+    assert not any(isinstance(module, PackedLinear) for module in model.modules())

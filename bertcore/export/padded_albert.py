@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
 from bertcore.model.albert import AlbertConfig
-from bertcore.model.layers import ACTIVATIONS
 
 
 class PaddedAlbert(nn.Module):
@@ -41,10 +41,10 @@ class PaddedAlbert(nn.Module):
             + self.embeddings["position_embeddings"](place)
         )
         hidden = self.encoder["embedding_hidden_mapping_in"](self.embeddings["LayerNorm"](embedded))
-        keys = attention_mask[:, None, None, :].bool()
+        bias = bias_of(attention_mask[:, None, None, :], hidden)
         for layer in range(self.layers):
             group = int(layer / (self.layers / self.groups))
-            hidden = self.encoder.get_submodule(f"albert_layer_groups.{group}.albert_layers.0")(hidden, keys)
+            hidden = self.encoder.get_submodule(f"albert_layer_groups.{group}.albert_layers.0")(hidden, bias)
         return (hidden,) if self.pooler is None else (hidden, torch.tanh(self.pooler(hidden[:, 0])))
 
 
@@ -59,12 +59,12 @@ class _Layer(nn.Module):
         self.full_layer_layer_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.activation, self.num_heads = ACTIVATIONS[config.hidden_act], config.num_attention_heads
 
-    def forward(self, hidden: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
         query, key, value = (
             self.attention[name](hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, A, L, D)
             for name in ("query", "key", "value")
         )
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=keys)
+        context = attention(query, key, value, bias)
         attended = self.attention["dense"](context.transpose(1, 2).flatten(2))
         hidden = self.attention["LayerNorm"](hidden + attended)
         return self.full_layer_layer_norm(self.ffn_output(self.activation(self.ffn(hidden))) + hidden)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
 from bertcore.model.bert import BertConfig
-from bertcore.model.layers import ACTIVATIONS
 
 
 class PaddedModel(nn.Module):
@@ -43,14 +43,14 @@ class PaddedModel(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         hidden = self.embeddings["LayerNorm"](self.embedded(input_ids, token_type_ids))
-        keys = attention_mask[:, None, None, :].bool()
+        bias = bias_of(attention_mask[:, None, None, :], hidden)
         for layer in self.encoder["layer"].children():
-            hidden = layer(hidden, keys)
+            hidden = layer(hidden, bias)
         return (hidden,) if self.pooler is None else (hidden, torch.tanh(self.pooler["dense"](hidden[:, 0])))
 
 
 class Layer(nn.Module):
-    """`BertLayer`: (B, L, H) -> (B, L, H), with (B, 1, 1, L) keys that are seen."""
+    """`BertLayer`: (B, L, H) -> (B, L, H), with the (B, 1, 1, L) `bias_of` the keys."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -61,12 +61,12 @@ class Layer(nn.Module):
         self.output = _dense_and_norm(inner, config)
         self.activation, self.num_heads = ACTIVATIONS[config.hidden_act], config.num_attention_heads
 
-    def forward(self, hidden: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
         query, key, value = (
             projection(hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, A, L, D)
             for projection in self.attention["self"].values()  # type: ignore[operator]
         )
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=keys)
+        context = attention(query, key, value, bias)
         hidden = _add_and_norm(self.attention["output"], context.transpose(1, 2).flatten(2), hidden)
         return _add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
 from bertcore.model.distilbert import DistilBertConfig
-from bertcore.model.layers import ACTIVATIONS
 
 _NORM_EPS = 1e-12
 
@@ -36,9 +36,9 @@ class PaddedDistilBert(nn.Module):
         place = torch.arange(input_ids.shape[1], device=input_ids.device)
         words, places = self.embeddings["word_embeddings"], self.embeddings["position_embeddings"]
         hidden = self.embeddings["LayerNorm"](words(input_ids) + places(place))
-        keys = attention_mask[:, None, None, :].bool()
+        bias = bias_of(attention_mask[:, None, None, :], hidden)
         for layer in self.transformer["layer"].children():
-            hidden = layer(hidden, keys)
+            hidden = layer(hidden, bias)
         return (hidden,)
 
 
@@ -53,12 +53,12 @@ class _Layer(nn.Module):
         self.output_layer_norm = nn.LayerNorm(width, eps=_NORM_EPS)
         self.activation, self.num_heads = ACTIVATIONS[config.activation], config.num_attention_heads
 
-    def forward(self, hidden: Tensor, keys: Tensor) -> Tensor:
+    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
         query, key, value = (
             self.attention[name](hidden).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, A, L, D)
             for name in ("q_lin", "k_lin", "v_lin")
         )
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=keys)
+        context = attention(query, key, value, bias)
         attended = self.attention["out_lin"](context.transpose(1, 2).flatten(2))
         hidden = self.sa_layer_norm(attended + hidden)
         transformed = self.ffn["lin2"](self.activation(self.ffn["lin1"](hidden)))

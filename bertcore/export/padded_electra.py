@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export.fusible import ACTIVATIONS, bias_of, gelu
 from bertcore.export.padded_bert import Layer
 from bertcore.model.electra import ElectraConfig
-from bertcore.model.layers import ACTIVATIONS
 
 
 class PaddedElectra(nn.Module):
@@ -36,11 +36,12 @@ class PaddedElectra(nn.Module):
             + self.embeddings["token_type_embeddings"](token_type_ids)
             + self.embeddings["position_embeddings"](place)
         )
-        hidden, keys = self.embeddings["LayerNorm"](embedded), attention_mask[:, None, None, :].bool()
+        hidden = self.embeddings["LayerNorm"](embedded)
+        bias = bias_of(attention_mask[:, None, None, :], hidden)
         if self.embeddings_project is not None:
             hidden = self.embeddings_project(hidden)
         for layer in self.encoder["layer"].children():
-            hidden = layer(hidden, keys)
+            hidden = layer(hidden, bias)
         return (hidden,)
 
 
@@ -74,7 +75,7 @@ class PaddedElectraForMaskedLM(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
         (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
-        transformed = functional.gelu(self.generator_predictions["dense"](hidden))
+        transformed = gelu(self.generator_predictions["dense"](hidden))
         table = self.electra.get_parameter("embeddings.word_embeddings.weight")
         normed = self.generator_predictions["LayerNorm"](transformed)
         return (functional.linear(normed, table, self.generator_lm_head["bias"]),)
@@ -92,7 +93,7 @@ class PaddedElectraForSequenceClassification(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
         (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
-        return (self.classifier["out_proj"](functional.gelu(self.classifier["dense"](hidden[:, 0]))),)
+        return (self.classifier["out_proj"](gelu(self.classifier["dense"](hidden[:, 0]))),)
 
 
 class PaddedElectraForMultipleChoice(nn.Module):
@@ -107,7 +108,7 @@ class PaddedElectraForMultipleChoice(nn.Module):
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
         (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
-        return (self.classifier(functional.gelu(self.sequence_summary["summary"](hidden[:, 0]))),)
+        return (self.classifier(gelu(self.sequence_summary["summary"](hidden[:, 0]))),)
 
 
 class PaddedElectraForTokenClassification(nn.Module):

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export.fusible import attention, bias_of, gelu
 from bertcore.model.modernbert import ModernBertConfig
 
 
@@ -52,10 +53,10 @@ class _Layer(nn.Module):
         angles = place[:, None] * torch.tensor(self.frequencies, device=hidden.device)
         # Padding sees itself, so that no row is empty.
         seen = (keys & (distance <= self.reach)) | (distance == 0)
-        context = functional.scaled_dot_product_attention(_turn(query, angles), _turn(key, angles), value, seen)
+        context = attention(_turn(query, angles), _turn(key, angles), value, bias_of(seen, hidden))
         hidden = hidden + self.attn["Wo"](context.transpose(1, 2).flatten(2))
         activated, gate = self.mlp["Wi"](self.mlp_norm(hidden)).chunk(2, -1)
-        return hidden + self.mlp["Wo"](functional.gelu(activated) * gate)
+        return hidden + self.mlp["Wo"](gelu(activated) * gate)
 
 
 def _turn(values: Tensor, angles: Tensor) -> Tensor:
@@ -78,7 +79,7 @@ class PaddedModernBertWithHead(nn.Module):
         self.classifier = nn.Linear(config.hidden_size, num_labels)
 
     def transformed(self, hidden: Tensor) -> Tensor:
-        return self.head["norm"](functional.gelu(self.head["dense"](hidden)))
+        return self.head["norm"](gelu(self.head["dense"](hidden)))
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.export.fusible import gelu
 from bertcore.export.padded_bert import PaddedModel
 from bertcore.model.roberta import RobertaConfig
 
@@ -47,7 +48,7 @@ class PaddedRobertaForMaskedLM(_WithEncoder):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        activated = functional.gelu(self.lm_head["dense"](self.hidden(input_ids, attention_mask)))
+        activated = gelu(self.lm_head["dense"](self.hidden(input_ids, attention_mask)))
         table = self.roberta.get_parameter("embeddings.word_embeddings.weight")
         return (functional.linear(self.lm_head["layer_norm"](activated), table, self.get_parameter("lm_head.bias")),)
 

@@ -28,16 +28,23 @@ class Turns:
         return statistics.median(self.rates)
 
 
-def take_turns(variants: Mapping[str, Callable[[], Work]], turns: int, units: int, warmup: int = 2) -> dict[str, Turns]:
+def take_turns(
+    variants: Mapping[str, Callable[[], Work]],
+    turns: int,
+    units: int,
+    warmup: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Turns]:
     """Build every variant in a new process, warm it up, then let them work `units` each, `turns` times in rotation.
 
-    The makers must be picklable (functions of a module, partials of them).
+    The makers must be picklable (functions of a module, partials of them). `clock` gives seconds: `time.process_time`
+    measures what the processor spent on all threads of a process, whatever else ran on it.
     """
     context = multiprocessing.get_context("spawn")
     workers = {}
     for name, make in variants.items():
         here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there, make, warmup), daemon=True)
+        process = context.Process(target=_serve, args=(there, make, warmup, clock), daemon=True)
         process.start()
         here.recv()  # ready; the next one warms up alone
         workers[name] = here
@@ -58,15 +65,15 @@ def faster(ours: Turns, theirs: Turns, digits: int = 2) -> str:
     return f"{middle}x ({low} to {high})"
 
 
-def _serve(pipe: Connection, make: Callable[[], Work], warmup: int) -> None:
+def _serve(pipe: Connection, make: Callable[[], Work], warmup: int, clock: Callable[[], float]) -> None:
     work = make()
     for _ in range(warmup):
         work()
     pipe.send("ready")
     while units := pipe.recv():
-        began = time.perf_counter()
+        began = clock()
         tokens = sum(work() for _ in range(units))
-        pipe.send(tokens / (time.perf_counter() - began))
+        pipe.send(tokens / (clock() - began))
     pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_GIB)
 
 

@@ -1,0 +1,256 @@
+"""The pre-training step of every variant of the family beside `transformers`' class of the same variant.
+
+    python -m benchmarks.family --text TEXT --vocab VOCAB.txt [--variants roberta albert …] [--keep]
+
+Both sides have models of the same shape, sequences, masks, dropout and optimizer (AdamW), in bfloat16 where the processor
+has it. The masks, the objective and the dropout are those of the recipe. Every side has a process of its own, and they
+take turns. With --processor-time the time is that of the processor, for machines on which other work runs.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor, nn
+from torch.nn import functional
+
+from benchmarks import results
+from benchmarks.machine import describe
+from benchmarks.steps import padded
+from benchmarks.text import Text, prepared, text_arguments
+from benchmarks.turns import Turns, Work, faster, take_turns
+from bertcore.instances.config import MaskConfig
+from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
+from bertcore.objectives.pretraining import build_objective
+from bertcore.precision import precision
+from bertcore.recipes import RECIPES
+from bertcore.training import distributed
+from bertcore.training.checkpoint import Checkpoints
+from bertcore.training.config import PretrainConfig
+from bertcore.training.loop import Pretraining, TrainingData
+
+OPTIMIZER = {"optimizer": "adamw", "learning_rate": 1e-4, "epsilon": 1e-6, "weight_decay": 0.01, "max_grad_norm": 1.0}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What both sides of a variant train."""
+
+    text: Path
+    """A directory that `Text.prepare` made."""
+    variant: str
+    preset: str
+    length: int
+    batch_size: int
+
+    @property
+    def directory(self) -> Path:
+        """Of the weights that both sides begin with."""
+        return self.text / f"{self.variant}-{self.preset}"
+
+    @property
+    def teacher(self) -> Path:
+        return self.text / f"{self.variant}-{self.preset}-teacher"
+
+    @property
+    def mask(self) -> MaskConfig:
+        return MaskConfig(**{**RECIPES[self.variant]["mask"], "sequence_length": self.length})
+
+    @property
+    def config(self) -> PretrainConfig:
+        recipe = RECIPES[self.variant]["pretrain"]
+        fields = {key: value for key, value in recipe["model"].items() if key not in ("architecture", "preset")}
+        model = ModelConfig(architecture=recipe["model"]["architecture"], preset=self.preset, fields=fields)
+        options = dict(recipe.get("objective_options", {}))
+        if recipe["objective"] == "distillation":
+            options["teacher"] = str(self.teacher)
+        values: dict[str, Any] = {"objective": recipe["objective"], "objective_options": options, **OPTIMIZER}
+        return PretrainConfig(model=model, batch_size=self.batch_size, max_steps=10**6, **values)
+
+    def save_weights(self) -> None:
+        """Of the model, its companions and its teacher, a BERT of the same preset."""
+        vocabulary = Text(self.text).vocabulary
+        torch.manual_seed(1)
+        if "teacher" in self.config.objective_options:
+            teacher = build_pretraining(ModelConfig(preset=self.preset).build(vocabulary.size, vocabulary.pad))
+            save_pretrained(teacher, self.teacher)
+        model = build_pretraining(self.config.model.build(vocabulary.size, vocabulary.pad))
+        objective = build_objective(self.config.objective, model, self.config.objective_options)
+        for folder, each in {"": model, **objective.companions}.items():
+            save_pretrained(each, self.directory / folder)
+
+
+def ours(setting: Setting) -> Work:
+    """The training loop, as stage `pretrain` runs it."""
+    text, config = Text(setting.text), setting.config
+    model = build_pretraining(config.model.build(text.vocabulary.size, text.vocabulary.pad))
+    loader = text.loader(setting.mask, setting.batch_size)
+    checkpoints, accelerator = Checkpoints(setting.text / "checkpoints"), distributed.make_accelerator()
+    return Pretraining(config, model, TrainingData(batches=loader), accelerator, checkpoints).train_step
+
+
+Batch = dict[str, Tensor]
+Loss = Callable[[Batch], Tensor]
+
+
+class Peer:
+    """`transformers`' models of a variant in the loop that its documentation teaches: SDPA, fused AdamW, autocast."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self._loader = Text(setting.text).loader(setting.mask, setting.batch_size)
+        self._models = nn.ModuleList()
+        self._loss = LOSSES[setting.variant](self)
+        trained = [each for each in self._models.parameters() if each.requires_grad]
+        self._optimizer = torch.optim.AdamW(trained, lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
+        self._trained, self._steps = trained, 0
+
+    def load(self, kind: str, directory: Path | None = None) -> Any:
+        """The model of class `kind` from `directory`, or from the setting's, in training."""
+        path = directory or self.setting.directory
+        model = getattr(transformers, kind).from_pretrained(path, attn_implementation="sdpa").train()
+        self._models.append(model)
+        return model
+
+    def step(self) -> int:
+        """The real tokens of one optimizer step."""
+        instances = self._loader.batch(self._steps)
+        batch = {name: torch.from_numpy(array) for name, array in padded(instances).items()}
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision() == "bf16"):
+            loss = self._loss(batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._trained, 1.0)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self._steps += 1
+        return len(instances.tokens)
+
+
+def _masked_lm(kind: str, peer: Peer) -> Loss:
+    model = peer.load(kind)
+
+    def loss(batch: Batch) -> Tensor:
+        return model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], labels=batch["labels"]).loss
+
+    return loss
+
+
+def _albert(peer: Peer) -> Loss:
+    model = peer.load("AlbertForPreTraining")
+
+    def loss(batch: Batch) -> Tensor:
+        return model(**batch, sentence_order_label=batch.pop("next_sentence_label")).loss
+
+    return loss
+
+
+def _electra(peer: Peer) -> Loss:
+    generator, discriminator = (
+        peer.load("ElectraForMaskedLM", peer.setting.directory / "generator"),
+        peer.load("ElectraForPreTraining"),
+    )
+    generator.electra.embeddings = discriminator.electra.embeddings
+
+    def loss(batch: Batch) -> Tensor:
+        ids, mask, labels = batch["input_ids"], batch["attention_mask"], batch["labels"]
+        generated = generator(input_ids=ids, attention_mask=mask, labels=labels)
+        masked = labels != -100
+        with torch.no_grad():
+            samples = torch.multinomial(generated.logits[masked].float().softmax(-1), 1).squeeze(1)
+        replaced = ids.masked_scatter(masked, samples)
+        told = torch.zeros_like(ids).masked_scatter(masked, (samples != labels[masked]).long())
+        return generated.loss + 50.0 * discriminator(input_ids=replaced, attention_mask=mask, labels=told).loss
+
+    return loss
+
+
+def _distilbert(peer: Peer) -> Loss:
+    """As huggingface/transformers' research project `distillation` computes it."""
+    student = peer.load("DistilBertForMaskedLM")
+    teacher = peer.load("BertForMaskedLM", peer.setting.teacher).eval().requires_grad_(False)
+
+    def loss(batch: Batch) -> Tensor:
+        inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+        own = student(**inputs, labels=batch["labels"], output_hidden_states=True)
+        with torch.no_grad():
+            other = teacher(**inputs, output_hidden_states=True)
+        real = batch["attention_mask"].bool()
+        targets = functional.softmax(other.logits[real].float() / 2.0, dim=-1)
+        kl = functional.kl_div(
+            functional.log_softmax(own.logits[real].float() / 2.0, dim=-1), targets, reduction="batchmean"
+        )
+        states, expected = own.hidden_states[-1][real], other.hidden_states[-1][real]
+        cosine = functional.cosine_embedding_loss(states, expected, torch.ones(len(states)))
+        return 5.0 * 4.0 * kl + 2.0 * own.loss + cosine
+
+    return loss
+
+
+LOSSES: dict[str, Callable[[Peer], Loss]] = {
+    "roberta": partial(_masked_lm, "RobertaForMaskedLM"),
+    "albert": _albert,
+    "electra": _electra,
+    "distilbert": _distilbert,
+    "modern": partial(_masked_lm, "ModernBertForMaskedLM"),
+}
+
+
+def theirs(setting: Setting) -> Work:
+    """For turns."""
+    return Peer(setting).step
+
+
+def rows_of(variant: str, measured: dict[str, Turns]) -> list[dict[str, str]]:
+    """A row for each side of a variant."""
+    return [
+        {
+            "variant": variant,
+            "by": name,
+            "real tokens/s": f"{turns.median:,.0f}",
+            "bertcore is faster by": faster(measured["bertcore"], turns),
+            "peak memory": f"{turns.peak_gib:.2f} GiB",
+        }
+        for name, turns in measured.items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    text_arguments(parser, ".benchmarks/family", 400)
+    parser.add_argument("--variants", nargs="+", choices=LOSSES, default=list(LOSSES))
+    parser.add_argument("--preset", default="mini", help="size of the models (%(default)s)")
+    parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
+    parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of either side (%(default)s)")
+    parser.add_argument("--steps", type=int, default=2, help="steps of a turn (%(default)s)")
+    parser.add_argument("--processor-time", action="store_true", help="measure what the processor spent")
+    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
+    options = parser.parse_args()
+
+    text, rows = prepared(options), list[dict[str, str]]()
+    clock = time.process_time if options.processor_time else time.perf_counter
+    for variant in options.variants:
+        setting = Setting(text.directory, variant, options.preset, options.length, options.batch)
+        setting.save_weights()
+        sides = {"bertcore": partial(ours, setting), "transformers": partial(theirs, setting)}
+        rows += rows_of(variant, take_turns(sides, options.turns, options.steps, clock=clock))
+        print(rows[-1], flush=True)
+    facts = {
+        **describe(),
+        "work": f"{options.preset}, {text.vocabulary.size:,} WordPiece entries, {options.batch} sequences of at most "
+        f"{options.length} tokens a step, dropout and masks of the recipes",
+        "turns": f"{options.turns} of {options.steps} steps each",
+        "time": "of the processor, which other work shared" if options.processor_time else "elapsed",
+    }
+    results.show(f"family-{options.preset}-{options.length}", facts, rows, keep=options.keep)
+
+
+if __name__ == "__main__":
+    main()

@@ -2,9 +2,9 @@
 
     python -m benchmarks.family --text TEXT --vocab VOCAB.txt [--variants roberta albert …] [--keep]
 
-Both sides have models of the same shape, sequences, masks, dropout and optimizer (AdamW), in bfloat16 where the processor
-has it. The masks, the objective and the dropout are those of the recipe. Every side has a process of its own, and they
-take turns. With --processor-time the time is that of the processor, for machines on which other work runs.
+Both sides have models of the same shape, sequences, masks, dropout and optimizer (AdamW), in bfloat16 where the
+processor has it. The masks, the objective and the dropout are those of the recipe. Every side has a process of its own,
+and they take turns. With --processor-time the time is that of the processor, for machines on which other work runs.
 """
 
 import argparse
@@ -49,6 +49,8 @@ class Setting:
     preset: str
     length: int
     batch_size: int
+    positions: int = 512
+    """Tokens that the models can read."""
 
     @property
     def directory(self) -> Path:
@@ -67,7 +69,9 @@ class Setting:
     def config(self) -> PretrainConfig:
         recipe = RECIPES[self.variant]["pretrain"]
         fields = {key: value for key, value in recipe["model"].items() if key not in ("architecture", "preset")}
-        model = ModelConfig(architecture=recipe["model"]["architecture"], preset=self.preset, fields=fields)
+        architecture = recipe["model"]["architecture"]
+        fields["max_position_embeddings"] = self.positions + 2 * (architecture == "roberta")
+        model = ModelConfig(architecture=architecture, preset=self.preset, fields=fields)
         options = dict(recipe.get("objective_options", {}))
         if recipe["objective"] == "distillation":
             options["teacher"] = str(self.teacher)

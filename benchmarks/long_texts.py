@@ -1,0 +1,126 @@
+"""Long sequences: a training step and the reading of a text, beside `transformers` and beside attention to all pairs.
+
+    python -m benchmarks.long_texts --text TEXT --vocab VOCAB.txt [--lengths 512 2048 8192] [--keep]
+
+A ModernBERT with windows of 128 tokens in two of three layers. "all pairs, masked" is the same code with the windows as
+a mask on all pairs of tokens, as it was computed before. `transformers` computes with SDPA. Every side has a process of
+its own, whose peak memory is told; a training step reads `--tokens` tokens or one sequence.
+"""
+
+import argparse
+import time
+from functools import partial
+
+import torch
+import transformers
+
+from benchmarks import family, results
+from benchmarks.family import Setting
+from benchmarks.machine import describe
+from benchmarks.text import Text, prepared, text_arguments
+from benchmarks.turns import Work, faster, take_turns
+from bertcore.model import group_attention
+from bertcore.model.config import build_pretraining
+from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.layout import Layout
+from bertcore.precision import precision
+
+NEVER = 2**31
+
+
+def masked(work: str, setting: Setting) -> Work:
+    """Ours, with all pairs of tokens whatever the length."""
+    group_attention._BLOCKS = group_attention._TILED_FROM = NEVER
+    return WORK[work]["bertcore"](setting)
+
+
+def _sequence(setting: Setting) -> torch.Tensor:
+    """The tokens of the longest of a few sequences, which end with a sentence."""
+    instances = Text(setting.text).loader(setting.mask, 8).batch(0)
+    return torch.from_numpy(instances.take(instances.lengths.argmax()[None]).tokens.astype("int64"))
+
+
+def our_reading(setting: Setting) -> Work:
+    """The last states of one text."""
+    model = build_pretraining(load_config(setting.directory))
+    load_pretrained(model, setting.directory)
+    ids, encoder = _sequence(setting), model.base_model.eval()
+    layout, types = Layout.from_lengths(torch.tensor([len(ids)])), torch.zeros_like(ids)
+
+    @torch.inference_mode()
+    def work() -> int:
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision() == "bf16"):
+            encoder.hidden_states(ids, types, layout)
+        return len(ids)
+
+    return work
+
+
+def their_reading(setting: Setting) -> Work:
+    """The same by transformers."""
+    model = transformers.ModernBertModel.from_pretrained(setting.directory, attn_implementation="sdpa").eval()
+    ids = _sequence(setting)[None]
+
+    @torch.inference_mode()
+    def work() -> int:
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision() == "bf16"):
+            model(input_ids=ids, attention_mask=torch.ones_like(ids))
+        return ids.numel()
+
+    return work
+
+
+WORK = {
+    "training step": {"bertcore": family.ours, "transformers": family.theirs},
+    "reading": {"bertcore": our_reading, "transformers": their_reading},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    text_arguments(parser, ".benchmarks/long", 2000)
+    parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[512, 2048, 8192], help="(%(default)s)")
+    parser.add_argument("--tokens", type=int, default=4096, help="of a training step (%(default)s)")
+    parser.add_argument("--turns", type=int, default=3, help="turns of every side (%(default)s)")
+    parser.add_argument("--processor-time", action="store_true", help="measure what the processor spent")
+    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
+    options = parser.parse_args()
+
+    text, rows = prepared(options), list[dict[str, str]]()
+    clock = time.process_time if options.processor_time else time.perf_counter
+    for length in options.lengths:
+        batch = max(options.tokens // length, 1)
+        setting = Setting(text.directory, "modern", options.preset, length, batch, positions=max(options.lengths))
+        setting.save_weights()
+        for work, sides in WORK.items():
+            variants = {
+                "bertcore": partial(sides["bertcore"], setting),
+                "all pairs, masked": partial(masked, work, setting),
+                "transformers": partial(sides["transformers"], setting),
+            }
+            measured = take_turns(variants, options.turns, 1, warmup=1, clock=clock)
+            rows += [
+                {
+                    "work": work,
+                    "tokens": f"{1 if work == 'reading' else batch} x {length:,}",
+                    "by": name,
+                    "tokens/s": f"{turns.median:,.0f}",
+                    "bertcore is faster by": faster(measured["bertcore"], turns),
+                    "peak memory": f"{turns.peak_gib:.2f} GiB",
+                }
+                for name, turns in measured.items()
+            ]
+            print(*rows[-len(variants) :], sep="\n", flush=True)
+    facts = {
+        **describe(),
+        "work": f"modern {options.preset}, {text.vocabulary.size:,} entries; a step of recipe modern with AdamW, or "
+        "the last states of one text",
+        "turns": f"{options.turns} of one step or text each, after one that is not counted",
+        "time": "of the processor, which other work shared" if options.processor_time else "elapsed",
+    }
+    results.show(f"long_texts-{options.preset}", facts, rows, keep=options.keep)
+
+
+if __name__ == "__main__":
+    main()

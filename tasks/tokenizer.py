@@ -9,8 +9,10 @@ from tokenizers import Tokenizer
 
 from bertcore.corpus.documents import corpus_shards, read_sentences
 from bertcore.files import disk_errors, replace_directory, write_json
+from bertcore.tokens.corpus_words import count_corpus
 from bertcore.tokens.extension import extended
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, flatten, vocabulary_report
+from bertcore.tokens.words import WordCounts
 from tasks import params
 from tasks.paths import CORPUS, MERGES, METRICS, TOKENIZER, VOCABULARY
 from tasks.stage import main
@@ -23,23 +25,29 @@ REPORT_BATCHES = 4
 def run(stage_run: StageRun) -> None:
     config = params.section("tokenizer", TokenizerConfig)
     kind = KINDS[config.kind]
-    given = tokenizer = _tokenizer(config)
-    if config.new_entries:
-        tokenizer = extended(given, _sentences("train", kind.blank), config.new_entries, config.min_frequency)
+    words = None
+    if config.vocab_file is None or config.new_entries:
+        words = count_corpus(corpus_shards(CORPUS, "train"), kind.cutter(config), kind.blank)
+    given = tokenizer = _tokenizer(config, words)
+    if words and config.new_entries:
+        tokenizer = extended(given, words.counts, config.new_entries, config.min_frequency)
     with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
         kind.save(tokenizer, beside, None)
     report = vocabulary_report(tokenizer, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
     if config.new_entries:
         before = vocabulary_report(given, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
         report["heldout_pieces_per_word_before"] = before["heldout_pieces_per_word"]
+    report |= words.report() if words else {}
     write_json(METRICS / "tokenizer.json", report)
     stage_run.log_metrics(report)
 
 
-def _tokenizer(config: TokenizerConfig) -> Tokenizer:
+def _tokenizer(config: TokenizerConfig, words: WordCounts | None) -> Tokenizer:
+    """Trained on `words`, or read from the files of the config."""
     kind = KINDS[config.kind]
     if config.vocab_file is None:
-        return kind.train(config, lambda: _sentences("train", kind.blank))
+        assert words is not None
+        return kind.train(config, words.counts)
     files = [VOCABULARY / Path(config.vocab_file).name]  # as stage `inputs` has linked them
     if config.merges_file is not None:
         files.append(MERGES / Path(config.merges_file).name)

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from bertcore.tokens import byte_bpe, wordpiece
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.byte_bpe import train_tokenizer
 from bertcore.tokens.encoding import encoder_of
@@ -14,6 +15,7 @@ from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.shards import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.tokens.wordpiece import make_tokenizer, train_vocabulary
+from bertcore.tokens.words import count_texts
 
 SUBJECTS = [
     "the parser",
@@ -51,7 +53,7 @@ def tokenizer(vocab_size: int = 120) -> Tokenizer:
     """A WordPiece tokenizer trained on the grammar's sentences."""
     texts = sentences(2000, seed=1)
     config = VocabularyConfig(vocab_size=vocab_size, min_frequency=1)
-    return make_tokenizer(train_vocabulary(config, lambda: iter([texts])), lowercase=True)
+    return make_tokenizer(train_vocabulary(config, count_texts(wordpiece.cutter(config), texts)), lowercase=True)
 
 
 @cache
@@ -60,7 +62,8 @@ def byte_tokenizer(vocab_size: int = 400) -> Tokenizer:
     texts = [
         text for document in documents(100, seed=1) for text in (document[0], *(f" {each}" for each in document[1:]))
     ]
-    return train_tokenizer(VocabularyConfig(vocab_size=vocab_size, min_frequency=1), lambda: iter([texts]))
+    counts = count_texts(byte_bpe.cutter(), texts, " ")
+    return train_tokenizer(VocabularyConfig(vocab_size=vocab_size, min_frequency=1), counts)
 
 
 def vocabulary() -> Vocabulary:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertcore import workers
@@ -28,7 +27,7 @@ from bertcore.ragged import offsets_of
 from bertcore.tokens import byte_bpe, encoding, kind, shards, wordpiece
 from bertcore.tokens import tokenizer as tokenizer_module
 from bertcore.tokens.encoding import Encoder, encoder_of
-from bertcore.tokens.kind import TOKENIZER_FILE
+from bertcore.tokens.kind import TOKENIZER_FILE, running
 from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard, checksum
 from bertcore.tokens.tokenizer import load_tokenizer
 
@@ -125,7 +124,7 @@ def encode_documents(blocks: Iterable[pa.ListArray], encoder: Encoder) -> TokenS
     lengths: list[NDArray[np.int64]] = []
     sentences: list[NDArray[np.int64]] = []
     for block in blocks:
-        ids, begins = encoder.encode(_running(block, encoder.vocabulary.blank))
+        ids, begins = encoder.encode(running(block, encoder.vocabulary.blank))
         there = np.diff(begins) > 0
         offsets = block.offsets.to_numpy()
         sentences_before = offsets_of(there.astype(np.int64))[offsets - offsets[0]]
@@ -134,19 +133,6 @@ def encode_documents(blocks: Iterable[pa.ListArray], encoder: Encoder) -> TokenS
         counts = np.diff(sentences_before)
         sentences.append(counts[counts > 0])
     return TokenShard(np.concatenate(tokens), _offsets(lengths), _offsets(sentences))
-
-
-def _running(block: pa.ListArray, blank: str) -> pa.StringArray:
-    """The sentences of all documents of a block, as they are in running text: with the `blank` of the tokenizer's kind
-    before each one but the first of its document, so that its first word has the token that it mostly has."""
-    sentences = block.flatten()
-    if not blank:
-        return sentences
-    follows = np.ones(len(sentences), bool)
-    first = block.offsets.to_numpy() - block.offsets[0].as_py()
-    follows[first[:-1][np.diff(first) > 0]] = False
-    follows &= pc.binary_length(sentences).to_numpy(zero_copy_only=False) > 0
-    return pc.if_else(follows, pc.binary_join_element_wise(blank, sentences, ""), sentences)
 
 
 def work_key(corpus: Path, tokenizer: Path, config: ShardsConfig) -> str:

@@ -6,7 +6,7 @@ A text is its UTF-8 bytes, each written as one visible character (the blank as Ä
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from bertcore.compressed import plain_name, read_text
 from bertcore.errors import InputError
 from bertcore.files import write_json
+from bertcore.tokens import words
 from bertcore.tokens.kind import (
     TOKENIZER_FILE,
     Kind,
     SpecialTokens,
-    Texts,
     VocabularyConfig,
     entries_of_file,
     is_whole,
@@ -52,8 +52,13 @@ def make_tokenizer(vocabulary: dict[str, int], merges: Sequence[Merge]) -> Token
     return tokenizer
 
 
-def train_tokenizer(config: VocabularyConfig, texts: Callable[[], Texts]) -> Tokenizer:
-    """A tokenizer of exactly `config.vocab_size` entries; the same texts, in whatever order, give the same bytes.
+def cutter(_: VocabularyConfig | None = None) -> Tokenizer:
+    """What cuts texts into words as RoBERTa's tokenizer does, written as visible characters."""
+    return words.cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=False))
+
+
+def train_tokenizer(config: VocabularyConfig, counts: Mapping[str, int]) -> Tokenizer:
+    """A tokenizer of exactly `config.vocab_size` entries; the same counts of words give the same bytes.
 
     The ids of the special tokens and of the 256 bytes are fixed before merging starts, and the library's trainer
     decides ties between merges by ids. Raises `InputError` where the text does not support that many entries.
@@ -67,8 +72,7 @@ def train_tokenizer(config: VocabularyConfig, texts: Callable[[], Texts]) -> Tok
         show_progress=False,
     )
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.train_from_iterator(texts(), trainer)
+    words.train(tokenizer, trainer, counts)
     require_size(tokenizer.get_vocab(with_added_tokens=True), config, len(alphabet))
     return make_tokenizer(*_entries_and_merges(tokenizer))
 
@@ -227,6 +231,7 @@ BYTE_BPE = Kind(
     vocabulary_files=(VOCABULARY_FILE, MERGES_FILE),
     settings={"add_prefix_space": False, "trim_offsets": True},
     check=_check,
+    cutter=cutter,
     train=train_tokenizer,
     read=read_tokenizer,
     recognises=lambda content: content.lstrip().startswith("{"),

@@ -4,13 +4,12 @@ The entries that were there keep their ids, so that a published model's weights 
 stand behind them, and begin as the mean of the pieces that they replace (`training/initial.py`).
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
-from bertcore.tokens.kind import Texts, ordered_entries
+from bertcore.tokens.kind import ordered_entries
 from bertcore.tokens.wordpiece import UNK, make_tokenizer
 
 _LONGEST = 100
@@ -19,13 +18,14 @@ _BATCH = 10_000
 """Words encoded at a time."""
 
 
-def extended(tokenizer: Tokenizer, texts: Texts, new_entries: int, min_frequency: int) -> Tokenizer:
-    """`tokenizer` with the `new_entries` words of `texts` behind its entries that save the most pieces in all.
+def extended(tokenizer: Tokenizer, counts: Mapping[str, int], new_entries: int, min_frequency: int) -> Tokenizer:
+    """`tokenizer` with the `new_entries` words of a text (see `words`) behind its entries that save the most pieces in
+    all.
 
     A word of n pieces that occurs f times saves f (n - 1), an unknown one f. Only words with a letter that occur
-    `min_frequency` times are taken; `InputError` where there are fewer than asked for. Holds every distinct word.
+    `min_frequency` times are taken; `InputError` where there are fewer than asked for.
     """
-    words = {word: count for word, count in _count(tokenizer, texts).items() if count >= min_frequency}
+    words = {word: count for word, count in counts.items() if count >= min_frequency and _is_word(word)}
     saved = [(count * gain, word) for word, count, gain in _gains(tokenizer, words) if gain]
     if len(saved) < new_entries:
         raise InputError(
@@ -37,15 +37,9 @@ def extended(tokenizer: Tokenizer, texts: Texts, new_entries: int, min_frequency
     return make_tokenizer({entry: index for index, entry in enumerate(entries)}, tokenizer.normalizer.lowercase)
 
 
-def _count(tokenizer: Tokenizer, texts: Texts) -> Counter[str]:
-    """The words of the texts as the tokenizer normalises them, those with a letter."""
-    counts: Counter[str] = Counter()
-    for batch in texts:
-        text = tokenizer.normalizer.normalize_str("\n".join(batch))
-        counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text))
-    for word in [word for word in counts if len(word) > _LONGEST or not any(map(str.isalpha, word))]:
-        del counts[word]
-    return counts
+def _is_word(word: str) -> bool:
+    """With a letter."""
+    return len(word) <= _LONGEST and any(map(str.isalpha, word))
 
 
 def _gains(tokenizer: Tokenizer, words: dict[str, int]) -> Iterator[tuple[str, int, int]]:

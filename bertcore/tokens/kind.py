@@ -8,6 +8,9 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
@@ -108,9 +111,11 @@ class Kind:
     there, if anything."""
     check: Callable[[VocabularyConfig], None]
     """`ValueError` for a field that this kind cannot do."""
-    train: Callable[[VocabularyConfig, Callable[[], Texts]], Tokenizer]
-    """The config and what gives batches of texts, as often as it is called -> a tokenizer of exactly `vocab_size`
-    entries, the same bytes for the same texts; `InputError` where the texts do not support so many."""
+    cutter: Callable[[VocabularyConfig], Tokenizer]
+    """What cuts texts into words as a tokenizer of this kind does (see `words.cutter`)."""
+    train: Callable[[VocabularyConfig, Mapping[str, int]], Tokenizer]
+    """The config and the words of a text, as `cutter` cuts them, with their counts -> a tokenizer of exactly
+    `vocab_size` entries, the same bytes for the same counts; `InputError` where they do not support so many."""
     read: Callable[[Sequence[Path], bool | None, str], Tokenizer]
     """`vocabulary_files` (or a tokenizer.json), `lowercase`, and what errors call the first of them -> the tokenizer.
     `InputError` for files that hold no such vocabulary."""
@@ -119,6 +124,19 @@ class Kind:
     save: Callable[[Tokenizer, Path, int | None], None]
     """Write the files that `AutoTokenizer.from_pretrained` reads into an existing directory, with the longest sequence
     in tokens where it is given; the same tokenizer gives the same bytes."""
+
+
+def running(block: pa.ListArray, blank: str) -> pa.StringArray:
+    """The sentences of all documents of a block, as they are in running text: with the `blank` of the tokenizer's kind
+    before each one but the first of its document, so that its first word has the token that it mostly has."""
+    sentences = block.flatten()
+    if not blank:
+        return sentences
+    follows = np.ones(len(sentences), bool)
+    first = block.offsets.to_numpy() - block.offsets[0].as_py()
+    follows[first[:-1][np.diff(first) > 0]] = False
+    follows &= pc.binary_length(sentences).to_numpy(zero_copy_only=False) > 0
+    return pc.if_else(follows, pc.binary_join_element_wise(blank, sentences, ""), sentences)
 
 
 def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphabet: int) -> None:

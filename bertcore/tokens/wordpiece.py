@@ -1,18 +1,17 @@
 """WordPiece vocabularies: deterministic training, BERT's text normalisation, the Hugging Face tokenizer layout."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from bertcore.compressed import read_text
 from bertcore.errors import InputError
+from bertcore.tokens import words
 from bertcore.tokens.kind import (
     Kind,
     SpecialTokens,
-    Texts,
     VocabularyConfig,
     ordered_entries,
     require_size,
@@ -41,18 +40,22 @@ def make_tokenizer(vocabulary: dict[str, int], lowercase: bool) -> Tokenizer:
     return tokenizer
 
 
-def train_vocabulary(config: VocabularyConfig, texts: Callable[[], Texts]) -> dict[str, int]:
-    """A vocabulary of exactly `config.vocab_size` entries; the same texts give the same entries with the same ids.
+def cutter(config: VocabularyConfig) -> Tokenizer:
+    """What cuts texts into words as BERT's tokenizer does."""
+    lowercase = config.lowercase is not False
+    return words.cutter(normalizers.BertNormalizer(lowercase=lowercase), pre_tokenizers.BertPreTokenizer())
 
-    `texts()` gives batches of texts and is called twice. The library's trainer numbers the continuation characters in
-    the order of a hash map, which changes from run to run and decides ties between merges. So the alphabet is counted
-    first, and its continuations are handed over as reserved tokens in sorted order: every id is then fixed before
-    merging starts. Raises `InputError` where the text does not support that many entries.
 
-    The trainer holds every distinct word of the text, about 1.3 KB each: a million of them take 1.3 GB.
+def train_vocabulary(config: VocabularyConfig, counts: Mapping[str, int]) -> dict[str, int]:
+    """A vocabulary of exactly `config.vocab_size` entries; the same counts of words give the same entries with the same
+    ids.
+
+    The library's trainer numbers the continuation characters in the order of a hash map, which changes from run to run
+    and decides ties between merges. So the alphabet is counted first, and its continuations are handed over as reserved
+    tokens in sorted order: every id is then fixed before merging starts. Raises `InputError` where the text does not
+    support that many entries.
     """
-    normalizer = normalizers.BertNormalizer(lowercase=config.lowercase is not False)
-    alphabet = _alphabet(normalizer, texts(), config.alphabet_size)
+    alphabet = _alphabet(counts, config.alphabet_size)
     special = [*SPECIAL_TOKENS, *(f"[unused{index}]" for index in range(config.unused_tokens))]
     trainer = trainers.WordPieceTrainer(
         vocab_size=config.vocab_size,
@@ -64,27 +67,19 @@ def train_vocabulary(config: VocabularyConfig, texts: Callable[[], Texts]) -> di
         show_progress=False,
     )
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNK))
-    tokenizer.normalizer = normalizer
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.train_from_iterator(texts(), trainer)
+    words.train(tokenizer, trainer, counts)
     vocabulary: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     require_size(vocabulary, config, len(alphabet))
     return vocabulary
 
 
-def _alphabet(normalizer: normalizers.BertNormalizer, texts: Texts, limit: int) -> list[str]:
-    """The most frequent characters of the normalised texts, sorted. BERT's normaliser makes of a character what it
-    makes of it alone, so each one is normalised once."""
-    occurrences = np.zeros(0x110000, np.int64)
-    for batch in texts:
-        codes = np.frombuffer("".join(batch).encode("utf-32-le"), np.uint32)
-        occurrences += np.bincount(codes, minlength=len(occurrences))
-    counts: Counter[str] = Counter()
-    for code in np.flatnonzero(occurrences).tolist():
-        for character in normalizer.normalize_str(chr(code)):
-            counts[character] += int(occurrences[code])
-    visible = (item for item in counts.items() if not item[0].isspace())
-    kept = sorted(visible, key=lambda item: (-item[1], item[0]))[:limit]
+def _alphabet(counts: Mapping[str, int], limit: int) -> list[str]:
+    """The most frequent characters of the words, sorted."""
+    characters: Counter[str] = Counter()
+    for word, count in counts.items():
+        for character in word:
+            characters[character] += count
+    kept = sorted(characters.items(), key=lambda item: (-item[1], item[0]))[:limit]
     return sorted(character for character, _ in kept)
 
 
@@ -148,7 +143,8 @@ WORDPIECE = Kind(
     vocabulary_files=(VOCABULARY_FILE,),
     settings={"strip_accents": None, "tokenize_chinese_chars": True},
     check=_check,
-    train=lambda config, texts: make_tokenizer(train_vocabulary(config, texts), config.lowercase is not False),
+    cutter=cutter,
+    train=lambda config, counts: make_tokenizer(train_vocabulary(config, counts), config.lowercase is not False),
     read=read_tokenizer,
     recognises=lambda content: not content.lstrip().startswith("{"),
     save=lambda tokenizer, directory, max_length: save_tokenizer(

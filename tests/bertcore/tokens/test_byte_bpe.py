@@ -20,7 +20,14 @@ from tokenizers import Tokenizer, pre_tokenizers
 
 from bertcore.errors import ArtifactError, ConfigError, InputError
 from bertcore.tokens.build import encode_documents
-from bertcore.tokens.byte_bpe import FIRST_ENTRIES, make_tokenizer, read_tokenizer, save_tokenizer, train_tokenizer
+from bertcore.tokens.byte_bpe import (
+    FIRST_ENTRIES,
+    cutter,
+    make_tokenizer,
+    read_tokenizer,
+    save_tokenizer,
+    train_tokenizer,
+)
 from bertcore.tokens.encoding import ByteEncoder, encoder_of
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.tokenizer import (
@@ -34,18 +41,23 @@ from bertcore.tokens.tokenizer import (
     vocabulary_report,
 )
 from bertcore.tokens.wordpiece import save_tokenizer as save_wordpiece
+from bertcore.tokens.words import count_texts
 from tests.samples import byte_tokenizer, documents, sentences, tokenizer
 
 TRAIN_AND_HASH = """
 import hashlib, random, sys
+from collections import Counter
 from tests.samples import sentences
-from bertcore.tokens.byte_bpe import train_tokenizer
+from bertcore.tokens.byte_bpe import cutter, train_tokenizer
 from bertcore.tokens.kind import VocabularyConfig
+from bertcore.tokens.words import count_texts
 order, size = int(sys.argv[1]), int(sys.argv[2])
 texts = sentences(3000, seed=2) + [" naïve café 東京 coöperation", "Ünïcode ßtraße", "हिन्दी में", "\\U0001f600"] * 3
 random.Random(order).shuffle(texts)
-batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-trained = train_tokenizer(VocabularyConfig(vocab_size=430, min_frequency=1), lambda: iter(batches))
+counts = Counter()
+for start in range(0, len(texts), size):
+    counts.update(count_texts(cutter(), texts[start : start + size], " "))
+trained = train_tokenizer(VocabularyConfig(vocab_size=430, min_frequency=1), counts)
 print(hashlib.sha256(trained.to_str().encode()).hexdigest())
 """
 
@@ -96,7 +108,7 @@ def test_special_tokens_and_bytes_come_first_and_the_size_is_exact() -> None:
 
 def test_a_vocabulary_that_the_text_does_not_support_is_refused() -> None:
     with pytest.raises(InputError, match=r"tokenizer.vocab_size: found 5000, but the corpus supports \d+ entries"):
-        train_tokenizer(VocabularyConfig(vocab_size=5000), lambda: iter([sentences(50, seed=1)]))
+        train_tokenizer(VocabularyConfig(vocab_size=5000), count_texts(cutter(), sentences(50, seed=1), " "))
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +182,7 @@ def test_saved_files_give_the_same_bytes_again(saved: Path, tmp_path: Path) -> N
 def test_a_vocabulary_may_have_any_word(tmp_path: Path) -> None:
     """Also those that are keys of a tokenizer.json."""
     texts = ["model vocab added_tokens model vocab added_tokens"] * 3
-    own = train_tokenizer(VocabularyConfig(vocab_size=280, min_frequency=1), lambda: iter([texts]))
+    own = train_tokenizer(VocabularyConfig(vocab_size=280, min_frequency=1), count_texts(cutter(), texts, " "))
     assert {"model", "Ġmodel"} <= own.get_vocab().keys()
     save_tokenizer(own, tmp_path)
     assert read_tokenizer([tmp_path / "vocab.json", tmp_path / "merges.txt"], None, "it").to_str() == own.to_str()

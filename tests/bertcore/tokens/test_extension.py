@@ -1,5 +1,7 @@
 """New entries of a vocabulary: the words that save the most pieces, behind the entries that were there."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +9,10 @@ from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
 from bertcore.tokens.extension import extended
+from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.tokenizer import TokenizerConfig, vocabulary_report
-from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, cutter, make_tokenizer
+from bertcore.tokens.words import count_texts
 
 ENTRIES = [*SPECIAL_TOKENS, *"abcdegn", *(f"##{letter}" for letter in "abcdegn"), "gene", "a1"]
 
@@ -23,8 +27,12 @@ TEXTS = [
 ]
 
 
+def counted(texts: list[list[str]]) -> Counter[str]:
+    return count_texts(cutter(VocabularyConfig(lowercase=True)), [text for batch in texts for text in batch])
+
+
 def test_the_words_that_save_most_are_added_behind_the_others() -> None:
-    found = extended(small(), TEXTS, 4, min_frequency=2)
+    found = extended(small(), counted(TEXTS), 4, min_frequency=2)
     entries = sorted(found.get_vocab(), key=found.get_vocab().__getitem__)
     assert entries == [*ENTRIES, "decade", "agec", "cab", "ζ"], "no numbers, no marks, and none that is one piece"
     assert found.encode("Decade gene ζ", add_special_tokens=False).tokens == ["decade", "gene", "ζ"]
@@ -33,14 +41,14 @@ def test_the_words_that_save_most_are_added_behind_the_others() -> None:
 
 def test_rare_words_are_left_out_and_too_few_are_an_error() -> None:
     with pytest.raises(InputError, match="found 5, expected at most the 4 words .* that occur 3 times"):
-        extended(small(), TEXTS, 5, min_frequency=3)
+        extended(small(), counted(TEXTS), 5, min_frequency=3)
 
 
 @given(st.lists(st.lists(st.text("abcdegn ", min_size=1, max_size=40), min_size=1, max_size=4), max_size=4))
 def test_a_text_never_has_more_pieces_than_before(texts: list[list[str]]) -> None:
     before = small()
     try:
-        after = extended(before, texts, 1, min_frequency=1)
+        after = extended(before, counted(texts), 1, min_frequency=1)
     except InputError:
         return
     pieces = [vocabulary_report(each, texts)["heldout_pieces_per_word"] for each in (after, before)]

@@ -17,21 +17,25 @@ from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.tokenizer import load_tokenizer, vocabulary_report
 from bertcore.tokens.wordpiece import (
     SPECIAL_TOKENS,
+    cutter,
     load_vocabulary,
     make_tokenizer,
     read_vocabulary,
     save_tokenizer,
     train_vocabulary,
 )
+from bertcore.tokens.words import count_texts
 from tests.samples import sentences, tokenizer
 
 TRAIN_AND_HASH = """
 import hashlib, sys
 from tests.samples import sentences
 from bertcore.tokens.kind import VocabularyConfig
-from bertcore.tokens.wordpiece import train_vocabulary
+from bertcore.tokens.wordpiece import cutter, train_vocabulary
+from bertcore.tokens.words import count_texts
 texts = sentences(3000, seed=2) + ["naïve café 東京 coöperation", "Ünïcode ßtraße"] * 3
-vocabulary = train_vocabulary(VocabularyConfig(vocab_size=150, min_frequency=1, unused_tokens=3), lambda: iter([texts]))
+config = VocabularyConfig(vocab_size=150, min_frequency=1, unused_tokens=3)
+vocabulary = train_vocabulary(config, count_texts(cutter(config), texts))
 print(hashlib.sha256(repr(sorted(vocabulary.items(), key=lambda item: item[1])).encode()).hexdigest())
 """
 
@@ -53,7 +57,7 @@ def test_special_tokens_come_first_and_the_size_is_exact() -> None:
 def test_a_vocabulary_that_the_text_does_not_support_is_refused() -> None:
     config = VocabularyConfig(vocab_size=5000, min_frequency=2)
     with pytest.raises(InputError, match=r"tokenizer.vocab_size: found 5000, but the corpus supports \d+ entries"):
-        train_vocabulary(config, lambda: iter([sentences(50, seed=1)]))
+        train_vocabulary(config, count_texts(cutter(config), sentences(50, seed=1)))
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
@@ -63,8 +67,9 @@ def test_the_alphabet_is_that_of_the_normalised_text(lowercase: bool, texts: lis
     normalizer = normalizers.BertNormalizer(lowercase=lowercase)
     counts = Counter("".join(normalizer.normalize_str(text) for text in texts))
     expected = sorted((each for each in counts if not each.isspace()), key=lambda each: (-counts[each], each))
-    assert wordpiece._alphabet(normalizer, iter([texts]), 1000) == sorted(expected)
-    assert wordpiece._alphabet(normalizer, iter([texts]), 3) == sorted(expected[:3])
+    words = count_texts(cutter(VocabularyConfig(lowercase=lowercase)), texts)
+    assert wordpiece._alphabet(words, 1000) == sorted(expected)
+    assert wordpiece._alphabet(words, 3) == sorted(expected[:3])
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,119 @@
+"""The words of a text and how often each of them occurs, in bounded memory: all that a vocabulary is trained on.
+
+Blocks of the text are counted each for itself and added up in their order. Where more than `MOST_WORDS` different words
+are held after a block, the rarest are forgotten until at most half as many are left. What is forgotten depends on the
+text alone. A word that comes back begins anew, so that its count is too small by what it had before.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+logger = logging.getLogger(__name__)
+
+MOST_WORDS = 2_000_000
+"""Different words that are held, 0.3 GB of them; the library's trainer takes 1.3 KB for each."""
+MOST_OCCURRENCES = 1 << 27
+"""Words that the library's trainer, which takes each occurrence for itself, is given; some 0.8 GB of text."""
+
+
+@dataclass
+class WordCounts:
+    """Words and their occurrences, the rarest forgotten where there are too many."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    most: int = MOST_WORDS
+    forgotten: int = 0
+    """Occurrences of the words that were forgotten."""
+    short: int = 0
+    """By how much a word's count is too small at most."""
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Those of a further block."""
+        self.counts.update(counts)
+        if len(self.counts) > self.most:
+            self._forget()
+
+    def _forget(self) -> None:
+        occurrences = np.fromiter(self.counts.values(), np.int64, len(self.counts))
+        rare = int(np.partition(occurrences, -(self.most // 2) - 1)[-(self.most // 2) - 1])
+        self.counts = Counter({word: count for word, count in self.counts.items() if count > rare})
+        self.forgotten += int(occurrences[occurrences <= rare].sum())
+        self.short += rare
+
+    def report(self) -> dict[str, int]:
+        """For the metrics of stage `tokenizer`."""
+        total = self.counts.total() + self.forgotten
+        return {
+            "train_words": total,
+            "train_different_words": len(self.counts),
+            "train_words_forgotten": self.forgotten,
+        }
+
+
+def cutter(normalizer: normalizers.Normalizer | None, pre_tokenizer: pre_tokenizers.PreTokenizer) -> Tokenizer:
+    """A tokenizer that cuts texts into words and knows none."""
+    tokenizer = Tokenizer(models.WordLevel({}, unk_token=""))
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = pre_tokenizer
+    return tokenizer
+
+
+def count_texts(cut: Tokenizer, texts: pa.StringArray | list[str], blank: str = "") -> Counter[str]:
+    """The words of `texts` as `cut` cuts them.
+
+    A blank ends a word for every kind of tokenizer, and belongs to the word behind it where the kind's `blank` is one
+    (see `encoding`). So only the different ones of what stands between blanks are cut; a text with several blanks
+    together is cut as a whole.
+    """
+    sentences = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
+    whole = pc.match_substring(sentences, "  ")
+    parts = pc.split_pattern(sentences.filter(pc.invert(whole)), " ")
+    words = parts.flatten()
+    if blank:
+        follows = np.ones(len(words), bool)
+        follows[parts.offsets.to_numpy()[:-1] - parts.offsets[0].as_py()] = False
+        words = pc.if_else(follows, pc.binary_join_element_wise(blank, words, ""), words)
+    counts: Counter[str] = Counter()
+    for each in pc.value_counts(pa.concat_arrays([words, sentences.filter(whole)])).to_pylist():
+        text = each["values"] if cut.normalizer is None else cut.normalizer.normalize_str(each["values"])
+        for word, _ in cut.pre_tokenizer.pre_tokenize_str(text):
+            counts[word] += each["counts"]
+    return counts
+
+
+def train(tokenizer: Tokenizer, trainer: trainers.Trainer, counts: Mapping[str, int]) -> None:
+    """Train an empty `tokenizer` on words that are cut already.
+
+    The library's trainers count for themselves, so they are given every occurrence. Where these are more than
+    `MOST_OCCURRENCES`, all counts are halved, rounded down, until they are not.
+    """
+    halvings = 0
+    while sum(count >> halvings for count in counts.values()) > MOST_OCCURRENCES:
+        halvings += 1
+    if halvings:
+        logger.warning("the text has %d words: the counts are divided by %d", sum(counts.values()), 1 << halvings)
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.train_from_iterator(_occurrences(counts, halvings), trainer)
+
+
+def _occurrences(counts: Mapping[str, int], halvings: int, at_once: int = 10_000) -> Iterator[str]:
+    """Every word as often as it occurs, in texts of at most `at_once` words."""
+    text: list[str] = []
+    for word, count in counts.items():
+        left = count >> halvings
+        while left:
+            taken = min(left, at_once - len(text))
+            text += [word] * taken
+            left -= taken
+            if len(text) == at_once:
+                yield " ".join(text)
+                text = []
+    yield " ".join(text)

@@ -1,0 +1,105 @@
+"""Counts of words: those that the library's own tokenizers find, in bounded memory, for any number of workers."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, trainers
+
+from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards
+from bertcore.tokens import byte_bpe, corpus_words, wordpiece, words
+from bertcore.tokens.corpus_words import count_corpus
+from bertcore.tokens.kind import VocabularyConfig
+from bertcore.tokens.words import WordCounts, count_texts
+from tests.samples import documents, sentences
+
+CUT = {
+    "uncased": (wordpiece.cutter(VocabularyConfig(lowercase=True)), ""),
+    "cased": (wordpiece.cutter(VocabularyConfig(lowercase=False)), ""),
+    "bytes": (byte_bpe.cutter(), " "),
+}
+
+
+@pytest.mark.parametrize("name", CUT)
+@settings(max_examples=200, deadline=None)
+@given(texts=st.lists(st.one_of(st.text(max_size=20), st.text("aB'.\u0301 \t\u00e9\u4e1c", max_size=20)), max_size=5))
+def test_words_are_those_of_whole_texts(name: str, texts: list[str]) -> None:
+    cut, blank = CUT[name]
+    expected: Counter[str] = Counter()
+    for text in texts:
+        shown = cut.normalizer.normalize_str(text) if cut.normalizer else text
+        expected.update(word for word, _ in cut.pre_tokenizer.pre_tokenize_str(shown))
+    assert count_texts(cut, texts, blank) == expected
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from("abcdefghijklmn"), st.integers(1, 9), max_size=14), max_size=12),
+    st.integers(1, 8),
+)
+def test_what_is_forgotten_is_counted_and_bounded(blocks: list[dict[str, int]], most: int) -> None:
+    found, true = WordCounts(most=most), Counter[str]()
+    for block in blocks:
+        found.add(block)
+        true.update(block)
+        assert len(found.counts) <= most
+    assert found.counts.total() + found.forgotten == true.total() == found.report()["train_words"]
+    for word, count in true.items():
+        assert count - found.short <= found.counts[word] <= count
+    if len(true) <= most:
+        assert found.counts == true and not found.forgotten
+
+
+def test_the_rarest_words_are_forgotten_until_half_are_left() -> None:
+    found = WordCounts(most=4)
+    found.add({"a": 5, "b": 2, "c": 2, "d": 1})
+    assert len(found.counts) == 4
+    found.add({"a": 1, "e": 3})
+    assert (found.counts, found.forgotten, found.short) == ({"a": 6, "e": 3}, 5, 2)
+
+
+@pytest.mark.parametrize("name", ["uncased", "bytes"])
+def test_the_counts_do_not_depend_on_the_number_of_workers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = CorpusWriter(tmp_path, "train", shard_characters=20_000, group_characters=2_000)
+    for index, texts in enumerate(documents(60)):
+        writer.add(Document(str(index), "", "test"), [*texts, f"word{index} stands here alone"])
+    writer.close()
+    cut, blank = CUT[name]
+    expected: Counter[str] = Counter()
+    for index, texts in enumerate(documents(60)):
+        first, *others = [*texts, f"word{index} stands here alone"]
+        expected.update(count_texts(cut, [first, *(blank + text for text in others)], blank))
+    monkeypatch.setattr(corpus_words, "WordCounts", lambda: WordCounts(most=45))
+    shards = corpus_shards(tmp_path, "train")
+    alone, two = (count_corpus(shards, cut, blank, count) for count in (1, 2))
+    assert alone == two and 0 < alone.forgotten == expected.total() - alone.counts.total()
+    assert "the text has more than 45 different words" in caplog.text
+
+
+def trained(texts: list[str], counts: Counter[str] | None) -> dict[str, int]:
+    trainer = trainers.BpeTrainer(vocab_size=300, min_frequency=1, show_progress=False, initial_alphabet=LETTERS)
+    tokenizer = Tokenizer(models.BPE())
+    if counts is None:
+        cut = CUT["uncased"][0]
+        tokenizer.normalizer, tokenizer.pre_tokenizer = cut.normalizer, cut.pre_tokenizer
+        tokenizer.train_from_iterator([texts], trainer)
+    else:
+        words.train(tokenizer, trainer, counts)
+    return tokenizer.get_vocab()
+
+
+LETTERS = sorted(set("".join(sentences(3000, seed=2)).lower()))
+
+
+def test_training_on_counts_is_training_on_the_texts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = sentences(3000, seed=2)
+    counts = count_texts(CUT["uncased"][0], texts)
+    assert trained(texts, counts) == trained(texts, None)
+    monkeypatch.setattr(words, "MOST_OCCURRENCES", counts.total() // 3)
+    rare = Counter(counts | {"seldom": 3})
+    assert "sel" not in trained(texts, rare) and "the counts are divided by 4" in caplog.text

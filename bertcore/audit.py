@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from bertcore.errors import ArtifactError, InputError
 from bertcore.instances.arrays import Instances
@@ -290,12 +289,16 @@ class Audit:
             )
 
     def _balance_p_value(self) -> float:
+        from scipy import stats  # a second, which the workers that count need not spend
+
         free = self.counts["free"]
         return float(stats.binomtest(self.counts["free_ones"], free, 0.5).pvalue) if free else 1.0
 
 
 def _p_value(found_and_expected: NDArray[np.float64]) -> float:
     """Chi-square of (2, K) counts; what cannot occur must not."""
+    from scipy import stats
+
     found, expected = found_and_expected
     possible = expected > 1e-9
     if found[~possible].any():

@@ -22,13 +22,16 @@ from bertcore.errors import BAD_INPUT, INTERRUPTED, STOPPED
 from flows.environment import REMOTE, ROOT, project_environment
 from flows.graph import Stage, busy
 from flows.guard import guarded
-from flows.progress import Bar
+from flows.progress import Bar, HeldOut
 from flows.room import StoppedWaitingError, room
 
 Log = Logger | LoggerAdapter[Any]
 
 PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+)%")
 """A stage's progress line, `pretrain  37% 296/800 …`: its name, per cent done, then whatever a person wants to know."""
+
+EVALUATED = re.compile(r"^held-out loss (\S+) at step (\d+)$")
+"""What a training says after each evaluation (`tasks.tracking.curves`)."""
 
 SKIPPED = re.compile(r"^Stage '.*' (?:didn't change, skipping$|is cached - skipping run)")
 FAILED_COMMAND = re.compile(r"^ERROR: failed to reproduce .* exited with (\d+)$")
@@ -198,7 +201,7 @@ class _Output:
         self._log = log
         self._tail: deque[str] = deque(maxlen=20)
         self._status: int | None = None
-        self._bar = Bar(name)
+        self._bar, self._heldout = Bar(name), HeldOut(name)
         self._shown = self._logged = float("-inf")
 
     def follow(self, lines: Iterable[str]) -> None:
@@ -213,9 +216,12 @@ class _Output:
             elif progress := PROGRESS.match(line):
                 self._progress(min(100, int(progress[2])), line)
             elif not DVC_CHATTER.match(raw):
+                if evaluated := EVALUATED.match(line):
+                    self._heldout.add(int(evaluated[2]), float(evaluated[1]))
                 self._log.info(line)
                 self._tail.append(line)
         self._bar.close()
+        self._heldout.close()
 
     def failure(self, status: int) -> StageError:
         """The exception for an attempt that ended with `status`, dvc's own, which hides the stage's."""

@@ -1,14 +1,16 @@
 """Many runs of `pretrain-flow`, each with other parameters and another seed, and one table of what came of them."""
 
+import contextlib
 import csv
 import itertools
 import json
 import math
 import random
+import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,6 +19,7 @@ import httpx
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, FlowRunFilter, FlowRunFilterId
 from prefect.exceptions import PrefectException, TerminationSignal
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelling, Completed, State
@@ -25,6 +28,7 @@ from bertcore.files import replace_file
 from flows.devices import stages_at_once
 from flows.environment import ROOT, project_environment
 from flows.pipeline import FailedStagesError, concluded
+from flows.progress import HELD_OUT
 from tasks.reporting.document import NOTHING, Table
 from tasks.reporting.rendering import markdown_table
 
@@ -45,6 +49,10 @@ class Trial:
     name: str = ""
     outcome: str = "not run"
     score: float | None = None
+    curve: dict[int, float] = field(default_factory=dict)
+    """Step of the pre-training -> loss on held-out text, as far as it is known."""
+    stopped: str | None = None
+    """Why the sweep has stopped it."""
 
 
 @flow(name="sweep-flow", persist_result=False)
@@ -56,6 +64,7 @@ def sweep_flow(
     metric: str = "pretrain.mlm_loss",
     minimize: bool = True,
     at_once: int | None = None,
+    stop_below_median_of: int | None = None,
 ) -> State[None]:
     """Run the pipeline for every combination of `params`, or for some drawn at random, with every one of `seeds`.
 
@@ -63,11 +72,22 @@ def sweep_flow(
     even in the logarithm. `seeds`: of the pre-training (pretrain.seed); None: that of params.yaml. `draws`: how many
     combinations are drawn, by `draw_seed`; None: all, for which every key needs a list. `metric`: a dotted key of
     metrics/summary.json by which runs are ranked. `at_once`: runs at the same time; None: as many as the machine runs
-    stages (its room is divided among them).
+    stages (its room is divided among them). `stop_below_median_of`: with a number N, a run is stopped at an evaluation
+    of its pre-training at which its loss on held-out text is larger than the median of that of N or more other runs at
+    the same step; None: every run goes to its end.
     Every run is one of `pretrain-flow`, with a branch of its own. The table becomes an artifact, sweeps/NAME.csv and a
     file of the sweep's run in MLflow, below which the runs stand.
     """
-    return concluded(lambda: _sweep(points(params, seeds, draws, draw_seed), metric, minimize, at_once))
+    return concluded(
+        lambda: _sweep(points(params, seeds, draws, draw_seed), metric, minimize, at_once, others(stop_below_median_of))
+    )
+
+
+def others(least: int | None) -> int | None:
+    """`stop_below_median_of`, or ValueError, in one line."""
+    if least is not None and least < 1:
+        raise ValueError(f"parameter stop_below_median_of: found {least}, expected 1 or more, or null to stop no run")
+    return least
 
 
 def points(params: dict[str, Any], seeds: list[int] | None, draws: int | None, draw_seed: int) -> list[dict[str, Any]]:
@@ -108,28 +128,32 @@ def _draw(values: Any, source: random.Random) -> Any:
     return source.randint(low, high) if isinstance(low, int) and isinstance(high, int) else source.uniform(low, high)
 
 
-def _sweep(chosen: list[dict[str, Any]], metric: str, minimize: bool, at_once: int | None) -> State[None]:
+def _sweep(
+    chosen: list[dict[str, Any]], metric: str, minimize: bool, at_once: int | None, least: int | None
+) -> State[None]:
     name = str(flow_run.name)
     trials = [Trial(point) for point in chosen]
     get_run_logger().info(f"{len(trials)} runs of pretrain-flow, the best by {metric}")
     with get_client(sync_client=True) as client:
         try:
-            _run_all(client, trials, name, metric, at_once or stages_at_once())
+            _run_all(client, trials, name, metric, at_once or stages_at_once(), least)
         except TerminationSignal:
             _cancel(client, trials)
             raise
     worst = math.inf if minimize else -math.inf
     trials.sort(key=lambda trial: worst if trial.score is None else trial.score, reverse=not minimize)
     file = _write(trials, name, metric)
-    _conclude(name, file)
+    _conclude(name, file, {str(trial.run): trial.stopped for trial in trials if trial.stopped})
     if not any(trial.score is not None for trial in trials):
         raise FailedStagesError(f"no run of the sweep came to an end; see {file} and the runs themselves")
     best = trials[0]
     return Completed(message=f"{metric} {best.score:.4g} by run {best.name}; all: {file.relative_to(ROOT)}")
 
 
-def _run_all(client: SyncPrefectClient, trials: list[Trial], name: str, metric: str, at_once: int) -> None:
-    """Keep `at_once` runs going until all have ended."""
+def _run_all(
+    client: SyncPrefectClient, trials: list[Trial], name: str, metric: str, at_once: int, least: int | None
+) -> None:
+    """Keep `at_once` runs going until all have ended, or are stopped because they are worse than `least` others."""
     flow_name = f"pretrain-flow/{deployment.name or 'local'}"
     source = client.read_deployment_by_name(flow_name)
     waiting, running = list(trials), list[Trial]()
@@ -142,7 +166,45 @@ def _run_all(client: SyncPrefectClient, trials: list[Trial], name: str, metric: 
             trial.run, trial.name = run.id, run.name
             running.append(trial)
         time.sleep(POLL)
+        if least is not None:
+            _stop_the_worst(client, running, trials, least)
         running = [trial for trial in running if not _ended(client, trial, metric)]
+
+
+def _stop_the_worst(client: SyncPrefectClient, running: list[Trial], trials: list[Trial], least: int) -> None:
+    for trial in running:
+        with contextlib.suppress(httpx.HTTPError, PrefectException):  # it is asked again
+            trial.curve |= _heldout_losses(client, trial)
+    for trial in running:
+        assert trial.run is not None
+        if not trial.stopped and (reason := behind(trial, trials, least)):
+            with contextlib.suppress(httpx.HTTPError, PrefectException):
+                client.set_flow_run_state(trial.run, Cancelling(message=reason))
+                trial.stopped = reason
+                get_run_logger().info(f"{trial.name}: {reason}, {trial.params}")
+
+
+def _heldout_losses(client: SyncPrefectClient, trial: Trial) -> dict[int, float]:
+    """As the run's pre-training has said them so far (`flows.progress.HeldOut`)."""
+    assert trial.run is not None
+    artifacts = client.read_artifacts(
+        artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=[f"{HELD_OUT}-pretrain"])),
+        flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[trial.run])),
+    )
+    tables = [json.loads(str(artifact.data)) for artifact in artifacts]
+    return {step: loss for table in tables for step, loss in zip(table["step"], table["loss"], strict=True)}
+
+
+def behind(trial: Trial, trials: list[Trial], least: int) -> str | None:
+    """Why the run is to be stopped: at its last evaluation it was worse than the median of `least` other runs or more
+    at the same step. None where it was not, or too few have come so far."""
+    if not trial.curve:
+        return None
+    step = max(trial.curve)
+    found = [other.curve[step] for other in trials if other is not trial and step in other.curve]
+    if len(found) < least or trial.curve[step] <= (median := statistics.median(found)):
+        return None
+    return f"stopped at step {step}: held-out loss {trial.curve[step]:.4g}, median of {len(found)} others {median:.4g}"
 
 
 def _ended(client: SyncPrefectClient, trial: Trial, metric: str) -> bool:
@@ -154,7 +216,7 @@ def _ended(client: SyncPrefectClient, trial: Trial, metric: str) -> bool:
         return False
     if state is None or not state.is_final():
         return False
-    trial.outcome = str(state.name)
+    trial.outcome = trial.stopped if trial.stopped and state.is_cancelled() else str(state.name)
     if state.is_completed() and state.message:
         trial.score = score(state.message.rpartition(" ")[2], metric)
     get_run_logger().info(f"{trial.name}: {trial.outcome}, {metric} {_shown(trial.score)}, {trial.params}")
@@ -206,9 +268,9 @@ def _shown(number: float | None) -> str:
     return NOTHING if number is None else f"{number:.6g}"
 
 
-def _conclude(name: str, file: Path) -> None:
-    """Keep the table with the sweep's run in MLflow and end that run."""
-    command = [sys.executable, "-m", "tasks.tracking.sweeps", f"{flow_run.id} {name}", str(file)]
+def _conclude(name: str, file: Path, stopped: dict[str, str]) -> None:
+    """Keep the table with the sweep's run in MLflow, tag the runs that were stopped, and end the sweep's."""
+    command = [sys.executable, "-m", "tasks.tracking.sweeps", f"{flow_run.id} {name}", str(file), json.dumps(stopped)]
     options: dict[str, Any] = {"cwd": ROOT, "env": project_environment(), "capture_output": True, "text": True}
     done = subprocess.run(command, check=False, **options)
     if done.returncode:

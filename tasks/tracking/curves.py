@@ -1,5 +1,7 @@
 """Curves without doubled points: MLflow keeps every point it is given, also the second one of a step."""
 
+import sys
+
 from tasks.tracking import runs as tracking
 from tasks.tracking.store import reachable
 from tasks.tracking.system import SYSTEM
@@ -23,7 +25,13 @@ class Unreported:
         self._last = {name: max(point.step for point in points) for name, points in histories.items()}
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
-        """The metrics of a step, of which each name's steps ascend."""
+        """The metrics of a step, of which each name's steps ascend.
+
+        The loss on held-out text is said in a line, too, which a flow shows (`flows.stages`), and by which a sweep may
+        stop the training.
+        """
+        if "eval/loss" in metrics:
+            print(f"held-out loss {metrics['eval/loss']:.6g} at step {step}", file=sys.stderr, flush=True)
         curves = {name: value for name, value in metrics.items() if name not in _NO_CURVES}
         new = {name: value for name, value in curves.items() if step > self._last.get(name, -1)}
         if new:

@@ -1,10 +1,13 @@
 """A sweep in MLflow: one run, below which the runs of the pipeline stand that belong to it
 
-`python -m tasks.tracking.sweeps "KEY NAME" TABLE` keeps the table with it and ends it.
+`python -m tasks.tracking.sweeps "KEY NAME" TABLE STOPPED` keeps the table with it, tags the runs that it has stopped
+(JSON: the id of the flow run -> why) and ends it.
 """
 
+import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from mlflow.tracking import MlflowClient
@@ -15,6 +18,8 @@ from tasks.tracking.store import lock, open_experiment, reachable
 
 VARIABLE = "BERTCORE_SWEEP"
 """Environment variable: the sweep's key, which is the id of its flow run, a blank and its name."""
+STOPPED = "sweep.stopped"
+"""Tag of a run that its sweep has stopped early: why."""
 _KEY = "pipeline.sweep"
 
 
@@ -37,15 +42,19 @@ def _run(client: MlflowClient, experiment: str, sweep: str) -> str:
     ).info.run_id
 
 
-def conclude(sweep: str, table: Path) -> None:
-    """Keep `table` with the sweep's run, which ends. `UnavailableError` where the store cannot be used."""
+def conclude(sweep: str, table: Path, stopped: Mapping[str, str]) -> None:
+    """Keep `table` with the sweep's run, which ends, and say with each flow run of `stopped` why the sweep has stopped
+    it. `UnavailableError` where the store cannot be used."""
     with reachable():
         client, experiment = open_experiment()
         with lock():
             run = _run(client, experiment, sweep)
         client.log_artifact(run, str(table))
+        for flow_run, reason in stopped.items():
+            for found in client.search_runs([experiment], f"tags.`prefect.flow_run_id` = '{flow_run}'"):
+                client.set_tag(found.info.run_id, STOPPED, reason)
         client.set_terminated(run)
 
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: conclude(sys.argv[1], Path(sys.argv[2]))))
+    sys.exit(exit_status(lambda: conclude(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]))))

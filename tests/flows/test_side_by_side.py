@@ -57,6 +57,17 @@ elif name.startswith("finetune@"):
 """What a sweep ranks by, lowest at the rate 0.3, and scores as the stage `finetune` writes them."""
 
 
+EVALUATED = """
+if name == "pretrain":
+    from ruamel.yaml import YAML
+    rate = YAML(typ="safe").load(Path("params.yaml"))["pretrain"]["learning_rate"]
+    print(f"held-out loss {(rate - 0.3) ** 2} at step 100", flush=True)
+    if rate > 1:
+        time.sleep(100)
+"""
+"""What a sweep may stop it by; at rates above 1 nobody waits for the end."""
+
+
 @dataclass
 class Served:
     """A tree whose pipeline has run and is committed, a server, a worker and the deployment."""
@@ -100,7 +111,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     for name in ("variation", "params"):
         shutil.copy(ROOT / "tasks" / f"{name}.py", tree.root / "tasks")
     (tree.root / "tasks" / "inputs.py").write_text(INPUTS)
-    (tree.root / "stage.py").write_text(STAGE.replace('if Path(f"fail-', MEET + SUMMARY + 'if Path(f"fail-', 1))
+    (tree.root / "stage.py").write_text(
+        STAGE.replace('if Path(f"fail-', MEET + SUMMARY + EVALUATED + 'if Path(f"fail-', 1)
+    )
     with (tree.root / ".gitignore").open("a") as file:
         file.write("/home/\n/runs.log\n*.log\n")
     prefect = Project(tree.root, extra={"BERTCORE_STAGES_AT_ONCE": "2", "MEET": str(place / "room")})
@@ -185,6 +198,20 @@ def test_a_sweep_runs_every_point_and_ranks_them(served: Served) -> None:
     only = {"flow_runs": {"id": {"any_": [run["id"]]}}}
     (artifact,) = served.prefect.ask("POST", "/artifacts/filter", only)
     assert artifact["key"] == "sweep" and "| 0.25 | 0.0025 |" in artifact["data"].replace("**", "")
+
+
+def test_a_sweep_stops_what_is_worse_than_the_median_and_says_so(served: Served) -> None:
+    grid = {"pretrain.learning_rate": [0.35, 0.45, 2.3]}
+    run = served.ended(served.run("sweep-flow", params=grid, at_once=2, stop_below_median_of=2))
+    assert run["state"]["name"] == "Completed", served.prefect.log("worker")
+    with (served.tree.root / "sweeps" / f"{run['name']}.csv").open(newline="") as file:
+        _, *rows = csv.reader(file)
+    said = "stopped at step 100: held-out loss 4, median of 2 others 0.0125"
+    assert [row[1:] for row in rows] == [
+        ["0.35", "0.0025", "Completed"], ["0.45", "0.0225", "Completed"], ["2.3", "–", said]
+    ]  # fmt: skip
+    (stopped,) = served.prefect.ask("POST", "/flow_runs/filter", {"flow_runs": {"name": {"any_": [rows[2][0]]}}})
+    assert stopped["state"]["type"] == "CANCELLED"
 
 
 def test_what_a_sweep_cannot_combine_is_one_line(served: Served) -> None:

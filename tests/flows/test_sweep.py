@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flows import sweep
-from flows.sweep import points, score
+from flows.sweep import Trial, behind, others, points, score
 
 
 def test_a_grid_is_every_combination_with_every_seed() -> None:
@@ -54,3 +54,21 @@ def test_a_run_is_scored_by_the_summary_of_its_branch(tmp_path: Path, monkeypatc
     assert score("runs/one", "pretrain.mlm_loss") == 2.5
     assert score("runs/one", "pretrain.loss") is None and score("runs/one", "pretrain") is None
     assert score("runs/two", "pretrain.mlm_loss") is None
+
+
+def test_a_run_is_behind_where_it_is_worse_than_the_median_of_enough_others_at_its_step() -> None:
+    trials = [Trial({}, curve={100: loss, 200: loss - 1}) for loss in (3.0, 4.0, 8.0)]
+    late = Trial({}, curve={100: 4.5})
+    assert behind(late, [*trials, late], 3) == "stopped at step 100: held-out loss 4.5, median of 3 others 4"
+    assert behind(late, [*trials, late], 4) is None, "too few others"
+    assert behind(Trial({}, curve={100: 4.0}), trials, 3) is None, "as good as the median"
+    assert behind(Trial({}, curve={100: 4.5, 150: 9.0}), trials, 1) is None, "nobody else was looked at there"
+    assert behind(Trial({}), trials, 1) is None
+    (reason,) = filter(None, [behind(trial, trials, 2) for trial in trials])
+    assert reason == "stopped at step 200: held-out loss 7, median of 2 others 2.5"
+
+
+def test_the_number_of_others_is_one_at_least() -> None:
+    assert (others(None), others(3)) == (None, 3)
+    with pytest.raises(ValueError, match="parameter stop_below_median_of: found 0, expected 1 or more, or null"):
+        others(0)

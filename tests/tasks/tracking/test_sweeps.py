@@ -19,9 +19,9 @@ def test_runs_of_the_pipeline_stand_below_their_sweep(tmp_path: Path, monkeypatc
         monkeypatch.setenv("BERTCORE_PIPELINE_RUN", run)
         monkeypatch.setenv("BERTCORE_PIPELINE_NAME", run)
         monkeypatch.setenv(sweeps.VARIABLE, sweep)
-        stage = runs.start("corpus", {})
+        stage = runs.start("corpus", {"prefect.flow_run_id": run})
         stage.end("FINISHED")
-    sweeps.conclude("key-1 brisk-otter", tmp_path / "sweep.csv")
+    sweeps.conclude("key-1 brisk-otter", tmp_path / "sweep.csv", {"b": "stopped at step 100"})
 
     client = MlflowClient(store)
     experiment = client.get_experiment_by_name("bert-pretraining")
@@ -36,3 +36,6 @@ def test_runs_of_the_pipeline_stand_below_their_sweep(tmp_path: Path, monkeypatc
     assert parents == {"sweep brisk-otter": None, "a": sweep_id, "b": sweep_id, "c": None}
     assert found["sweep brisk-otter"].info.status == "FINISHED"
     assert [file.path for file in client.list_artifacts(sweep_id)] == ["sweep.csv"]
+    assert {name: run.data.tags.get(sweeps.STOPPED) for name, run in found.items()} == {
+        "sweep brisk-otter": None, "a": None, "b": "stopped at step 100", "c": None
+    }  # fmt: skip

@@ -22,6 +22,8 @@ MOST_WORDS = 2_000_000
 MOST_OCCURRENCES = 1 << 27
 """Words that the library's trainer, which takes each occurrence for itself, is given; some 0.8 GB of text."""
 
+_UNUSUAL_BLANKS = "  |[\t-\r\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+
 
 @dataclass
 class WordCounts:
@@ -71,10 +73,10 @@ def count_texts(cut: Tokenizer, texts: pa.StringArray | list[str], blank: str = 
 
     A blank ends a word for every kind of tokenizer, and belongs to the word behind it where the kind's `blank` is one
     (see `encoding`). So only the different ones of what stands between blanks are cut; a text with several blanks
-    together is cut as a whole.
+    together, or with others than a space, is cut as a whole.
     """
     sentences = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
-    whole = pc.match_substring(sentences, "  ")
+    whole = pc.match_substring_regex(sentences, _UNUSUAL_BLANKS)
     parts = pc.split_pattern(sentences.filter(pc.invert(whole)), " ")
     words = parts.flatten()
     if blank:

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, trainers
 
@@ -24,6 +24,7 @@ CUT = {
 
 @pytest.mark.parametrize("name", CUT)
 @settings(max_examples=200, deadline=None)
+@example(texts=["a\t ", "a \u00a0", "\u3000 b"])
 @given(texts=st.lists(st.one_of(st.text(max_size=20), st.text("aB'.\u0301 \t\u00e9\u4e1c", max_size=20)), max_size=5))
 def test_words_are_those_of_whole_texts(name: str, texts: list[str]) -> None:
     cut, blank = CUT[name]

@@ -88,7 +88,8 @@ def _kept(embedder: Embedder, precision: Precision, texts: list[str]) -> NDArray
 
 
 def _row(system: str, found: dict[str, float], similarity: float | None) -> dict[str, str]:
-    row = {"system": system, **{name.replace("_at_", "@").replace("ndcg", "nDCG"): f"{value:.3f}" for name, value in found.items()}}
+    scores = {name.replace("ndcg_at_", "nDCG@").replace("_at_", "@"): f"{value:.3f}" for name, value in found.items()}
+    row = {"system": system, **scores}
     return row if similarity is None else {**row, "STS-B": f"{similarity:.1f}"}
 
 

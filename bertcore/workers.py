@@ -156,7 +156,9 @@ def _result(future: Any, client: Any) -> Any:
 def _trouble(client: Any) -> str | None:
     try:
         if client.status == "running":
-            return None if client.scheduler_info()["workers"] else "no worker is there"
+            # Not client.scheduler_info(), which gives its last answer again where none comes.
+            found = client.sync(client.scheduler.identity, n_workers=1)
+            return None if found["workers"] else "no worker is there"
     except OSError:  # the connection broke while it was asked
         pass
     return "the scheduler does not answer"

@@ -22,8 +22,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks import machine
 from benchmarks.results import show
-from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
-from bertcore.apply.embed import Embedder, normalized
+from bertcore.apply.compact import PRECISIONS, Precision, compact, normalized, restored
+from bertcore.apply.embed import Embedder
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets
 from bertcore.embedding.scoring import Search

@@ -1,4 +1,4 @@
-"""Vectors of length 1 in fewer bits: 8 or 1 for each number, a quarter or a thirty-second of the space."""
+"""Vectors of length 1, and in fewer bits: 8 or 1 for each number, a quarter or a thirty-second of the space."""
 
 from typing import Any, Literal, get_args
 
@@ -8,6 +8,12 @@ from numpy.typing import NDArray
 Precision = Literal["float32", "int8", "binary"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 LARGEST = 127
+
+
+def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row by its length; one of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(lengths, np.float32(1e-12))).astype(np.float32, copy=False)
 
 
 def compact(vectors: NDArray[np.float32], precision: Precision) -> NDArray[Any]:
@@ -27,5 +33,4 @@ def restored(vectors: NDArray[Any], precision: Precision, width: int) -> NDArray
         return vectors
     if precision == "binary":
         return (2 * np.unpackbits(vectors, axis=1, count=width).astype(np.float32) - 1) * np.float32(width**-0.5)
-    values = vectors.astype(np.float32)
-    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), np.float32(1e-12))
+    return normalized(vectors.astype(np.float32))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore.apply.compact import Precision, restored
+from bertcore.apply.compact import Precision, normalized, restored
 from bertcore.apply.pooling import extract, load_encoder
 from bertcore.embedding.directory import Reading
 from bertcore.embedding.directory import read as read_reading
@@ -90,12 +90,6 @@ class Embedder:
     def unit(self, texts: Sequence[str], progress: str | None = None) -> NDArray[np.float32]:
         """(texts, H) vectors of length 1, whose products are cosines."""
         return normalized(self.embed(texts, progress)[0])
-
-
-def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each row by its length; one of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(lengths, np.float32(1e-12))).astype(np.float32, copy=False)
 
 
 def nearest(

@@ -16,8 +16,8 @@ import argparse
 import sys
 from collections.abc import Iterator
 
-from bertcore.apply.compact import PRECISIONS, compact
-from bertcore.apply.embed import ENDINGS, Embedder, normalized, write_vectors
+from bertcore.apply.compact import PRECISIONS, compact, normalized
+from bertcore.apply.embed import ENDINGS, Embedder, write_vectors
 from bertcore.apply.pooling import POOLINGS
 from bertcore.commands.results import WRITERS, Record, add_output, write
 from bertcore.commands.texts import add_input, add_model, model_directory, progress_of, texts_of

@@ -9,8 +9,8 @@ import torch
 from tokenizers import Tokenizer
 
 from bertcore.apply import search
-from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
-from bertcore.apply.embed import Embedder, nearest, normalized
+from bertcore.apply.compact import PRECISIONS, Precision, compact, normalized, restored
+from bertcore.apply.embed import Embedder, nearest
 from bertcore.apply.search import Index, read_passages
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT

@@ -29,7 +29,7 @@ from bertcore.instances.config import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_objective
-from bertcore.precision import precision
+from bertcore.precision import autocast
 from bertcore.recipes import RECIPES
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
@@ -127,7 +127,7 @@ class Peer:
         """The real tokens of one optimizer step."""
         instances = self._loader.batch(self._steps)
         batch = {name: torch.from_numpy(array) for name, array in padded(instances).items()}
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision() == "bf16"):
+        with autocast(batch["input_ids"].device):
             loss = self._loss(batch)
         loss.backward()
         nn.utils.clip_grad_norm_(self._trained, 1.0)

@@ -23,7 +23,7 @@ from bertcore.model import group_attention
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.layout import Layout
-from bertcore.precision import precision
+from bertcore.precision import autocast
 
 NEVER = 2**31
 
@@ -49,7 +49,7 @@ def our_reading(setting: Setting) -> Work:
 
     @torch.inference_mode()
     def work() -> int:
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision() == "bf16"):
+        with autocast(ids.device):
             encoder.hidden_states(ids, types, layout)
         return len(ids)
 
@@ -63,7 +63,7 @@ def their_reading(setting: Setting) -> Work:
 
     @torch.inference_mode()
     def work() -> int:
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision() == "bf16"):
+        with autocast(ids.device):
             model(input_ids=ids, attention_mask=torch.ones_like(ids))
         return ids.numel()
 

@@ -89,6 +89,7 @@ def test_a_file_scores_as_the_model_does(
     assert main(["convert", str(model), "int8.onnx", "--int8"]) == 0
     said = capsys.readouterr().out
     assert f"{metrics[0]} on data/examples/toy: {result.metrics['dev'][metrics[0]]:.4f} as a model, " in said
+    assert Path("int8.onnx").is_file()
     assert main(["convert", str(model), "calibrated.onnx", "--int8", "--calibrate"]) == 0
     said = capsys.readouterr().out
     assert "int8, calibrated; outputs point" in said and f"{metrics[0]} on data/examples/toy" in said

@@ -52,6 +52,26 @@ def test_one_worker_is_this_process() -> None:
     assert list(workers.run(square, [])) == []
 
 
+def test_the_program_is_imported_once(tmp_path: Path) -> None:
+    """What a stage imports for its tracking is not for its workers."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "print('imported', flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    from bertcore import workers\n"
+        "    from tests.bertcore.test_workers import square\n"
+        "    print(sum(value for value, _ in workers.run(square, range(8), workers=2)))\n"
+    )
+    said = subprocess.run(
+        [sys.executable, program],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.split() == ["imported", "140"]
+
+
 def test_a_killed_process_is_said() -> None:
     with pytest.raises(BertcoreError, match="one of 2 worker processes was killed.*run the stage again, on fewer"):
         list(workers.run(die_on_three, range(8), workers=2))

@@ -9,11 +9,9 @@ import gc
 import hashlib
 import inspect
 import itertools
-import multiprocessing
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.pydoc.installation import ModuleFile, check_installation, module_files
 from bertcore.corpus.sources.pydoc.prose import is_english, prose
 from bertcore.corpus.sources.source import Keep, Source
-from bertcore.workers import available_cores, start_worker
+from bertcore.workers import available_cores, in_processes
 
 URI = "pydoc"
 TEXT_BYTES = 40_000_000  # at most: 33 MB with the packages of the lock
@@ -144,14 +142,8 @@ def _template(docstring: Docstring) -> str:
 def _parse_chunks(files: list[ModuleFile], workers: int) -> Iterator[tuple[list[Docstring], Counter[str]]]:
     chunks = [files[start : start + FILES_PER_CHUNK] for start in range(0, len(files), FILES_PER_CHUNK)]
     if workers == 1 or len(chunks) < 2:
-        yield from map(_parse_chunk, chunks)
-        return
-    context = multiprocessing.get_context("spawn")  # the caller may hold threads, which a fork would not survive
-    pool = ProcessPoolExecutor(min(workers, len(chunks)), mp_context=context, initializer=start_worker)
-    try:
-        yield from pool.map(_parse_chunk, chunks)
-    finally:
-        pool.shutdown(cancel_futures=True)
+        return map(_parse_chunk, chunks)
+    return in_processes(_parse_chunk, chunks, min(workers, len(chunks)))
 
 
 def _parse_chunk(files: list[ModuleFile]) -> tuple[list[Docstring], Counter[str]]:

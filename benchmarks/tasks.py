@@ -1,15 +1,17 @@
 """The pipeline on real text and on the tasks that everyone knows: its own encoder beside random weights and baselines.
 
-    python -m benchmarks.tasks --data DATA --keep
+    python -m benchmarks.tasks [benchmarks/german.yaml --published MODEL] --data DATA --keep
 
-Works in a clone of this repository with benchmarks/tasks.yaml as its params.yaml, by `dvc repro`: killed and run again
-it goes on, task by task. DATA holds what that file names below `real/`, laid out as the tests' BERTCORE_DATA.
+Works in a clone of this repository with FILE as its params.yaml, by `dvc repro`: killed and run again it goes on, task
+by task. DATA holds what that file names below `real/`, laid out as the tests' BERTCORE_DATA; MODEL is a directory that
+others have published, for tasks that start from it (`init_from: published`).
 """
 
 import argparse
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -28,23 +30,27 @@ _OF_PROTOCOL = ("Train", "Dev", "Epochs", "Seconds")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", nargs="?", type=Path, default=HERE / "tasks.yaml", help="(benchmarks/tasks.yaml)")
     parser.add_argument("--data", type=Path, required=True, help="the real data sets")
-    parser.add_argument("--directory", type=Path, default=Path(".benchmarks/tasks"), help="the clone (%(default)s)")
+    parser.add_argument("--published", type=Path, help="a model directory of others")
+    parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
-    clone = arguments.directory.resolve()
+    clone = (arguments.directory or Path(".benchmarks") / arguments.file.stem).resolve()
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
+        (clone / "params.yaml").write_bytes(arguments.file.read_bytes())
         prepare(arguments.data.resolve(), clone)
-    if (clone / "params.yaml").read_bytes() != (HERE / "tasks.yaml").read_bytes():
-        sys.exit(f"{clone}: found another params.yaml than benchmarks/tasks.yaml; remove it, or name another directory")
+        if arguments.published:
+            (clone / "published").symlink_to(arguments.published.resolve())
+    if (clone / "params.yaml").read_bytes() != arguments.file.read_bytes():
+        sys.exit(f"{clone}: found another params.yaml than {arguments.file}; remove it, or name another directory")
     subprocess.run([sys.executable, "-m", "dvc", "repro"], cwd=clone, check=True, env=project_environment())
-    show(clone, arguments.keep)
+    show(clone, arguments.file.stem, arguments.keep)
 
 
 def prepare(data: Path, clone: Path) -> None:
-    """What benchmarks/tasks.yaml names, in a new clone."""
-    (clone / "params.yaml").write_bytes((HERE / "tasks.yaml").read_bytes())
+    """The data that the files of this benchmark name, in a new clone."""
     (clone / "real").symlink_to(data)
     squad = clone / "prepared" / "squad"
     squad.mkdir(parents=True)
@@ -55,6 +61,11 @@ def prepare(data: Path, clone: Path) -> None:
     nli.mkdir()
     for split, name in (("train", "train"), ("dev", "valid")):
         (nli / f"{split}.jsonl.zst").symlink_to(data / "nli" / f"mnli_en.{name}.jsonl.zst")
+    wikiann = clone / "prepared" / "wikiann"
+    wikiann.mkdir()
+    for name in ("train", "test"):  # every word has the prefix of its language
+        text = read_text(data / "ner" / "wikiann_de" / f"{name}.txt.zst")
+        (wikiann / f"{name}.txt").write_text(re.sub(r"(?m)^de:", "", text), encoding="utf-8")
 
 
 def _prepare_ag_news(source: Path, out: Path) -> None:
@@ -71,7 +82,7 @@ def _prepare_ag_news(source: Path, out: Path) -> None:
         (out / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-def show(clone: Path, keep: bool) -> None:
+def show(clone: Path, name: str, keep: bool) -> None:
     """The report's table of results with the protocol of each task, and what it all cost."""
     params = yaml.safe_load((clone / "params.yaml").read_text(encoding="utf-8"))
     summary = json.loads((clone / "metrics" / "summary.json").read_text(encoding="utf-8"))["pretrain"]
@@ -90,14 +101,14 @@ def show(clone: Path, keep: bool) -> None:
         **describe(clone),
         "encoder": f"{params['pretrain']['model']['preset']}, {summary['parameters']:,} parameters, "
         f"{summary['steps']:,} steps of {params['pretrain']['batch_size']} sequences, "
-        f"{summary['tokens'] / 1e6:,.1f} million tokens of Wikipedia",
-        "params": "benchmarks/tasks.yaml",
+        f"{summary['tokens'] / 1e6:,.1f} million tokens of {', '.join(map(str, params['corpus']['sources']))}",
+        "params": f"benchmarks/{name}.yaml",
         "cost": f"{pretraining / 60:,.0f} minutes of pre-training on {timing['threads']} threads, {seconds / 60:,.0f} "
         "of fine-tuning and evaluation, random initialisation included",
-        "scores": "dev (AG News: test) in percent, median and range over the seeds; every task once from the encoder "
-        "and once from random weights with the same budget",
+        "scores": "of the dev_file in percent, median and range over the seeds; every task once from the encoder and "
+        "once from random weights with the same budget",
     }
-    results.show("tasks", facts, rows, keep)
+    results.show(name, facts, rows, keep)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def in_processes(work: Callable[[Piece], Result], pieces: Iterable[Piece], worke
     waiting: deque[Future[Result]] = deque()
     try:
         for piece in pieces:
-            with _without_program():  # a process is started as its piece comes
+            with without_program():  # a process is started as its piece comes
                 waiting.append(pool.submit(work, piece))
             if len(waiting) >= AHEAD * workers:
                 yield waiting.popleft().result()
@@ -80,7 +80,7 @@ def in_processes(work: Callable[[Piece], Result], pieces: Iterable[Piece], worke
 
 
 @contextmanager
-def _without_program() -> Iterator[None]:
+def without_program() -> Iterator[None]:
     """Processes started within import what `work` needs. By default each imports the program first: a stage and all of
     its tracking, two seconds of processor time for work that often takes less."""
     program = sys.modules["__main__"]

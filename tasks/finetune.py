@@ -3,6 +3,7 @@ with the same protocol and beside baselines that learn no representation."""
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,17 @@ from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.export import gate
 from bertcore.files import write_json
+from bertcore.finetune import side_by_side
 from bertcore.finetune.config import GRID, RunConfig, TaskConfig
 from bertcore.finetune.distilled import compare_with_teacher
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.family import CHOICE
-from bertcore.finetune.grid import Grid, Outcome
-from bertcore.finetune.run import Finetuning
+from bertcore.finetune.grid import Outcome
+from bertcore.finetune.run import Encoder, Finetuning
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.checkpoint import training_key
-from bertcore.training.distributed import describe
+from bertcore.training.distributed import describe, finetune_processes
 from tasks import cards, params
 from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED, TEACHERS
 from tasks.stage import main
@@ -49,11 +51,18 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     examples, settings = schema.read(EXAMPLES / name), task.settings()
     several, teacher = len(settings) > 1, TEACHERS / name if task.distillation else None
     read = load_tokenizer(tokenizer)
-    finetuning = Finetuning(settings[0][0], examples, read, several_settings=several, teacher=teacher)
-    directory = CHECKPOINTS / "finetune" / name
-    grid = Grid(finetuning, settings, directory, _key(finetuning, name, encoder, *([teacher] if teacher else [])))
+    processes = finetune_processes(2 * sum(map(len, settings)))
+    side_by_side.share_threads(processes)
+    prepare = partial(Finetuning, settings[0][0], examples, read, several_settings=several, teacher=teacher)
+    finetuning, directory = prepare(), CHECKPOINTS / "finetune" / name
+    key = _key(finetuning, name, encoder, *([teacher] if teacher else []))
+    runs = side_by_side.Runs(prepare, settings, directory, key)
+    grid = runs.grid(finetuning)
+    random_weights = load_config(encoder)
+    systems: dict[str, Encoder] = {f"{name}.pretrained": encoder, f"{name}.random": random_weights}
+    side_by_side.make(runs, grid, systems, processes)
     pretrained = grid.run(encoder, f"{name}.pretrained", stage_run.report)
-    random = grid.run(load_config(encoder), f"{name}.random")
+    random = grid.run(random_weights, f"{name}.random")
 
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
     simple = baselines.predictions(finetuning.examples, settings[0][0].seed)

@@ -93,6 +93,16 @@ class Grid:
         self._finetuning, self._settings, self._directory, self._key = finetuning, settings, directory, key
         self._metric = finetuning.headline
 
+    def missing(self, name: str) -> list[RunConfig]:
+        """The runs of `name` that are still to be made."""
+        return [task for task in self._flat if self._checkpoints(task, name).latest() is None]
+
+    def make(self, encoder: Encoder, task: RunConfig, name: str, report: Report = silent) -> dict[str, Any]:
+        """Make one run and keep it; its record."""
+        record = self._train(encoder, task, name, report)
+        self._checkpoints(task, name).save(record["steps"], record)
+        return record
+
     def run(self, encoder: Encoder, name: str, report: Report = silent) -> Outcome:
         """Make all runs that are not there yet, and choose; `name` tells the runs of one encoder from those of another.
 
@@ -124,11 +134,9 @@ class Grid:
 
     def _trained(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:
         """The record of a run without its weights; the run is made if there is none."""
-        checkpoints = self._checkpoints(task, name)
-        record = checkpoints.latest()
+        record = self._checkpoints(task, name).latest()
         if record is None:
-            record = self._train(encoder, task, name, report)
-            checkpoints.save(record["steps"], record)
+            record = self.make(encoder, task, name, report)
         else:
             logger.info("%s: this run has finished before", self._title(task, name))
             report_again(record["curves"], self._named(report, task))

@@ -5,6 +5,7 @@ The machine's part is read from the environment and recorded, and never stands i
 | variable | meaning | default |
 |---|---|---|
 | `BERTCORE_PROCESSES` | training processes on this machine | GPUs, or 1 on a CPU |
+| `BERTCORE_FINETUNE_PROCESSES` | processes that make the runs of a task, each alone | GPUs, or 2 on a CPU |
 | `BERTCORE_PRECISION` | `bf16` or `no` (float32) | bf16 where the processor computes in it |
 | `BERTCORE_MICRO_BATCH` | sequences that one process computes at once | its whole share of the batch |
 | `BERTCORE_ACTIVATION_CHECKPOINTING` | 1: compute activations again in the backward pass: less memory, more time | 0 |
@@ -75,6 +76,12 @@ def _configured_processes(config: str) -> int:
 def process_count() -> int:
     """Training processes on this machine."""
     return _positive("BERTCORE_PROCESSES", max(torch.cuda.device_count(), 1))
+
+
+def finetune_processes(runs: int) -> int:
+    """Processes that make the `runs` of a task on this machine, each run in one of them."""
+    cores = len(os.sched_getaffinity(0))
+    return min(_positive("BERTCORE_FINETUNE_PROCESSES", torch.cuda.device_count() or min(cores, 2)), runs)
 
 
 def threads(processes: int) -> int:

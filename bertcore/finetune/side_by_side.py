@@ -1,0 +1,85 @@
+"""The runs of a task in several processes of this machine, each run made by one of them exactly as it would be alone.
+
+Nothing is concluded here: the runs are kept where `Grid.run` finds them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import multiprocessing
+from torch.multiprocessing.spawn import ProcessException
+
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.grid import Grid
+from bertcore.finetune.run import Encoder, Finetuning
+from bertcore.training.distributed import threads
+from bertcore.workers import start_worker, without_program
+
+logger = logging.getLogger(__name__)
+
+
+class One(NamedTuple):
+    """A run."""
+
+    name: str
+    """Of the system, as for `Grid.run`."""
+    encoder: Encoder
+    task: RunConfig
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs of a task, as every process makes its own `Grid` of them."""
+
+    prepare: Callable[[], Finetuning]
+    """A function of a module, or a `partial` of one."""
+    settings: Sequence[Sequence[RunConfig]]
+    directory: Path
+    key: str
+
+    def grid(self, finetuning: Finetuning) -> Grid:
+        """Of this process."""
+        return Grid(finetuning, self.settings, self.directory, self.key)
+
+
+def make(runs: Runs, grid: Grid, systems: Mapping[str, Encoder], processes: int) -> None:
+    """Make what is missing of the `systems` (name -> encoder) in so many processes; with one, leave it to `Grid.run`.
+
+    So is what a process leaves that fails or is killed: it is tried again in this one, which can say why.
+    """
+    missing = [One(name, encoder, task) for name, encoder in systems.items() for task in grid.missing(name)]
+    if min(processes, len(missing)) < 2:
+        return
+    shares = [missing[place::processes] for place in range(min(processes, len(missing)))]
+    with without_program():
+        context = multiprocessing.start_processes(
+            _make, (runs, shares, processes), len(shares), join=False, daemon=True, start_method="spawn"
+        )
+    try:
+        while not context.join():
+            pass
+    except ProcessException as error:
+        why = str(error).strip().splitlines()[-1]
+        logger.warning("one of %d processes ended (%s); what it left is made in this one", len(shares), why)
+    finally:
+        for process in context.processes:
+            process.terminate()
+
+
+def share_threads(processes: int) -> None:
+    """Compute with as many threads as one of `processes` has, the bits of a run depend on it."""
+    torch.set_num_threads(min(torch.get_num_threads(), threads(processes)))
+
+
+def _make(place: int, runs: Runs, shares: Sequence[Sequence[One]], processes: int) -> None:
+    start_worker()
+    share_threads(processes)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(place % torch.cuda.device_count())
+    grid = runs.grid(runs.prepare())
+    for one in shares[place]:
+        grid.make(one.encoder, one.task, one.name)

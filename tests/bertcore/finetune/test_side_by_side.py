@@ -1,0 +1,95 @@
+"""Runs in several processes: the same bits as in one, also where a process is lost."""
+
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune import side_by_side
+from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.grid import Grid, Outcome
+from bertcore.finetune.run import Encoder, Finetuning
+from bertcore.finetune.side_by_side import Runs
+from bertcore.model.bert import BertConfig
+from tests.bertcore.finetune.test_grid import bits
+
+TASK = TaskConfig(format="f", data="d", sequence_length=16, learning_rate=[1e-3, 1e-6], seed=[1, 2], dropout=0.1)
+
+
+@pytest.fixture
+def prepare(tokenizer: Tokenizer, make_examples: Callable[..., ExampleSet]) -> Callable[[], Finetuning]:
+    texts = ["red cat", "green dog", "blue bird on the table", "a cat", "the river", "what is red", "cat dog", "city"]
+    rows = [{"text_a": text, "label": "yes" if "cat" in text else "no"} for text in 4 * texts]
+    examples = make_examples("classification", ["no", "yes"], ["accuracy"], train=rows, dev=rows)
+    return partial(Finetuning, TASK.settings()[0][0], examples, tokenizer, several_settings=True)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def alone(prepare: Callable[[], Finetuning], systems: dict[str, Encoder], directory: Path) -> list[Outcome]:
+    grid = Grid(prepare(), TASK.settings(), directory, "key")
+    return [grid.run(encoder, name) for name, encoder in systems.items()]
+
+
+def same(outcomes: list[Outcome], others: list[Outcome]) -> bool:
+    return all(
+        one.runs == other.runs and one.result.curves == other.result.curves and torch.equal(bits(one), bits(other))
+        for one, other in zip(outcomes, others, strict=True)
+    )
+
+
+def test_two_processes_make_what_one_makes(
+    prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systems: dict[str, Encoder] = {"toy.one": config, "toy.two": config}
+    expected = alone(prepare, systems, tmp_path / "alone")
+    runs = Runs(prepare, TASK.settings(), tmp_path / "two", "key")
+    grid = runs.grid(prepare())
+    assert len(grid.missing("toy.one")) == len(grid.missing("toy.two")) == 4
+    side_by_side.make(runs, grid, systems, processes=2)
+    monkeypatch.setattr(Finetuning, "train", None)  # all has been made
+    assert same([grid.run(encoder, name) for name, encoder in systems.items()], expected)
+
+
+def only_in(process: int, prepare: Callable[[], Finetuning]) -> Finetuning:
+    if os.getpid() != process:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return prepare()
+
+
+def test_what_a_killed_process_leaves_is_made_by_this_one(
+    prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = alone(prepare, {"toy": config}, tmp_path / "alone")
+    runs = Runs(partial(only_in, os.getpid(), prepare), TASK.settings(), tmp_path / "two", "key")
+    grid = runs.grid(prepare())
+    with caplog.at_level(logging.WARNING):
+        side_by_side.make(runs, grid, {"toy": config}, processes=2)
+    assert "one of 2 processes ended (process " in caplog.text and "SIGKILL" in caplog.text
+    assert len(grid.missing("toy")) == 4
+    assert same([grid.run(config, "toy")], expected)
+
+
+def test_one_run_or_one_process_is_left_to_this_one(
+    prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path
+) -> None:
+    runs = Runs(partial(only_in, os.getpid(), prepare), TASK.settings(), tmp_path, "key")
+    grid = runs.grid(prepare())
+    side_by_side.make(runs, grid, {"toy": config}, processes=1)
+    for task in TASK.settings()[0] + TASK.settings()[1][:1]:
+        grid.make(config, task, "toy")
+    side_by_side.make(runs, grid, {"toy": config}, processes=2)
+    assert grid.missing("toy") == TASK.settings()[1][1:]

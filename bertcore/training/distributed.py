@@ -5,8 +5,8 @@ The machine's part is read from the environment and recorded, and never stands i
 | variable | meaning | default |
 |---|---|---|
 | `BERTCORE_PROCESSES` | training processes on this machine | GPUs, or 1 on a CPU |
-| `BERTCORE_FINETUNE_PROCESSES` | processes that make the runs of a task, each alone | GPUs, or 2 on a CPU |
 | `BERTCORE_PRECISION` | `bf16` or `no` (float32) | bf16 where the processor computes in it |
+| `BERTCORE_FINETUNE_PROCESSES` | processes that make the runs of a task, each alone | GPUs, or 2 on a CPU |
 | `BERTCORE_MICRO_BATCH` | sequences that one process computes at once | its whole share of the batch |
 | `BERTCORE_ACTIVATION_CHECKPOINTING` | 1: compute activations again in the backward pass: less memory, more time | 0 |
 | `BERTCORE_COMPILE` | 1: torch.compile the encoder layers; needs a C++ compiler on a CPU | 0 |

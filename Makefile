@@ -44,7 +44,7 @@ ui: $(VENV)/.installed
 	@python -m flows.ui
 
 MODEL = models/pretrained
-OUT = $(MODEL:/=).onnx
+OUT = $(notdir $(MODEL:/=)).onnx
 onnx: $(VENV)/.installed-onnx
 	@python -m bertcore convert "$(MODEL)" "$(OUT)" $(if $(INT8),--int8)
 

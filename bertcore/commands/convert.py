@@ -8,14 +8,14 @@ from bertcore.errors import ConfigError
 from bertcore.export import onnx
 
 EXAMPLES = """\
-  bertcore convert models/finetuned/topic                  # writes models/finetuned/topic.onnx
+  bertcore convert models/finetuned/topic                  # writes topic.onnx
   bertcore convert models/finetuned/topic topic-int8.onnx --int8 --calibrate --examples data/examples/topic
 """
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="MODEL", help="what a stage saved, such as models/pretrained")
-    parser.add_argument("path", type=Path, nargs="?", metavar="OUT.onnx", help="default: MODEL.onnx")
+    parser.add_argument("path", type=Path, nargs="?", metavar="OUT.onnx", help="default: the name of MODEL, here")
     parser.add_argument("--int8", action="store_true", help="a quarter of the size; its numbers are others")
     parser.add_argument(
         "--calibrate",
@@ -31,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    path = options.path or options.directory.with_name(f"{options.directory.resolve().name}.onnx")
+    path = options.path or Path(f"{options.directory.resolve().name}.onnx")
     examples = options.examples or Path("data/examples") / options.directory.resolve().name
     if options.calibrate and not (options.int8 and examples.is_dir()):
         missing = f"no directory {examples}" if options.int8 else "no --int8"

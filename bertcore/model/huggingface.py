@@ -151,7 +151,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ArtifactError(f"{path}: not found, expected a Hugging Face model directory; correct the path") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise ArtifactError(f"{path}: not valid JSON ({error}); fetch it again") from None

@@ -77,7 +77,7 @@ def test_a_file_scores_as_the_model_does(
     result.save_model(model, Path("tokenizer"))
     schema.write(examples, Path("data/examples/toy"))
     assert main(["convert", str(model)]) == 0
-    file = Path("models/finetuned/toy.onnx")
+    file = Path("toy.onnx")
     tuned = FineTuned.load(model, use)
     features = tuned.family.featurize(examples.splits["dev"])
     expected = logits_of(tuned.model, features, tuned.accelerator)

@@ -250,8 +250,10 @@ def test_a_head_with_other_labels_is_refused(tmp_path):
 
 
 def test_damaged_directories_are_one_clear_error(model, tmp_path):
-    with pytest.raises(ArtifactError, match=r"config\.json: not found, expected a Hugging Face model directory"):
-        load_config(tmp_path)
+    (tmp_path / "file").touch()
+    for none in (tmp_path, tmp_path / "file"):
+        with pytest.raises(ArtifactError, match=r"config\.json: not found, expected a Hugging Face model directory"):
+            load_config(none)
     save_pretrained(model, tmp_path / "m")
     config, weights = tmp_path / "m" / "config.json", tmp_path / "m" / "model.safetensors"
     good = json.loads(config.read_text())

@@ -273,7 +273,7 @@ def _a_second_attempt_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not list(Path(".checkpoints/finetune").iterdir())
 
 
-@pytest.mark.parametrize("file", ["params.yaml", "benchmarks/tasks.yaml"])
+@pytest.mark.parametrize("file", ["params.yaml", "benchmarks/tasks.yaml", "benchmarks/german.yaml"])
 def test_tasks_of_the_project_need_no_advice(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copyfile(ROOT / file, tmp_path / "params.yaml")
     monkeypatch.chdir(tmp_path)

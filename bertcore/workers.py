@@ -45,11 +45,18 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int |
     address = os.environ.get(SCHEDULER)
     if address:
         return _on_cluster(work, pieces, address)
+    return on_this_machine(work, pieces, workers)
+
+
+def on_this_machine(
+    work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int | None = None
+) -> Iterator[Result]:
+    """As `run`, for pieces that a cluster may not see."""
     workers, pieces = workers or available_cores(), iter(pieces)
     first = list(islice(pieces, 2))
     if workers == 1 or len(first) < 2:
         return map(work, chain(first, pieces))
-    return in_processes(work, chain(first, pieces), workers)
+    return _in_processes(work, chain(first, pieces), workers)
 
 
 def available_cores() -> int:
@@ -57,8 +64,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_processes(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int) -> Iterator[Result]:
-    """As `run`, always on this machine: for pieces that a cluster may not see."""
+def _in_processes(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int) -> Iterator[Result]:
     context = multiprocessing.get_context("spawn")  # the caller may hold threads, which a fork would not survive
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)
     waiting: deque[Future[Result]] = deque()

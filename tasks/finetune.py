@@ -20,7 +20,7 @@ from bertcore.finetune.distilled import compare_with_teacher
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.family import CHOICE
 from bertcore.finetune.grid import Outcome
-from bertcore.finetune.run import Encoder, Finetuning
+from bertcore.finetune.run import Finetuning
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.checkpoint import training_key
@@ -48,21 +48,16 @@ def run(stage_run: StageRun, name: str) -> None:
 
 
 def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokenizer: Path) -> None:
-    examples, settings = schema.read(EXAMPLES / name), task.settings()
-    several, teacher = len(settings) > 1, TEACHERS / name if task.distillation else None
-    read = load_tokenizer(tokenizer)
+    examples, settings, directory = schema.read(EXAMPLES / name), task.settings(), CHECKPOINTS / "finetune" / name
+    teacher = TEACHERS / name if task.distillation else None
+    read, several = load_tokenizer(tokenizer), len(settings) > 1
     processes = finetune_processes(2 * sum(map(len, settings)))
     side_by_side.share_threads(processes)
     prepare = partial(Finetuning, settings[0][0], examples, read, several_settings=several, teacher=teacher)
-    finetuning, directory = prepare(), CHECKPOINTS / "finetune" / name
+    finetuning = prepare()
     key = _key(finetuning, name, encoder, *([teacher] if teacher else []))
     runs = side_by_side.Runs(prepare, settings, directory, key)
-    grid = runs.grid(finetuning)
-    random_weights = load_config(encoder)
-    systems: dict[str, Encoder] = {f"{name}.pretrained": encoder, f"{name}.random": random_weights}
-    side_by_side.make(runs, grid, systems, processes)
-    pretrained = grid.run(encoder, f"{name}.pretrained", stage_run.report)
-    random = grid.run(random_weights, f"{name}.random")
+    pretrained, random = _train(stage_run, name, runs, finetuning, encoder, processes)
 
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
     simple = baselines.predictions(finetuning.examples, settings[0][0].seed)
@@ -102,6 +97,16 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
     stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
     checkpoints.mark_finished(directory, "finetune", name)
+
+
+def _train(
+    stage_run: StageRun, name: str, runs: side_by_side.Runs, finetuning: Finetuning, encoder: Path, processes: int
+) -> tuple[Outcome, Outcome]:
+    """What came out of the pre-trained weights, and of random ones."""
+    grid, random_weights = runs.grid(finetuning), load_config(encoder)
+    pretrained, random = f"{name}.pretrained", f"{name}.random"
+    side_by_side.make(runs, grid, {pretrained: encoder, random: random_weights}, processes)
+    return grid.run(encoder, pretrained, stage_run.report), grid.run(random_weights, random)
 
 
 def _records(finetuning: Finetuning, outcomes: dict[str, Outcome], simple: dict[str, Any]) -> Records:

@@ -95,7 +95,7 @@ class Grid:
 
     def missing(self, name: str) -> list[RunConfig]:
         """The runs of `name` that are still to be made."""
-        return [task for task in self._flat if self._checkpoints(task, name).latest() is None]
+        return [task for task in self._flat if self._checkpoints(task, name).latest_step() is None]
 
     def make(self, encoder: Encoder, task: RunConfig, name: str, report: Report = silent) -> dict[str, Any]:
         """Make one run and keep it; its record."""

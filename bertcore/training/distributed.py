@@ -80,8 +80,7 @@ def process_count() -> int:
 
 def finetune_processes(runs: int) -> int:
     """Processes that make the `runs` of a task on this machine, each run in one of them."""
-    cores = len(os.sched_getaffinity(0))
-    return min(_positive("BERTCORE_FINETUNE_PROCESSES", torch.cuda.device_count() or min(cores, 2)), runs)
+    return min(_positive("BERTCORE_FINETUNE_PROCESSES", torch.cuda.device_count() or min(threads(1), 2)), runs)
 
 
 def threads(processes: int) -> int:

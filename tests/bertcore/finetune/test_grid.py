@@ -32,13 +32,13 @@ SCORES = st.lists(st.integers(0, 5).map(lambda n: n / 5), min_size=1, max_size=7
 TASK = TaskConfig(
     format="f", data="d", sequence_length=16, learning_rate=[1e-3, 1e-6], epochs=[1, 2], seed=[1, 2, 3], dropout=0.1
 )
+TEXTS = ["red cat", "green dog", "blue bird on the table", "a cat", "the river", "what is red", "cat dog", "city"]
+ROWS = [{"text_a": text, "label": "yes" if "cat" in text else "no"} for text in 4 * TEXTS]
 
 
 @pytest.fixture
 def prepared(tokenizer: Tokenizer, make_examples: Callable[..., ExampleSet]) -> Finetuning:
-    texts = ["red cat", "green dog", "blue bird on the table", "a cat", "the river", "what is red", "cat dog", "city"]
-    rows = [{"text_a": text, "label": "yes" if "cat" in text else "no"} for text in 4 * texts]
-    examples = make_examples("classification", ["no", "yes"], ["accuracy", "mcc"], train=rows, dev=rows, test=rows[:3])
+    examples = make_examples("classification", ["no", "yes"], ["accuracy", "mcc"], train=ROWS, dev=ROWS, test=ROWS[:3])
     return Finetuning(TASK.settings()[0][0], examples, tokenizer, several_settings=True)
 
 

@@ -18,16 +18,14 @@ from bertcore.finetune.grid import Grid, Outcome
 from bertcore.finetune.run import Encoder, Finetuning
 from bertcore.finetune.side_by_side import Runs
 from bertcore.model.bert import BertConfig
-from tests.bertcore.finetune.test_grid import bits
+from tests.bertcore.finetune.test_grid import ROWS, bits
 
 TASK = TaskConfig(format="f", data="d", sequence_length=16, learning_rate=[1e-3, 1e-6], seed=[1, 2], dropout=0.1)
 
 
 @pytest.fixture
 def prepare(tokenizer: Tokenizer, make_examples: Callable[..., ExampleSet]) -> Callable[[], Finetuning]:
-    texts = ["red cat", "green dog", "blue bird on the table", "a cat", "the river", "what is red", "cat dog", "city"]
-    rows = [{"text_a": text, "label": "yes" if "cat" in text else "no"} for text in 4 * texts]
-    examples = make_examples("classification", ["no", "yes"], ["accuracy"], train=rows, dev=rows)
+    examples = make_examples("classification", ["no", "yes"], ["accuracy"], train=ROWS, dev=ROWS)
     return partial(Finetuning, TASK.settings()[0][0], examples, tokenizer, several_settings=True)
 
 

@@ -21,7 +21,7 @@ from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.pydoc.installation import ModuleFile, check_installation, module_files
 from bertcore.corpus.sources.pydoc.prose import is_english, prose
 from bertcore.corpus.sources.source import Keep, Source
-from bertcore.workers import available_cores, in_processes
+from bertcore.workers import on_this_machine
 
 URI = "pydoc"
 TEXT_BYTES = 40_000_000  # at most: 33 MB with the packages of the lock
@@ -108,7 +108,8 @@ def parse_files(files: list[ModuleFile], statistics: Counter[str], workers: int 
     Prose that differs in nothing but the definition's own names (generated accessors, thousands of them) is the same.
     """
     seen: set[bytes] = set()
-    for docstrings, counts in _parse_chunks(files, workers or available_cores()):
+    chunks = (files[start : start + FILES_PER_CHUNK] for start in range(0, len(files), FILES_PER_CHUNK))
+    for docstrings, counts in on_this_machine(_parse_chunk, chunks, workers):
         statistics.update(counts)
         for docstring in docstrings:
             digest = hashlib.blake2b(_template(docstring).encode(), digest_size=16).digest()
@@ -137,13 +138,6 @@ def _template(docstring: Docstring) -> str:
         if len(name) >= SHORTEST_NAME:
             text = text.replace(name, "\0")
     return text
-
-
-def _parse_chunks(files: list[ModuleFile], workers: int) -> Iterator[tuple[list[Docstring], Counter[str]]]:
-    chunks = [files[start : start + FILES_PER_CHUNK] for start in range(0, len(files), FILES_PER_CHUNK)]
-    if workers == 1 or len(chunks) < 2:
-        return map(_parse_chunk, chunks)
-    return in_processes(_parse_chunk, chunks, min(workers, len(chunks)))
 
 
 def _parse_chunk(files: list[ModuleFile]) -> tuple[list[Docstring], Counter[str]]:

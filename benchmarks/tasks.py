@@ -50,36 +50,49 @@ def main() -> None:
 
 
 def prepare(data: Path, clone: Path) -> None:
-    """The data that the files of this benchmark name, in a new clone."""
+    """What the params.yaml of a new clone names: `real/`, which is `data`, and below `prepared/` what is made of it."""
     (clone / "real").symlink_to(data)
-    squad = clone / "prepared" / "squad"
-    squad.mkdir(parents=True)
+    params = (clone / "params.yaml").read_text(encoding="utf-8")
+    for name, make in PREPARED.items():
+        if f"prepared/{name}" in params:
+            out = clone / "prepared" / name
+            out.mkdir(parents=True)
+            make(data, out)
+
+
+def _prepare_squad(data: Path, out: Path) -> None:
     for name in ("train-v1.1.json.zst", "dev-v1.1.json.zst"):
-        (squad / name).symlink_to(data / "squad" / name)
-    _prepare_ag_news(data / "topic" / "ag_news", clone / "prepared" / "ag_news")
-    nli = clone / "prepared" / "nli"
-    nli.mkdir()
+        (out / name).symlink_to(data / "squad" / name)
+
+
+def _prepare_nli(data: Path, out: Path) -> None:
     for split, name in (("train", "train"), ("dev", "valid")):
-        (nli / f"{split}.jsonl.zst").symlink_to(data / "nli" / f"mnli_en.{name}.jsonl.zst")
-    wikiann = clone / "prepared" / "wikiann"
-    wikiann.mkdir()
-    for name in ("train", "test"):  # every word has the prefix of its language
+        (out / f"{split}.jsonl.zst").symlink_to(data / "nli" / f"mnli_en.{name}.jsonl.zst")
+
+
+def _prepare_wikiann(data: Path, out: Path) -> None:
+    """Without the prefix that every word has, its language."""
+    for name in ("train", "test"):
         text = read_text(data / "ner" / "wikiann_de" / f"{name}.txt.zst")
-        (wikiann / f"{name}.txt").write_text(re.sub(r"(?m)^de:", "", text), encoding="utf-8")
+        (out / f"{name}.txt").write_text(re.sub(r"(?m)^de:", "", text), encoding="utf-8")
 
 
-def _prepare_ag_news(source: Path, out: Path) -> None:
+def _prepare_ag_news(data: Path, out: Path) -> None:
     """The training rows ("title description", class from 0) and the test rows (class from 1, title, description)."""
+    source = data / "topic" / "ag_news"
     train = csv.reader(io.StringIO(read_text(source / "train_5k_subset.csv.zst")))
     test = csv.reader(io.StringIO(read_text(source / "test.csv.zst")))
     splits = {
         "train": [(text, label) for text, label in train],
         "dev": [(f"{title} {description}", str(int(label) - 1)) for label, title, description in test],
     }
-    out.mkdir()
     for split, rows in splits.items():
         lines = (json.dumps({"text": text, "label": label}, ensure_ascii=False) + "\n" for text, label in rows)
         (out / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+PREPARED = {"squad": _prepare_squad, "ag_news": _prepare_ag_news, "nli": _prepare_nli, "wikiann": _prepare_wikiann}
+"""What stands below `prepared/` -> the function that makes it of the data."""
 
 
 def show(clone: Path, name: str, keep: bool) -> None:

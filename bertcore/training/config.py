@@ -40,8 +40,9 @@ class PretrainConfig(OptimizationConfig):
     objective_options: dict[str, Any] = field(default_factory=dict)
     """What the objective can be told, such as weights of its terms: fields of its row's `options`."""
     head_warmup_steps: int = 200
-    """Steps at the start in which new heads are trained alone and the encoder stays as it was published; of use where
-    the directory of `init_from` lacks a head that the objective needs, such as that of masked tokens."""
+    """Steps at the start in which new heads are trained alone and the encoder stays as it was published, before the
+    learning rate rises anew for all; of use where the directory of `init_from` lacks a head that the objective needs,
+    such as that of masked tokens."""
     batch_size: int = 256
     """Sequences of one optimizer step, over all processes and micro-batches."""
     batch_size_start: int | None = None

@@ -110,8 +110,8 @@ class Pretraining:
         optimizer = build_optimizer(self._trained, config, config.refinements)
         self._module, self._optimizer = accelerator.prepare(self._trained, optimizer)
         check_division(config, accelerator.num_processes, divided(model), bool(objective.companions))
-        warmup = HeadWarmup(self._trained, new, config, log=accelerator.is_main_process)
-        self._gradients = Gradients(self._module, objective, accelerator, self._control, warmup, config)
+        self._warmup = HeadWarmup(self._trained, new, config, log=accelerator.is_main_process)
+        self._gradients = Gradients(self._module, objective, accelerator, self._control, self._warmup, config)
 
     @property
     def companions(self) -> dict[str, EncoderModule]:
@@ -209,7 +209,7 @@ class Pretraining:
 
     def learning_rate(self) -> float:
         """Of the next step."""
-        return self._config.learning_rate_at(self.state.step)
+        return self._config.learning_rate_at(self.state.step) * self._warmup.rate_share(self.state.step)
 
     def _apply(self, computed: Computed) -> None:
         state = self.state

@@ -19,7 +19,7 @@ def adapting(directory: Path, settings: PretrainConfig) -> Pretraining:
     """A training whose masked-token head is new."""
     run = training(directory, settings)
     new = [name for name in run.model.state_dict() if name.startswith("cls.predictions.")]
-    run._gradients._warmup = HeadWarmup(run.model, new, settings)
+    run._warmup = run._gradients._warmup = HeadWarmup(run.model, new, settings)
     return run
 
 
@@ -36,6 +36,18 @@ def test_the_encoder_stays_until_the_head_has_been_trained(optimizer: str, tmp_p
     changed = {name for name, tensor in weights(run).items() if not torch.equal(tensor, start[name])}
     assert "bert.encoder.layer.0.attention.qkv.weight" in changed
     assert "bert.embeddings.word_embeddings.weight" in changed
+
+
+def test_the_rate_rises_anew_when_the_encoder_joins(tmp_path: Path) -> None:
+    rates = {"warmup_steps": 2, "max_steps": 12, "schedule": "constant", "learning_rate": 1e-2}
+    run = adapting(tmp_path, config(init_from="org/encoder", head_warmup_steps=4, **rates))
+    found = []
+    for _ in range(8):
+        found.append(run.learning_rate())
+        run.train_step()
+    assert found == pytest.approx([0, 0.5e-2, 1e-2, 1e-2, 0, 0.5e-2, 1e-2, 1e-2])
+    usual = training(tmp_path, config(**rates))
+    assert usual._warmup.rate_share(4) == usual._warmup.rate_share(0) == 1
 
 
 def test_it_is_resumed_with_the_same_bits(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -45,6 +46,11 @@ class SelfAttention(nn.Module):
         return query, key
 
 
+def seen_by(positions: Positions, causal: bool) -> Positions:
+    """What the tokens of a sequence see that is `causal` or not."""
+    return replace(positions, causal=True) if causal else positions
+
+
 def selected(values: Tensor, rows: Tensor | None) -> Tensor:
     """The `rows` of `values`; all where None."""
     return values if rows is None else values.index_select(0, rows)
@@ -63,9 +69,22 @@ def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":
 
 def attend_variable(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) by torch's variable-length Flash Attention."""
-    ends, longest = layout.cumulative, layout.max_length
-    query, key, value = turned_tokens(qkv, layout.position_ids, longest, positions).unbind(1)
-    window = {"window_size": (positions.reach, positions.reach)} if positions.hides(longest) else {}
+    qkv = turned_tokens(qkv, layout.position_ids, layout.max_length, positions)
+    if not layout.causal:
+        return _vary(qkv, layout.cumulative, layout.max_length, positions)
+    tokens, split = layout.total - layout.causal_tokens, layout.batch_size - layout.causal
+    ends = layout.cumulative[split:] - tokens
+    causal = _vary(qkv[tokens:], ends, layout.max_length, seen_by(positions, True))
+    if not split:
+        return causal
+    return torch.cat([_vary(qkv[:tokens], layout.cumulative[: split + 1], layout.max_length, positions), causal])
+
+
+def _vary(qkv: Tensor, ends: Tensor, longest: int, positions: Positions) -> Tensor:
+    """(T, 3, A, D), queries and keys turned, of sequences that end at `ends` (B + 1,), the first of which is 0."""
+    query, key, value = qkv.unbind(1)
+    reach = -1 if positions.reach is None else positions.reach  # -1: no end
+    window = {"window_size": (reach, 0 if positions.causal else reach)} if positions.hides(longest) else {}
     context: Tensor = varlen.varlen_attn(query, key, value, ends, ends, longest, longest, **window)
     return context
 
@@ -78,7 +97,7 @@ def attend_groups(qkv: Tensor, layout: Layout, dropout: float, positions: Positi
     Rows beyond the layout's are no tokens: zero.
     """
     if layout.is_one_block and not torch.is_grad_enabled() and not dropout:
-        return _attend_block(qkv, layout, positions)
+        return _attend_block(qkv, layout, seen_by(positions, bool(layout.causal)))
     context: Tensor = _GroupedAttention.apply(qkv, layout, dropout, positions)
     return context
 
@@ -103,10 +122,10 @@ class _GroupedAttention(torch.autograd.Function):
         context[layout.total :].zero_()
         ctx.layout, ctx.positions, ctx.ways, kept = layout, positions, list[Way](), list[Tensor | None]()
         for group in layout.groups:
-            gathered = _gather(qkv, group)  # (3, N * A, G, D)
+            gathered, seen = _gather(qkv, group), seen_by(positions, group.causal)  # (3, N * A, G, D)
             (query, key), value = turned(gathered[:2], group.longest, positions), gathered[2]
-            way = way_of(group.lengths, group.longest, positions, dropout)
-            result, further = way.forward(query, key, value, group.lengths, positions, dropout)
+            way = way_of(group.lengths, group.longest, seen, dropout)
+            result, further = way.forward(query, key, value, group.lengths, seen, dropout)
             _scatter(context, result[None], group)
             if ctx.needs_input_grad[0]:
                 ctx.ways.append(way)
@@ -155,8 +174,11 @@ def attend_padded(qkv: Tensor, layout: Layout, dropout: float, positions: Positi
         empty = qkv.new_zeros(batch * longest, *qkv.shape[1:])
         padded, key_mask = empty.index_copy(0, layout.padded_index, qkv), layout.key_mask()[:, None, None, :]
     query, key, value = padded.unflatten(0, (batch, longest)).permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
-    if positions.hides(longest):
-        seen = ~positions.hidden(longest, layout.lengths)
+    if layout.causal or positions.hides(longest):
+        split, lengths = batch - layout.causal, layout.lengths
+        hidden = [positions.hidden(longest, lengths[:split])]
+        hidden += [seen_by(positions, True).hidden(longest, lengths[split:])] if layout.causal else []
+        seen = ~torch.cat(hidden)
         key_mask = seen if key_mask is None else seen & key_mask
     context = functional.scaled_dot_product_attention(query, key, value, attn_mask=key_mask, dropout_p=dropout)
     context = context.transpose(1, 2).flatten(0, 1)  # (B * L, A, D)

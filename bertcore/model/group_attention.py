@@ -104,7 +104,7 @@ def _in_windows(
     own, seen = torch.arange(size)[:, None], torch.arange(3 * size) - size  # places in a block, and around it
     first = torch.arange(0, longest, size)[:, None]
     absent = (first + seen < 0) | (first + seen >= lengths[:, None, None])  # (N, blocks, 3 * size)
-    hidden = ((own - seen).abs() > positions.reach) | absent[:, :, None, :]
+    hidden = positions.far(seen - own) | absent[:, :, None, :]
     # Not infinity: beyond a sequence's end, some queries see nothing.
     scores.view(len(lengths), -1, *hidden.shape[1:]).masked_fill_(hidden[:, None], torch.finfo(scores.dtype).min)
     context, kept = _weighted(scores, _neighbours(value, size), dropout)

@@ -4,6 +4,7 @@ Shape letters used throughout `bertcore.model`: B sequences, T tokens in all of 
 H hidden size, A heads, D head size, V vocabulary, M masked positions.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +34,8 @@ class Group:
     """(N,) int64."""
     longest: int
     """G, tokens."""
+    causal: bool
+    """Whether a token sees none of those behind it."""
 
     @property
     def key_mask(self) -> Tensor | None:
@@ -46,12 +49,12 @@ GROUP_AREA = 8 * 128**2
 """Pairs of tokens that one head compares at once in a group, so that a group's arrays stay in the cache."""
 
 
-def _group(firsts: Tensor, lengths: Tensor, longest: int) -> Group:
+def _group(firsts: Tensor, lengths: Tensor, longest: int, causal: bool) -> Group:
     place = torch.arange(longest)
     inside = place < lengths[:, None]
     index = (firsts[:, None] + torch.where(inside, place, 0)).flatten()
     real = None if bool(inside.all()) else inside.flatten().nonzero().squeeze(1)
-    return Group(index=index, real=real, lengths=lengths, longest=longest)
+    return Group(index=index, real=real, lengths=lengths, longest=longest, causal=causal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +71,13 @@ class Layout:
     """(T,) int64: place of each token in the flattened padded array (B * L,)."""
     max_length: int
     """L, tokens of the longest sequence."""
+    causal: int = 0
+    """The last so many sequences are read from left to right: their tokens see none of those behind them."""
+    causal_tokens: int = 0
+    """Tokens of these."""
 
     @classmethod
-    def from_lengths(cls, lengths: Tensor) -> "Layout":
+    def from_lengths(cls, lengths: Tensor, causal: int = 0) -> "Layout":
         """The layout for `lengths`, a (B,) integer tensor on the CPU; B and every length must be at least 1."""
         lengths = lengths.to(torch.int64)
         assert lengths.ndim == 1 and lengths.numel() > 0 and int(lengths.min()) > 0, f"lengths of sequences: {lengths}"
@@ -84,6 +91,8 @@ class Layout:
             position_ids=position_ids,
             padded_index=sequence * max_length + position_ids,
             max_length=max_length,
+            causal=causal,
+            causal_tokens=int(lengths[len(lengths) - causal :].sum()),
         )
 
     @property
@@ -104,7 +113,8 @@ class Layout:
     @property
     def is_one_block(self) -> bool:
         """All sequences are one group of `groups`, and lie in it as they lie here."""
-        return self.is_full and (self.batch_size == 1 or self.batch_size * self.max_length**2 <= GROUP_AREA)
+        one_way = not 0 < self.causal < self.batch_size
+        return one_way and self.is_full and (self.batch_size == 1 or self.batch_size * self.max_length**2 <= GROUP_AREA)
 
     @property
     def first_tokens(self) -> Tensor:
@@ -118,15 +128,17 @@ class Layout:
     @cached_property
     def groups(self) -> list[Group]:
         """All sequences in groups of similar length, the longest first, for what has to be padded on the CPU."""
-        order = torch.argsort(self.lengths, descending=True, stable=True)
-        firsts = self.first_tokens
-        groups, start = [], 0
+        split = self.batch_size - self.causal
+        return [*self._grouped(0, split, causal=False), *self._grouped(split, self.batch_size, causal=True)]
+
+    def _grouped(self, begin: int, end: int, *, causal: bool) -> Iterator[Group]:
+        order = begin + torch.argsort(self.lengths[begin:end], descending=True, stable=True)
+        firsts, start = self.first_tokens, 0
         while start < len(order):
             longest = int(self.lengths[order[start]])
             rows = order[start : start + max(1, GROUP_AREA // longest**2)]
-            groups.append(_group(firsts[rows], self.lengths[rows], longest))
+            yield _group(firsts[rows], self.lengths[rows], longest, causal)
             start += len(rows)
-        return groups
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Layout":
         """The same layout with its tensors on `device`."""
@@ -136,4 +148,6 @@ class Layout:
             position_ids=self.position_ids.to(device, non_blocking=non_blocking),
             padded_index=self.padded_index.to(device, non_blocking=non_blocking),
             max_length=self.max_length,
+            causal=self.causal,
+            causal_tokens=self.causal_tokens,
         )

@@ -21,20 +21,26 @@ class Positions:
     """Base of the angles; None = nothing is turned."""
     reach: int | None = None
     """Tokens that a token sees on either side of itself; None = the whole sequence."""
+    causal: bool = False
+    """Whether a token sees none of those behind it."""
 
     def hides(self, longest: int) -> bool:
         """Whether some token of a sequence of `longest` does not see some other one."""
-        return self.reach is not None and longest - 1 > self.reach
+        return longest > 1 and (self.causal or (self.reach is not None and longest - 1 > self.reach))
 
     def hidden(self, longest: int, lengths: Tensor) -> Tensor:
         """(N, 1, L, L) bool for sequences of (N,) lengths: True where a query does not see a key.
 
         Padding sees what the last token sees: a query that sees nothing would give NaN, in the gradient too.
         """
-        assert self.reach is not None
         place = torch.arange(longest, device=lengths.device)
         queries = torch.minimum(place, lengths[:, None] - 1)
-        return ((queries[:, :, None] - place).abs() > self.reach)[:, None]
+        return self.far((place - queries[:, :, None])[:, None])
+
+    def far(self, distances: Tensor) -> Tensor:
+        """Distances from a query to keys, in tokens, negative before it -> True where it does not see them."""
+        behind = (distances > 0) & self.causal
+        return behind if self.reach is None else behind | (distances.abs() > self.reach)
 
 
 PLAIN = Positions()

@@ -1,6 +1,6 @@
 """One micro-batch of pre-training, as tensors: what the objectives and the training loop pass to the model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -30,6 +30,11 @@ class PreTrainingBatch:
     masked_draws: Tensor | None = None
     """(M,) float64 in [0, 1): a random number for each masked token, a pure function of the training's seed, the step,
     the place of the sequence in the global batch and that of the token in it; None where nobody draws."""
+    sequence_draws: Tensor | None = None
+    """(B,) float64 in [0, 1): one for each sequence, likewise."""
+    causal_predictions: int = 0
+    """The last so many of the M are no masked tokens: each is predicted from the tokens before it, the position being
+    that of the last of these."""
 
     @classmethod
     def from_numpy(
@@ -42,6 +47,7 @@ class PreTrainingBatch:
         masked_labels: NDArray[np.integer],
         next_sentence_labels: NDArray[np.integer] | None = None,
         masked_draws: NDArray[np.float64] | None = None,
+        sequence_draws: NDArray[np.float64] | None = None,
     ) -> "PreTrainingBatch":
         """From the arrays of the data loader: as the fields, any integer type, with `lengths` (B,) for the layout."""
         total = int(lengths.sum())
@@ -56,19 +62,25 @@ class PreTrainingBatch:
             masked_labels=_tensor(masked_labels),
             next_sentence_labels=None if next_sentence_labels is None else _tensor(next_sentence_labels),
             masked_draws=None if masked_draws is None else torch.from_numpy(masked_draws),
+            sequence_draws=None if sequence_draws is None else torch.from_numpy(sequence_draws),
         )
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "PreTrainingBatch":
         """The same batch with its tensors on `device`."""
-        labels, draws = self.next_sentence_labels, self.masked_draws
-        return PreTrainingBatch(
+
+        def moved(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
+
+        return replace(
+            self,
             input_ids=self.input_ids.to(device, non_blocking=non_blocking),
             token_type_ids=self.token_type_ids.to(device, non_blocking=non_blocking),
             layout=self.layout.to(device, non_blocking),
             masked_positions=self.masked_positions.to(device, non_blocking=non_blocking),
             masked_labels=self.masked_labels.to(device, non_blocking=non_blocking),
-            next_sentence_labels=None if labels is None else labels.to(device, non_blocking=non_blocking),
-            masked_draws=None if draws is None else draws.to(device, non_blocking=non_blocking),
+            next_sentence_labels=moved(self.next_sentence_labels),
+            masked_draws=moved(self.masked_draws),
+            sequence_draws=moved(self.sequence_draws),
         )
 
 

@@ -57,6 +57,10 @@ class Objective(nn.Module):
         """A frozen model, held outside of the modules, through which every batch passes."""
         return None
 
+    def arranged(self, batch: PreTrainingBatch) -> PreTrainingBatch:
+        """What a batch, on the CPU, becomes before a step of the training; held-out batches stay as they are."""
+        return batch
+
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         """Term -> number of predictions in `batch`."""
         raise NotImplementedError
@@ -65,10 +69,14 @@ class Objective(nn.Module):
         """Term -> its sums over `batch`."""
         raise NotImplementedError
 
+    def predictions(self, tokens: int, masked: int) -> int:
+        """Tokens that are predicted, on average, in a training batch of so many and so many masked ones."""
+        return masked
+
     def logit_rows(self, tokens: int, masked: int) -> int:
         """Rows over the vocabulary, logits and their gradients, that the model keeps at its peak in a batch of so many
         tokens and masked ones."""
-        return masked
+        return self.predictions(tokens, masked)
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """Of one forward pass through what the objective computes, and trains, beside the model."""

@@ -7,7 +7,7 @@ from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import Architecture, EncoderModule
 from bertcore.model.config import ARCHITECTURES
-from bertcore.objectives import distillation, masked_language_modeling, replaced_tokens, span_boundary
+from bertcore.objectives import causal, distillation, masked_language_modeling, replaced_tokens, span_boundary
 from bertcore.objectives.objective import Objective, ObjectiveRow
 
 # `pretrain.objective` of params.yaml -> all about it.
@@ -15,6 +15,7 @@ OBJECTIVES: dict[str, ObjectiveRow] = {
     "mlm": masked_language_modeling.MLM,
     "mlm_nsp": masked_language_modeling.MLM_NSP,
     "mlm_sop": masked_language_modeling.MLM_SOP,
+    "mlm_clm": causal.MLM_CLM,
     "mlm_sbo": span_boundary.MLM_SBO,
     "distillation": distillation.DISTILLATION,
     "replaced_tokens": replaced_tokens.REPLACED_TOKENS,

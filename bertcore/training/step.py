@@ -144,7 +144,8 @@ class Gradients:
         accelerator, world = self._accelerator, self._accelerator.num_processes
         rows = np.arange(len(instances)) * world + accelerator.process_index  # in the global batch
         keys = draws.bits(draws.key("objective", self._seed, step), rows.astype(np.uint64))
-        parts = [as_batch(*part) for part in split(instances, keys, micro_batch_size(len(instances)))]
+        micro = split(instances, keys, micro_batch_size(len(instances)))
+        parts = [self._objective.arranged(as_batch(*part)) for part in micro]
         counts, tally = self._global_counts(parts), Tally()  # before they are on a device, which would be waited for
         for index, batch in enumerate(parts):
             last = index == len(parts) - 1
@@ -154,7 +155,7 @@ class Gradients:
                     terms = self._module(batch.to(accelerator.device, non_blocking=True))
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
                 weights = self._objective.weights
-                loss = sum(weights[term] * sums.loss_sum / counts[term] for term, sums in terms.items()) * world
+                loss = sum(weights[term] * sums.loss_sum / max(counts[term], 1) for term, sums in terms.items()) * world
                 accelerator.backward(loss)
             tally.add(terms)
         self._warmup.drop_gradients(step)
@@ -182,10 +183,11 @@ class Gradients:
 def as_batch(instances: Instances, keys: draws.U64 | None = None) -> PreTrainingBatch:
     """The tensors of a micro-batch; `keys` (N,) decide what is drawn at random in each sequence."""
     position = np.arange(len(instances.tokens)) - np.repeat(instances.offsets[:-1], instances.lengths)
-    drawn = None
+    drawn = of_sequences = None
     if keys is not None:
         predicted = np.diff(instances.masked_offsets)
         drawn = draws.uniform(np.repeat(keys, predicted), position[instances.masked_positions].astype(np.uint64))
+        of_sequences = draws.uniform(keys, np.zeros(len(keys), np.uint64))  # the first token's, which is never masked
     return PreTrainingBatch.from_numpy(
         input_ids=instances.tokens,
         token_type_ids=(position >= np.repeat(instances.segment_a_lengths, instances.lengths)).astype(np.int64),
@@ -194,6 +196,7 @@ def as_batch(instances: Instances, keys: draws.U64 | None = None) -> PreTraining
         masked_labels=instances.masked_labels,
         next_sentence_labels=instances.next_sentence_labels,
         masked_draws=drawn,
+        sequence_draws=of_sequences,
     )
 
 

@@ -176,6 +176,9 @@ def sequence_flops(
 ) -> int:
     """Of one forward pass, and a `backward` one, over one sequence of `length` tokens, `masked` of them predicted; with
     what the objective of `training` adds, a teacher's forward pass among it."""
+    _, objective = _built(config, training)
+    if objective and backward:
+        masked = objective.predictions(length, masked)
     batch = PreTrainingBatch.from_numpy(
         input_ids=np.zeros(length, np.int64),
         token_type_ids=np.zeros(length, np.int64),
@@ -183,5 +186,4 @@ def sequence_flops(
         masked_positions=np.arange(masked),
         masked_labels=np.zeros(masked, np.int64),
     )
-    _, objective = _built(config, training)
     return (training_flops if backward else forward_flops)(config, batch, objective)

@@ -49,7 +49,7 @@ onnx: $(VENV)/.installed-onnx
 	@python -m bertcore convert "$(MODEL)" "$(OUT)" $(if $(INT8),--int8)
 
 test: $(VENV)/.installed-dev
-	python -m pytest -m "not slow"
+	python -m pytest -m "not slow" -n logical --maxprocesses 4 --dist loadfile
 
 test-infra: $(VENV)/.installed-infra
 	BERTCORE_TEST_INFRA=1 python -m pytest tests/infra

@@ -181,6 +181,7 @@ finetune:
 """
 
 
+@pytest.mark.slow
 def test_a_distilled_task_says_what_it_kept_of_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BERTCORE_PRECISION", "no")

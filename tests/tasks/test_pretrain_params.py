@@ -69,6 +69,7 @@ class Silent:
         """Nothing of the mask stage is looked at here."""
 
 
+@pytest.mark.slow
 def test_what_is_accepted_trains_a_step(tree: Path) -> None:
     accepted = 0
 

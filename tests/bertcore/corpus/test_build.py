@@ -288,6 +288,7 @@ def measured(directory: Path, name: str, heldout_fraction: float) -> tuple[float
     return peak, statistics
 
 
+@pytest.mark.slow
 @linux
 def test_memory_does_not_grow_with_the_documents(tmp_path: Path) -> None:
     peaks = []

@@ -105,6 +105,7 @@ def test_micro_batches_train_what_whole_batches_train(tmp_path: Path, monkeypatc
         torch.testing.assert_close(runs[1][name], tensor, atol=2e-4, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_both_pass_the_gate_and_go_on_from_there(tmp_path: Path) -> None:
     run = training(tmp_path)
     run.run()
@@ -133,7 +134,8 @@ def test_a_new_generator_is_trained_alone_first(tmp_path: Path) -> None:
         run.train_step()
     changed = {name for name, tensor in weights(run).items() if not torch.equal(tensor, start[name])}
     assert changed and all(name.startswith("objective.generator.") for name in changed)
-    run.train_step()
+    for _ in range(2):  # the rate of the first one is 0
+        run.train_step()
     changed = {name for name, tensor in weights(run).items() if not torch.equal(tensor, start[name])}
     assert "model.electra.embeddings.word_embeddings.weight" in changed
 

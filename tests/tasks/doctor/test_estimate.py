@@ -101,10 +101,18 @@ def resident(name: str) -> int:
     [
         ("bert", "tiny", "muon", Work(sequences=96, length=128, masked=19), False),
         ("bert", "mini", "adamw", Work(sequences=24, length=128, masked=19), False),
-        ("modernbert", "mini", "adamw", Work(sequences=24, length=128, masked=19), False),
-        ("electra", "mini", "adamw", Work(sequences=24, length=128, masked=19), False),
-        ("albert", "mini", "lamb", Work(sequences=24, length=128, masked=19), False),
-        ("distilbert", "mini", "adamw", Work(sequences=12, length=128, masked=19), True),
+        pytest.param(
+            "modernbert", "mini", "adamw", Work(sequences=24, length=128, masked=19), False, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "electra", "mini", "adamw", Work(sequences=24, length=128, masked=19), False, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "albert", "mini", "lamb", Work(sequences=24, length=128, masked=19), False, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "distilbert", "mini", "adamw", Work(sequences=12, length=128, masked=19), True, marks=pytest.mark.slow
+        ),
     ],
     ids=["tiny", "mini", "modernbert-mini", "electra-mini", "albert-mini", "student-mini"],
 )

@@ -13,8 +13,9 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
-    get_state_dict,
-    set_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
 )
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
@@ -132,23 +133,27 @@ def whole_state(module: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     """The tensors of both by name, complete on rank 0; every process must ask where they are divided."""
     if not divided(module):
         return {"model": module.state_dict(), "optimizer": optimizer.state_dict()}
-    model_state, optimizer_state = get_state_dict(module, optimizer, options=_WHOLE)
-    return {"model": model_state, "optimizer": optimizer_state}
+    model_state = get_model_state_dict(module, options=_WHOLE)
+    if not optimizer.state:  # asked for it, torch would make a step to have one
+        return {"model": model_state, "optimizer": None}
+    return {"model": model_state, "optimizer": get_optimizer_state_dict(module, optimizer, options=_WHOLE)}
 
 
 def load_whole_state(module: nn.Module, optimizer: Optimizer, state: dict[str, Any]) -> None:
     """Take over what `whole_state` gave, in a training divided as that one was."""
-    if divided(module):
-        set_state_dict(
-            module,
-            optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
-            options=StateDictOptions(full_state_dict=True),
-        )
-    else:
+    if not divided(module):
         module.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
+        return
+    set_model_state_dict(module, state["model"], options=StateDictOptions(full_state_dict=True))
+    if state["optimizer"] is None:
+        return
+    options = StateDictOptions(full_state_dict=True, strict=False)  # weights that had no gradient yet have no state
+    set_optimizer_state_dict(module, optimizer, state["optimizer"], options=options)
+    saved = state["optimizer"]["state"]
+    for name, parameter in module.named_parameters():
+        if name not in saved:
+            optimizer.state.pop(parameter, None)
 
 
 def whole_model(model: EncoderModule, accelerator: Accelerator) -> EncoderModule:

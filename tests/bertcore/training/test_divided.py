@@ -84,3 +84,45 @@ def test_divided_weights_train_what_whole_ones_do_and_resume_with_the_same_bits(
     resumed = run_worker(tmp_path / "resumed", "divided", 2)
     for name, tensor in two.items():
         assert torch.equal(resumed[name], tensor), name
+
+
+HEADS_FIRST = """
+import copy
+import sys
+import torch
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from bertcore.training.state import load_whole_state, whole_state
+
+def divided():
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    for module in (*model, model):
+        fully_shard(module)
+    return model, torch.optim.AdamW(model.parameters(), lr=0.1)
+
+def step(model, optimizer, number):
+    optimizer.zero_grad()
+    model(torch.ones(3, 4)).square().sum().backward()
+    if number < 3:
+        for parameter in model[0].parameters():
+            parameter.grad = None
+    optimizer.step()
+
+torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+stopped = int(sys.argv[1])
+(model, optimizer), (resumed, its_optimizer) = divided(), divided()
+for number in range(stopped):
+    step(model, optimizer, number)
+load_whole_state(resumed, its_optimizer, copy.deepcopy(whole_state(model, optimizer)))
+for number in range(stopped, 6):
+    step(model, optimizer, number)
+    step(resumed, its_optimizer, number)
+for ours, theirs in zip(model.parameters(), resumed.parameters(), strict=True):
+    assert torch.equal(ours.full_tensor(), theirs.full_tensor())
+"""
+
+
+@pytest.mark.parametrize("stopped", [0, 2, 4])
+def test_divided_weights_resume_from_before_all_of_them_had_a_gradient(stopped: int) -> None:
+    subprocess.run([sys.executable, "-c", HEADS_FIRST, str(stopped)], check=True, timeout=120)

@@ -34,6 +34,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 Value = TypeVar("Value")
 
 _EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
+_CONFIG = Path(__file__).with_name("launch.yaml")
 
 
 def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
@@ -47,7 +48,7 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
         return [*launch, "--config_file", config, "-m", module], environment
     processes = process_count()
     environment[_EXPECTED] = str(processes)
-    arguments = ["--num_processes", str(processes), "--num_machines", "1", "--dynamo_backend", "no"]
+    arguments = ["--config_file", str(_CONFIG), "--num_processes", str(processes), "--dynamo_backend", "no"]
     arguments += ["--mixed_precision", precision(), "--num_cpu_threads_per_process", str(threads(processes))]
     if not torch.cuda.is_available():
         # `--cpu` would silently start one process; with this variable `--multi_gpu` joins them through gloo.

@@ -258,6 +258,22 @@ def test_the_machine_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatc
         distributed.launch_command("x")
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_accelerate_config_left_in_the_home_changes_nothing(
+    processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "accelerate").mkdir()
+    theirs = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\ngpu_ids: '0'\nnum_processes: 4\n"
+    (tmp_path / "accelerate" / "default_config.yaml").write_text(theirs)
+    said = "import os; print('joined', os.environ.get('WORLD_SIZE', '1'), os.environ.get('ACCELERATE_USE_FSDP'))"
+    (tmp_path / "worker.py").write_text(said)
+    monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
+    command, environment = distributed.launch_command("worker")
+    environment |= {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "HF_HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, check=True, timeout=120, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [f"joined {processes} None"] * processes
+
+
 def test_an_accelerate_config_says_how_many_processes_must_join(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

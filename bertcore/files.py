@@ -19,6 +19,8 @@ from safetensors import SafetensorError
 from bertcore.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+_BEFORE = ".before"
+"""Ends the name of what stood in a place, while it is exchanged."""
 
 
 @contextmanager
@@ -63,11 +65,26 @@ def unfinished(directory: Path) -> list[Path]:
 
 
 def clear_unfinished(directory: Path) -> list[Path]:
-    """Remove `unfinished` of `directory`; what was removed."""
+    """Remove `unfinished` of `directory`; what was removed. What stood there before goes back if a process was killed
+    when it had moved that away and not put anything in its place."""
     found = unfinished(directory)
     for path in found:
-        shutil.rmtree(path, ignore_errors=True)
+        if path.suffix == _BEFORE and not directory.exists():
+            path.rename(directory)
+        else:
+            shutil.rmtree(path, ignore_errors=True)
     return found
+
+
+@contextmanager
+def alone_in(directory: Path) -> Iterator[None]:
+    """Within it, this process alone has `directory`, which is made where there is none; others that ask for it wait."""
+    directory.mkdir(parents=True, exist_ok=True)
+    owned = _own(directory)
+    try:
+        yield
+    finally:
+        os.close(owned)
 
 
 def _own(directory: Path) -> int:
@@ -78,8 +95,8 @@ def _own(directory: Path) -> int:
 
 
 def _exchange(beside: Path, directory: Path) -> None:
-    """`beside` becomes `directory`; what was there before is whole until then, wherever this fails."""
-    before = beside.with_name(f"{beside.name}.before")
+    """`beside` becomes `directory`; what was there before is whole until then, wherever this fails or is killed."""
+    before = beside.with_name(f"{beside.name}{_BEFORE}")
     if not directory.exists():
         beside.rename(directory)
         return
@@ -91,7 +108,8 @@ def _exchange(beside: Path, directory: Path) -> None:
         except OSError:
             before.rename(directory)
             raise
-        shutil.rmtree(before)
+        before.rename(beside)  # no longer what `clear_unfinished` would put back
+        shutil.rmtree(beside)
     finally:
         os.close(owned)
 

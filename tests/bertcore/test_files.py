@@ -112,3 +112,27 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
             writer.kill()
             writer.communicate()
     assert clear_unfinished(target) != [] and [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_what_stood_in_a_place_outlives_a_kill_in_the_middle_of_the_exchange(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    target.mkdir()
+    (target / "old").touch()
+    killed = """
+import os, sys
+from pathlib import Path
+from bertcore import files
+moved = Path.rename
+def rename(self, to):
+    moved(self, to)
+    if str(to).endswith(".before"):
+        os.kill(os.getpid(), 9)
+Path.rename = rename
+with files.replace_directory(Path(sys.argv[1])) as beside:
+    (beside / "new").touch()
+"""
+    assert subprocess.run([sys.executable, "-c", killed, str(target)]).returncode == -9
+    assert not target.exists()
+    with pytest.raises(RuntimeError), replace_directory(target):
+        raise RuntimeError
+    assert [path.name for path in target.iterdir()] == ["old"] and list(tmp_path.iterdir()) == [target]

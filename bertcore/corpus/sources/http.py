@@ -20,7 +20,7 @@ from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import local
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
-from bertcore.files import disk_errors
+from bertcore.files import alone_in, disk_errors
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +71,16 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     """
     url, digest, name = parse_url(uri)
     target = directory / hashlib.sha256(url.encode()).hexdigest()[:16] / name
-    if target.is_file():
-        _check(target, digest, uri)
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
+    with alone_in(target.parent):  # two trees may want the same file at once
+        if target.is_file():
+            _check(target, digest, uri)
+        else:
+            _fetch(uri, target, sleep)
+    return target
+
+
+def _fetch(uri: str, target: Path, sleep: Callable[[float], None]) -> None:
+    url, digest, name = parse_url(uri)
     part = target.with_name(f"{name}.part")
     failures, pause = 0, 1.0
     while True:
@@ -96,7 +102,6 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     finally:
         _validator(part).unlink(missing_ok=True)
     part.rename(target)
-    return target
 
 
 def _download(url: str, part: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,12 @@ def test_download_once(server: FaultyServer, tmp_path: Path) -> None:
     path = fetch(server, tmp_path, fragment=f"#sha256={SHA256}")
     assert path.read_bytes() == CONTENT and leftovers(tmp_path) == ["corpus.txt"]
     assert fetch(server, tmp_path) == path and len(server.requested) == 1
+
+
+def test_two_that_want_the_same_file_download_it_once(server: FaultyServer, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda _: fetch(server, tmp_path), range(8)))
+    assert len(found) == len(server.requested) == 1 and found.pop().read_bytes() == CONTENT
 
 
 def test_a_broken_download_goes_on_where_it_stopped(server: FaultyServer, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -52,27 +53,31 @@ def parse_uri(uri: str) -> HubLocation:
 
 
 def load(location: HubLocation, *, split: str | None = None, streaming: bool = False) -> Any:
-    """`datasets.load_dataset` of a location: one split, or all of them where `split` is None."""
-    _be_quiet()
+    """`datasets.load_dataset` of a location: one split, or all of them where `split` is None; of the commit that
+    `commit_of` gives, where it gives one, so that what is recorded is what was read."""
+    revision = commit_of(location) or location.revision
     with one_line_errors(location):
         from datasets import load_dataset  # only here: the import takes seconds and the training core does without it
 
-        return load_dataset(
-            location.repository, location.config, revision=location.revision, split=split, streaming=streaming
-        )
+        return load_dataset(location.repository, location.config, revision=revision, split=split, streaming=streaming)
 
 
 def commit_of(location: HubLocation) -> str | None:
-    """The commit that the location names now; None where the hub does not answer, which `load` judges: it may have the
-    set in its cache. `InputError` where there is no such set or revision."""
+    """The commit that the location named when this process first asked; None where the hub did not answer, which `load`
+    judges: it may have the set in its cache. `InputError` where there is no such set or revision."""
+    return _commit_of(location.repository, location.revision)
+
+
+@cache
+def _commit_of(repository: str, revision: str | None) -> str | None:
     _be_quiet()
     try:
-        with one_line_errors(location):
+        with one_line_errors(HubLocation(repository=repository)):
             from huggingface_hub import HfApi, constants
 
             if constants.HF_HUB_OFFLINE:
                 return None
-            return HfApi().dataset_info(location.repository, revision=location.revision, timeout=60).sha
+            return HfApi().dataset_info(repository, revision=revision, timeout=60).sha
     except UnavailableError:
         return None
 

@@ -5,15 +5,18 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import datasets
 import httpx2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import HfApi, constants
 
-from bertcore.hub import HubLocation, commit_of
+from bertcore.hub import HubLocation, commit_of, load
 from tests.hub_server import COMMIT, HubServer
 
 PROGRAM = """
@@ -133,4 +136,12 @@ def test_without_a_hub_no_commit_is_known(switched_off: bool, monkeypatch: pytes
 
     monkeypatch.setattr(HfApi, "dataset_info", refuse)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", switched_off)
-    assert commit_of(HubLocation(repository="org/plain")) is None
+    assert commit_of(HubLocation(repository="org/plain", revision=f"switched off: {switched_off}")) is None
+
+
+def test_what_is_read_is_the_commit_that_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = iter(["first", "second"])
+    monkeypatch.setattr(HfApi, "dataset_info", lambda *_, **__: SimpleNamespace(sha=next(newest)))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, revision, **__: revision)
+    location = HubLocation(repository="org/that-moves", split="train")
+    assert commit_of(location) == load(location) == load(replace(location, split="test")) == "first"

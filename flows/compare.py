@@ -8,6 +8,7 @@ other, however busy the machine is: killed and run again, the command goes on wi
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from ruamel.yaml import YAML
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.files import write_json
 from flows.environment import ROOT, project_environment
+from flows.trees import share_cache
 from tasks import params
 from tasks.comparing import page, tracking
 from tasks.comparing.config import TEACHER, CompareConfig
@@ -68,10 +70,11 @@ def compare(file: Path, directory: Path, only_measure: bool = False) -> None:
 def clone(tree: Path) -> None:
     """A clone of this repository's last commit, with the DVC cache of this tree."""
     if not tree.exists():
-        tree.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tree)], check=True)
-        cache = ["config", "--local", "cache.dir", str(ROOT / ".dvc" / "cache")]
-        subprocess.run([sys.executable, "-m", "dvc", *cache], cwd=tree, check=True, env=project_environment())
+        beside = tree.with_name(f".{tree.name}.unfinished")
+        shutil.rmtree(beside, ignore_errors=True)
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(beside)], check=True)
+        share_cache(beside)
+        beside.rename(tree)
     ours, theirs = (str(git_commit(path)).removesuffix("-dirty") for path in (ROOT, tree))
     if ours != theirs:
         raise ConfigError(

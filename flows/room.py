@@ -1,8 +1,8 @@
 """This machine's room for stages, divided among all flow runs on it: a global concurrency limit of the Prefect server.
 
-The limit `bertcore-HOST` has a slot for each stage that may run at once (`flows.devices`). `prefect gcl ls` shows it,
-and it is waited for on the server, across trees. Which slots a stage has, and thereby which GPUs or which of the cores,
-are locks on files, which the kernel frees however their holder ends.
+The limit `bertcore-HOST-UID` has a slot for each stage that may run at once (`flows.devices`). `prefect gcl ls` shows
+it, and it is waited for on the server, across the trees of a user. Which slots a stage has, and thereby which GPUs or
+which of the cores, are locks on files, which the kernel frees however their holder ends.
 """
 
 import contextlib
@@ -40,7 +40,8 @@ class StoppedWaitingError(Exception):
 
 
 def limit_name() -> str:
-    return f"bertcore-{socket.gethostname()}"
+    """Of this user: whether a slot is held is seen in files that are the user's own."""
+    return f"bertcore-{socket.gethostname()}-{os.getuid()}"
 
 
 def open_room() -> None:

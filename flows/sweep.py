@@ -158,17 +158,29 @@ def _run_all(
     source = client.read_deployment_by_name(flow_name)
     waiting, running = list(trials), list[Trial]()
     while waiting or running:
-        while waiting and len(running) < at_once:
-            trial = waiting.pop(0)
-            run = client.create_flow_run_from_deployment(
-                source.id, parameters={"params": trial.params, "sweep": f"{flow_run.id} {name}"}, tags=[name]
-            )
-            trial.run, trial.name = run.id, run.name
-            running.append(trial)
+        while waiting and len(running) < at_once and _started(client, source.id, waiting[0], name):
+            running.append(waiting.pop(0))
         time.sleep(POLL)
         if least is not None:
             _stop_the_worst(client, running, trials, least)
         running = [trial for trial in running if not _ended(client, trial, metric)]
+
+
+def _started(client: SyncPrefectClient, source: UUID, trial: Trial, name: str) -> bool:
+    """Whether the trial's run has been created. Without an answer it is asked for again, and is the same run."""
+    try:
+        run = client.create_flow_run_from_deployment(
+            source,
+            parameters={"params": trial.params, "sweep": f"{flow_run.id} {name}"},
+            tags=[name],
+            idempotency_key=f"{flow_run.id} {json.dumps(trial.params, sort_keys=True)}",
+        )
+    except httpx.HTTPError as error:
+        if isinstance(error, httpx.HTTPStatusError) and not error.response.is_server_error:
+            raise
+        return False
+    trial.run, trial.name = run.id, run.name
+    return True
 
 
 def _stop_the_worst(client: SyncPrefectClient, running: list[Trial], trials: list[Trial], least: int) -> None:

@@ -5,6 +5,7 @@ continued in it by the next one with the same parameters; results become a branc
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -26,6 +27,8 @@ from flows.locks import hold
 TREES = ROOT / ".worktrees"
 RESULTS = ("dvc.lock", "metrics", "reports")
 """What a run leaves for git, beside params.yaml."""
+_MADE = "made"
+"""Beside a worktree that shares the cache: one without it was stopped while it was made."""
 _AUTHOR = {"NAME": "bertcore", "EMAIL": "bertcore@localhost"}
 _ABOVE = 2
 """How far above the user's tree a relative path in params.yaml may lead."""
@@ -77,11 +80,12 @@ def run_tree(changes: Mapping[str, Any], holder: str) -> Iterator[RunTree]:
         worktree = place / "tree"
         root = worktree / _git(ROOT, "rev-parse", "--show-prefix")
         with hold(TREES / "lock", holder, wait=True):
-            if not (root / "params.yaml").is_file():
+            if not (place / _MADE).exists():
                 _make(worktree, commit)
                 _share(root)
+                (place / _MADE).touch()
         (root / "params.yaml").write_text(text, encoding="utf-8")
-        _link_inputs(root, place, YAML(typ="safe", pure=True).load(text))
+        _link_inputs(root, YAML(typ="safe", pure=True).load(text))
         yield RunTree(root, changes)
         with hold(TREES / "lock", holder, wait=True):
             _git(ROOT, "worktree", "remove", "--force", "--force", str(worktree))
@@ -140,23 +144,34 @@ def _share(root: Path) -> None:
     settings = ROOT / ".dvc" / "config.local"
     if settings.is_file():
         shutil.copy(settings, root / ".dvc" / "config.local")
-    cache = _dvc(ROOT, "cache", "dir")
-    _dvc(root, "cache", "dir", "--local", cache)
+    share_cache(root)
     _dvc(root, "checkout", "--allow-missing")
 
 
-def _link_inputs(root: Path, place: Path, values: Any) -> None:
+def share_cache(root: Path) -> None:
+    """Have the tree at `root` use the DVC cache of the user's tree."""
+    _dvc(root, "cache", "dir", "--local", _dvc(ROOT, "cache", "dir"))
+
+
+def _link_inputs(root: Path, values: Any) -> None:
     """Let relative paths in the params lead from the worktree where they lead from the user's tree."""
     for text in _texts(values):
-        fixed = Path(re.split(r"[*?\[]", text, maxsplit=1)[0] if re.search(r"[*?\[]", text) else text)
-        if "://" in text or fixed.is_absolute() or text.startswith("~") or fixed == Path():
+        if "://" in text or Path(text).is_absolute() or text.startswith("~") or Path(text) == Path():
             continue
-        source, link = Path(os.path.normpath(ROOT / fixed)), Path(os.path.normpath(root / fixed))
-        if not source.exists() or link.exists():
-            continue
-        if not link.is_relative_to(TREES):
-            raise TreeError(f"params.yaml: found {text!r}, expected a path at most {_ABOVE} directories above the tree "
-                            "for a run in a tree of its own; write an absolute path")  # fmt: skip
+        for name in glob.glob(text, root_dir=ROOT, recursive=True):  # a plain path is itself, if it is there
+            source, link = Path(os.path.normpath(ROOT / name)), Path(os.path.normpath(root / name))
+            if not link.is_relative_to(TREES):
+                raise TreeError(f"params.yaml: found {text!r}, expected a path at most {_ABOVE} directories above the "
+                                "tree for a run in a tree of its own; write an absolute path")  # fmt: skip
+            _link(link, source)
+
+
+def _link(link: Path, source: Path) -> None:
+    """Let `link` lead to `source`; where git tracks a part of a directory, each thing that is missing there."""
+    if source.is_dir() and link.is_dir() and not link.is_symlink():
+        for each in source.iterdir():
+            _link(link / each.name, each)
+    elif not link.exists():
         link.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             link.symlink_to(source)

@@ -90,7 +90,7 @@ def saved_models(root: Path) -> list[str]:
     """The models that the stages have left, the pre-trained one first."""
     places = [root / "models" / "pretrained", *sorted((root / "models" / "finetuned").glob("*"))]
     found = [place for place in places if (place / "config.json").is_file() and not place.name.startswith(".")]
-    return [str(place.relative_to(root)) for place in found if place.suffix != ".rejected"]
+    return [str(place.relative_to(root)) for place in found]
 
 
 def _start_models(models: list[str], environment: dict[str, str], stack: contextlib.ExitStack) -> str:

@@ -2,8 +2,12 @@
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
+from uuid import uuid4
 
+import httpx
 import pytest
 
 from flows import sweep
@@ -66,6 +70,25 @@ def test_a_run_is_behind_where_it_is_worse_than_the_median_of_enough_others_at_i
     assert behind(Trial({}), trials, 1) is None
     (reason,) = filter(None, [behind(trial, trials, 2) for trial in trials])
     assert reason == "stopped at step 200: held-out loss 7, median of 2 others 2.5"
+
+
+def test_a_run_that_the_server_did_not_answer_for_is_asked_for_again_and_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = MagicMock()
+    request = httpx.Request("POST", "http://server")
+    answers = [httpx.ConnectError("gone"), _status(503, request), SimpleNamespace(id=uuid4(), name="brisk otter")]
+    server.create_flow_run_from_deployment.side_effect = [*answers, _status(404, request)]
+    trial, source = Trial({"pretrain.seed": 1}), uuid4()
+    assert [sweep._started(server, source, trial, "a sweep") for _ in answers] == [False, False, True]
+    assert trial.name == "brisk otter"
+    assert len({call.kwargs["idempotency_key"] for call in server.create_flow_run_from_deployment.mock_calls}) == 1
+    with pytest.raises(httpx.HTTPStatusError):
+        sweep._started(server, source, trial, "a sweep")
+
+
+def _status(code: int, request: httpx.Request) -> httpx.HTTPStatusError:
+    return httpx.HTTPStatusError(str(code), request=request, response=httpx.Response(code))
 
 
 def test_the_number_of_others_is_one_at_least() -> None:

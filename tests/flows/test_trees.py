@@ -83,6 +83,33 @@ def test_a_run_that_broke_off_is_continued_by_the_same_one_and_by_no_other(
             assert not (other.root / ".checkpoint").exists()
 
 
+def test_texts_that_git_knows_in_part_or_by_a_part_of_their_name_are_all_found(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("part/known.txt", "part/new.txt", "part/deep/new.txt", "law-1.txt", "law-2.txt", "other.txt"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    git(root, "add", "part/known.txt")
+    git(root, "commit", "--quiet", "--message", "a part of it")
+    monkeypatch.setattr(trees, "_varied", lambda changes: "corpus: {sources: [part, law-*.txt]}\n")
+    with run_tree(CHANGES, "me") as tree:
+        for name in ("part/known.txt", "part/new.txt", "part/deep/new.txt", "law-1.txt", "law-2.txt"):
+            assert (tree.root / name).read_text() == name
+        assert not (tree.root / "part" / "known.txt").is_symlink() and not (tree.root / "other.txt").exists()
+
+
+def test_a_tree_that_was_stopped_while_it_was_made_is_made_anew(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(root: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(trees, "_share", interrupted)
+        with run_tree(CHANGES, "me"):
+            pass
+    with run_tree(CHANGES, "me") as tree:
+        assert str(root / ".dvc" / "cache") in (tree.root / ".dvc" / "config.local").read_text()
+
+
 def test_a_tree_that_is_committed_needs_no_commit_of_its_own(root: Path) -> None:
     assert git(root, "rev-parse", snapshot(root) + "^") == git(root, "rev-parse", "HEAD")
     git(root, "add", "code.py", "dvc.lock")

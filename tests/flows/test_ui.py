@@ -37,7 +37,7 @@ def test_the_deployments_work_pool_is_made_where_there_is_none(there: bool, monk
 
 
 def test_the_models_that_are_served_are_those_that_were_accepted(tmp_path: Path) -> None:
-    for name in ("finetuned/topic", "pretrained", "finetuned/qa", "finetuned/qa.rejected", "finetuned/.qa-beside"):
+    for name in ("finetuned/topic", "pretrained", "finetuned/qa", "finetuned/.qa.rejected", "finetuned/.qa-beside"):
         (tmp_path / "models" / name).mkdir(parents=True)
         (tmp_path / "models" / name / "config.json").write_text("{}")
     (tmp_path / "models" / "tokenizer").mkdir()

@@ -155,9 +155,10 @@ def default(uses: Sequence[str], root: Path = Path()) -> Path:
 
     `ConfigError` where there is none.
     """
-    beside = sorted((root / PRETRAINED).glob("*/"))
+    beside = sorted((root / PRETRAINED).glob("[!.]*/"))
     first = [root / EMBEDDING] if "embed" in uses else []
-    places = [*first, root / PRETRAINED, *beside, *sorted((root / FINETUNED).glob("*"), key=_changed, reverse=True)]
+    finetuned = sorted((root / FINETUNED).glob("[!.]*"), key=_changed, reverse=True)  # hidden: rejected, unfinished
+    places = [*first, root / PRETRAINED, *beside, *finetuned]
     for place in places:
         if (place / "config.json").is_file() and any(USES[use].fits(Description.read(place)) for use in uses):
             return place

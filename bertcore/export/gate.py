@@ -62,7 +62,7 @@ def _environment() -> dict[str, str]:
 
 
 def _move_aside(directory: Path) -> Path:
-    rejected = directory.with_name(f"{directory.name}.rejected")
+    rejected = directory.with_name(f".{directory.name}.rejected")  # hidden: no `models/finetuned/*` finds it
     shutil.rmtree(rejected, ignore_errors=True)
     directory.rename(rejected)
     return rejected

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,9 @@ def test_the_default_is_the_last_model_of_the_tree_for_the_use(
     _, _, model = make("classification", list(COLOURS), rows)
     (tmp_path / "models" / "finetuned").mkdir(parents=True)
     model.rename(tmp_path / "models" / "finetuned" / "colours")
+    for hidden in (".colours.rejected", ".colours-unfinished"):
+        shutil.copytree(tmp_path / "models/finetuned/colours", tmp_path / "models/finetuned" / hidden)
+        (tmp_path / "models/finetuned" / hidden / "config.json").touch()
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert main(["classify", "red"]) == 0

@@ -81,18 +81,18 @@ def test_a_rejected_model_is_moved_aside_and_nothing_else_is_left(
     change_tensors(copied, flip)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "model.rejected").mkdir()  # of another day
+    (tmp_path / ".model.rejected").mkdir()  # of another day
     with pytest.raises(ArtifactError) as caught:
         gate.check(examples["BertForPreTraining"].model, copied)
     message = str(caught.value)
     assert message.startswith(f"{copied}: prediction_logits: found outputs that differ by 0.0") and "\n" not in message
     assert "expected at most 1e-05" in message
-    assert message.endswith(f"; the model was moved to {tmp_path}/model.rejected")
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.parent.name != "model.rejected") == [
-        "model.rejected",
+    assert message.endswith(f"; the model was moved to {tmp_path}/.model.rejected")
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.parent.name != ".model.rejected") == [
+        ".model.rejected",
         "temporary",
     ]
-    assert (tmp_path / "model.rejected" / WEIGHTS).is_file()
+    assert (tmp_path / ".model.rejected" / WEIGHTS).is_file()
 
 
 def test_a_process_that_dies_is_no_acceptance(

@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from bertcore.apply.choose import Asked
 from bertcore.errors import BertcoreError, InputError
 from bertcore.serving import schema
-from bertcore.serving.batching import Batcher, EndingError, FullError
+from bertcore.serving.batching import Batcher, FullError
 from bertcore.serving.guard import Guard
 from bertcore.serving.limits import Limits
 from bertcore.serving.measures import Measures
@@ -22,9 +22,7 @@ from bertcore.serving.models import Models
 PAGE = Path(__file__).parent / "page"
 PREFIX = "/v1/"
 
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schema.Problem} for status in (401, 404, 413, 422, 429, 503)
-}
+_PROBLEMS: dict[int | str, dict[str, Any]] = {status: {"model": schema.Problem} for status in (401, 404, 413, 422, 429)}
 
 
 class TooMuchError(InputError):
@@ -62,14 +60,13 @@ def _answer_errors(app: FastAPI) -> None:
         TooMuchError: 413,
         NotServedError: 404,
         FullError: 429,
-        EndingError: 503,
         BertcoreError: 422,
     }
 
     @app.exception_handler(BertcoreError)
     async def problem(_: Request, error: BertcoreError) -> JSONResponse:
         status = next(status for kind, status in statuses.items() if isinstance(error, kind))
-        headers = {"retry-after": "1"} if status in (429, 503) else None
+        headers = {"retry-after": "1"} if status == 429 else None
         return JSONResponse({"detail": str(error)}, status, headers)
 
 

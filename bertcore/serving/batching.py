@@ -22,10 +22,6 @@ class FullError(UnavailableError):
     """More waits than the server takes."""
 
 
-class EndingError(UnavailableError):
-    """The server ends, and begins nothing new."""
-
-
 @dataclass(frozen=True)
 class Job:
     """What one request asks for."""
@@ -57,8 +53,7 @@ class Batcher:
 
     async def submit(self, key: Hashable, work: Work, items: Sequence[Any]) -> list[Any]:
         """The results of `items`; `FullError` where too many wait, `BertcoreError` for an item that cannot be used."""
-        if self._ending:
-            raise EndingError("the server is ending; send it to another one, or later")
+        assert not self._ending, "the server ends its lifespan when no request is open any more"
         if self._waiting + len(items) > self.limits.queue:
             raise FullError(f"{self._waiting} texts wait, expected room for {len(items)} more of {self.limits.queue}")
         job = Job(key, work, items, asyncio.get_running_loop().create_future())

@@ -5,6 +5,8 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -25,8 +27,8 @@ OPEN = ("/health", "/", "/page.js", "/page.css", "/page.svg")
 """Paths that need no token: nothing of a model or a text is there."""
 
 
-class TooLargeError(Exception):
-    """A body beyond the limit."""
+class TooLargeError(HTTPException):
+    """A body beyond the limit; raised while it is read, it becomes the answer."""
 
 
 class Guard:
@@ -40,12 +42,9 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = {name.lower(): value for name, value in scope["headers"]}
-        began = False
 
         async def protected(message: Message) -> None:
-            nonlocal began
             if message["type"] == "http.response.start":
-                began = True
                 own = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
                 message["headers"] = [*message.get("headers", []), *own]
             await send(message)
@@ -57,12 +56,7 @@ class Guard:
         if not length.isdigit() or int(length) > self._most:
             await _refuse(protected, 413, f"the body has {length.decode()} bytes, expected at most {self._most}")
             return
-        try:
-            await self._app(scope, self._counted(receive), protected)
-        except TooLargeError:
-            if began:
-                raise
-            await _refuse(protected, 413, f"the body has more than {self._most} bytes, expected at most {self._most}")
+        await self._app(scope, self._counted(receive), protected)
 
     def _lets_in(self, headers: dict[bytes, bytes]) -> bool:
         assert self._token is not None, "no token to compare with"
@@ -77,7 +71,7 @@ class Guard:
             message = await receive()
             total += len(message.get("body", b""))
             if total > self._most:
-                raise TooLargeError
+                raise TooLargeError(413, f"the body has more bytes than expected, at most {self._most}")
             return message
 
         return counted

@@ -1,4 +1,4 @@
-"""How much a server takes: what is larger is refused at once, what waits too long is never begun."""
+"""How much a server takes: what is larger, or more than can wait, is refused at once."""
 
 import ipaddress
 import os

@@ -16,8 +16,6 @@ from bertcore.apply.search import Index
 from bertcore.apply.tag import tag
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
-from bertcore.finetune.encoder_tokenizer import tokenizer_directory
-from bertcore.tokens.tokenizer import load_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +48,7 @@ def load(directory: Path) -> Served:
     else:
         tuned = FineTuned.load(directory, use)
         works |= _of_head(tuned, use)
-        with tokenizer_directory(directory) as place:
-            tokenizer = load_tokenizer(place)
-        embedder = Embedder(directory=directory, model=tuned.model.base_model, tokenizer=tokenizer)
+        embedder = Embedder.load(directory)  # the weights of `tuned` are rounded, and not those of `bertcore embed`
     works["embed"] = lambda items: embedder.unit(items).tolist()
     return Served(name=directory.resolve().name, description=description, works=works, embedder=embedder)
 

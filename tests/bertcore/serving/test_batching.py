@@ -5,10 +5,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from bertcore.errors import InputError
-from bertcore.serving.batching import Batcher, EndingError, FullError
+from bertcore.serving.batching import Batcher, FullError
 from bertcore.serving.limits import Limits
 
 
@@ -43,8 +41,6 @@ async def scenario(limits: Limits, requests: Sequence[tuple[str, Sequence[Any]]]
     batcher.end()
     await running
     assert batcher.waiting == 0
-    with pytest.raises(EndingError):
-        await batcher.submit("a", work, [1])
     return found
 
 

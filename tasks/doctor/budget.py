@@ -1,12 +1,13 @@
 """`make plan BUDGET=2h`: what this machine can pre-train in a given time, size by size, and what is proposed of it.
 
-The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml; the speed
-comes from the FLOPs of a step and a matrix product measured here and now, expected losses from measured curves only.
+The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml; the speed of
+each is measured here and now, by a few of its steps; expected losses come from measured curves only.
 """
 
 import argparse
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bertcore.config import parse
@@ -14,10 +15,11 @@ from bertcore.errors import ConfigError
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
+from bertcore.progress import track
 from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.doctor.estimate import parameters, sequence_flops
-from tasks.doctor.machine import PEAK_SHARE, duration, measured_peak
+from tasks.doctor.machine import duration
 from tasks.doctor.normal import nearest_curve, read_curves, vocabulary_for
 from tasks.doctor.plan import Plan, masked
 from tasks.status import exit_status
@@ -62,19 +64,21 @@ def seconds_of(text: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def options(plan: Plan, seconds: float, flops_per_second: float) -> tuple[int, list[Option]]:
-    """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time."""
+def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], float]) -> tuple[int, list[Option]]:
+    """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time, at
+    the FLOP/s that `speed` says it reaches."""
     text = plan.text_tokens()
     fixed = plan.configs["tokenizer"].vocab_file
     vocabulary = plan.encoder.vocab_size if fixed or not text else vocabulary_for(text)
     mask, curves, training = plan.configs["mask"].phases[0], read_curves(), plan.configs["pretrain"]
     found, architecture = [], training.model.architecture
-    for preset in ARCHITECTURES[architecture].presets:
+    presets = ARCHITECTURES[architecture].presets
+    for preset in track(presets, "sizes measured", len(presets)):
         config = ModelConfig(architecture=architecture, preset=preset).build(vocabulary)
         if not _can_learn(config, training, mask.sequence_length):
             continue
         work = sequence_flops(config, mask.sequence_length, masked(mask), training)
-        sequences = seconds * flops_per_second / work
+        sequences = seconds * speed(config) / work
         batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
         steps = int(sequences / batch)
         tokens = steps * batch * mask.sequence_length
@@ -162,7 +166,7 @@ def main(arguments: list[str]) -> int:
 
     def work() -> None:
         seconds, plan = seconds_of(budget), Plan.read(params.read())
-        print(describe(seconds, *options(plan, seconds, PEAK_SHARE * measured_peak())))
+        print(describe(seconds, *options(plan, seconds, plan.speed)))
 
     return exit_status(work)
 

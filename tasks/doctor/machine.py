@@ -12,7 +12,6 @@ import torch
 from bertcore.corpus.sources.pydoc.installation import Pin, read_lock
 from bertcore.precision import has_fast_bf16, precision
 from bertcore.training import distributed
-from bertcore.training.flops import peak_flops
 from bertcore.workers import available_cores
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
@@ -22,8 +21,6 @@ PROCESS_BYTES = 500 * 2**20
 """Of a training process before it holds anything: the interpreter, torch, MLflow."""
 UNCERTAINTY = 1.3
 """How far the estimate of the memory may be off, to either side."""
-PEAK_SHARE = 0.48
-"""Of the matrix-multiply peak that a training reaches: measured with mini, see README."""
 LONG_DAYS = 14
 """A pre-training that takes longer is hardly meant for this machine."""
 _SHOWN = 5
@@ -90,29 +87,17 @@ def check_memory(plan: Plan, free: int | None = None) -> Finding:
 
 
 def check_time(plan: Plan) -> Finding:
-    """How long and how large the run will be, from the speed of a matrix product here and now."""
-    peak = measured_peak()
-    minutes = plan.flops() / (PEAK_SHARE * peak) / 60
+    """How long and how large the run will be, from the speed of a few steps here and now."""
+    speed = plan.speed()
+    minutes = plan.flops() / speed / 60
     text = (
-        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {PEAK_SHARE} of a peak of "
-        f"{peak / 1e9:,.0f} GFLOP/s; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
+        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {speed / 1e9:,.0f} GFLOP/s, as measured "
+        f"now; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
     )
     if minutes > LONG_DAYS * 24 * 60:
         remedy = "lower pretrain.max_steps or take a smaller preset; or is another machine meant?"
         return Finding(level="warn", name="time", text=text, remedy=remedy)
     return Finding(level="ok", name="time", text=text)
-
-
-def measured_peak() -> float:
-    """FLOP/s of a matrix product here and now, in all processes and the precision of a training."""
-    processes = distributed.process_count()
-    dtype = torch.bfloat16 if precision() == "bf16" else torch.float32
-    before = torch.get_num_threads()
-    torch.set_num_threads(distributed.threads(processes))
-    try:
-        return processes * peak_flops(distributed.device(), dtype)
-    finally:
-        torch.set_num_threads(before)
 
 
 def free_memory(root: Path = Path("/")) -> int:

@@ -14,6 +14,7 @@ from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from tasks.contradictions import encoder
 from tasks.doctor.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
+from tasks.doctor.speed import training_speed
 from tasks.inputs import check
 
 _CHECKPOINTS = 3
@@ -70,6 +71,12 @@ class Plan:
         evaluated = (config.max_steps // config.eval_steps + 1) * config.eval_sequences
         forward = sequence_flops(self.encoder, mask.sequence_length, masked(mask), config, backward=False)
         return steps + evaluated * forward
+
+    def speed(self, encoder: EncoderConfig | None = None, batch: int | None = None) -> float:
+        """FLOP/s that a training reaches here and now, of `encoder` and with `batch` sequences a step in place of those
+        of params.yaml."""
+        mask, size, _ = self._phases()[0]
+        return training_speed(encoder or self.encoder, self._pretrain, _work(mask, batch or size), batch or size)
 
     @property
     def model_bytes(self) -> int:

@@ -1,0 +1,103 @@
+"""How fast a training is here and now, from a few real steps of it.
+
+No share of the processor's peak would do: tiny reached 0.09 of it where bfloat16 has units of its own, mini 0.48 where
+it has none.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from bertcore.model.architecture import EncoderConfig
+from bertcore.model.config import architecture_of, build_pretraining
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.pretraining import build_objective
+from bertcore.precision import autocast
+from bertcore.training import distributed
+from bertcore.training.config import PretrainConfig
+from bertcore.training.optimizers import build_optimizer
+from bertcore.training.step import WithObjective
+from tasks.doctor.estimate import Work, sequence_flops
+
+_FEW, _MORE = 1, 4
+"""Layers that are measured of a deeper model: between them lies what three cost, local and global attention among them
+as in the whole."""
+_VALUES = 2**20
+"""States that are computed at once at most: a smaller model needs more tokens until its speed tells anything."""
+_SECONDS = 0.25
+"""That are measured, beyond the first turn."""
+_LONG = 1.0
+"""Seconds of a first turn beside which what it does once is little."""
+
+
+def training_speed(config: EncoderConfig, training: PretrainConfig, work: Work, batch: int) -> float:
+    """FLOP/s of steps of `batch` sequences in all processes, as `sequence_flops` counts them.
+
+    Masked tokens are predicted, whatever else the objective does; an architecture that has a generator is trained with
+    it. `work` is what a process computes at once. What the processes wait for each other is not seen.
+    """
+    if architecture_of(config).generator is None:
+        training = replace(training, objective="mlm", objective_options={})
+    processes, before = distributed.process_count(), torch.get_num_threads()
+    share = -(-batch // processes)
+    sequences = max(min(work.sequences, _VALUES // (config.hidden_size * work.length)), 1)
+    torch.set_num_threads(distributed.threads(processes))
+    try:
+        seconds = _of_depth(config, lambda part: _step(part, training, replace(work, sequences=sequences), share))
+    finally:
+        torch.set_num_threads(before)
+    return batch * sequence_flops(config, work.length, work.masked, training) / seconds
+
+
+def _of_depth(config: EncoderConfig, measure: Callable[[EncoderConfig], float]) -> float:
+    """What `measure` gives, or would: a deep model is not built."""
+    if config.num_hidden_layers <= _MORE:
+        return measure(config)
+    few, more = (measure(replace(config, num_hidden_layers=layers)) for layers in (_FEW, _MORE))
+    return more + (config.num_hidden_layers - _MORE) * max(more - few, 0.0) / (_MORE - _FEW)
+
+
+def _step(config: EncoderConfig, training: PretrainConfig, work: Work, share: int) -> float:
+    """Seconds of an optimizer step over `share` sequences: gradients of some of them, and one update."""
+    device = distributed.device()
+    model = build_pretraining(config)
+    objective = build_objective(training.objective, model, training.objective_options)
+    module = WithObjective(model, objective).to(device).train()
+    optimizer, batch = build_optimizer(module, training, training.refinements), _batch(config, work).to(device)
+
+    def gradients() -> None:
+        optimizer.zero_grad()
+        with autocast(device):
+            terms = module(batch)
+        sum(each.loss_sum / each.count for each in terms.values()).backward()
+
+    return share / work.sequences * _timed(gradients, device) + _timed(optimizer.step, device)
+
+
+def _batch(config: EncoderConfig, work: Work) -> PreTrainingBatch:
+    """Full sequences of tokens drawn at random."""
+    source = np.random.default_rng(1)
+    first = work.length * np.arange(work.sequences)
+    return PreTrainingBatch.from_numpy(
+        input_ids=source.integers(config.vocab_size, size=work.tokens),
+        token_type_ids=np.zeros(work.tokens, np.int64),
+        lengths=np.full(work.sequences, work.length),
+        masked_positions=(first[:, None] + np.arange(work.masked)).ravel(),
+        masked_labels=source.integers(config.vocab_size, size=work.sequences * work.masked),
+        masked_draws=source.random(work.sequences * work.masked),
+    )
+
+
+def _timed(work: Callable[[], object], device: torch.device) -> float:
+    """Seconds of `work`, the least of several turns after a first one, or of that alone if it is long."""
+    seconds: list[float] = []
+    while sum(seconds[:1]) < _LONG and (len(seconds) < 2 or sum(seconds[1:]) < _SECONDS):
+        began = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds[1:] or seconds)

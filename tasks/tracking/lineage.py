@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,13 @@ def git_commit(directory: Path = Path()) -> str | None:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    return _parsed(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _parsed(text: str) -> dict[str, Any]:
+    """dvc.lock takes a tenth of a second, and a stage asks for it several times."""
+    return YAML(typ="safe", pure=True).load(text)
 
 
 def _md5(path: Path) -> str:

@@ -200,7 +200,7 @@ class Audit:
             "position_p_value": _p_value(self.places),
             "random_id_p_value": _p_value(self.random_ids),
             "special_tokens_predicted": counts["special"],
-            "words_predicted_in_part": counts["partial"],
+            **({} if self.config.masking == "token" else {"words_predicted_in_part": counts["partial"]}),
             "random_ids_outside_the_rule": counts["foreign"],
             "sequences_with_wrong_count": counts["wrong"],
             **self._label_report(),

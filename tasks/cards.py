@@ -6,11 +6,14 @@ stage's output.
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
+from bertcore.finetune.result import Result as Finetuned
 from bertcore.model.architecture import EncoderModule
 from tasks import params
+from tasks.paths import SOURCE
 from tasks.tracking import lineage
 
 _BASELINES = {"random_initialisation": "the same architecture from random weights", "majority": "majority"}
@@ -37,15 +40,16 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
             "Recipe": _yaml(recipe),
             "Scores": table([["held-out", "value"], *([name, _number(metrics[name])] for name in _held_out(metrics))])
             + f"\n\nOn {metrics.get('heldout_sequences', 0):,} sequences of documents that it has not read, one seed.",
-            "Use": usage(tag, f"models/pretrained/{folder}".rstrip("/")),
+            "Use": usage(tag, f"models/pretrained/{folder}".rstrip("/"), {}),
             "Limits": "It knows what its text says, and repeats what is wrong or one-sided there; it has no sense of "
             "what is true. The licence of the text decides under which one it can be shared: set `license` above.",
         },
     ).render()
 
 
-def of_finetuned(name: str, model: EncoderModule, labels: Sequence[str] | None, metrics: Mapping[str, Any]) -> str:
+def of_finetuned(name: str, result: Finetuned, labels: Sequence[str] | None, metrics: Mapping[str, Any]) -> str:
     """The card of models/finetuned/NAME; `metrics` as metrics/finetune/NAME.json has them."""
+    model = result.model
     tag, headline, protocol = pipeline_tag(model.architecture), metrics["metrics"][0], metrics["protocol"]
     entry = params.task_entry(name)
     return Card(
@@ -63,7 +67,7 @@ def of_finetuned(name: str, model: EncoderModule, labels: Sequence[str] | None, 
             "Recipe": _yaml({"finetune": {"tasks": {name: entry}}}),
             "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev that it has not learned "
             f"from; headline: {headline}. {_protocol(protocol)}",
-            "Use": usage(tag, f"models/finetuned/{name}"),
+            "Use": usage(tag, f"models/finetuned/{name}", result.model_config),
             "Limits": "It gives one of its own answers to every input, also where none fits. It reads "
             f"{protocol['sequence_length']} tokens at a time; {metrics['truncated']:,} of the examples were cut. "
             "On other data its scores are others. The licences of its data and of the encoder's text decide under "
@@ -86,9 +90,16 @@ def _text(corpus: Mapping[str, Any], tokens: Mapping[str, int]) -> str:
 
 def _lineage(stage: str, task: str | None) -> str:
     """DVC's hashes of the data that the stage read."""
-    hashes = lineage.data_hashes(lineage.stage_paths(stage, task)[0])
+    paths = [path for path in lineage.stage_paths(stage, task)[0] if not _is_unused(Path(path))]
+    hashes = lineage.data_hashes(paths)
     rows = [[f"`{path}`", f"`{value}`"] for path, value in sorted(hashes.items())]
     return "What it was made from, by the MD5 that DVC records:\n\n" + table([["data", "hash"], *rows])
+
+
+def _is_unused(path: Path) -> bool:
+    """Whether it stands for an input that the parameters do not name, such as a teacher."""
+    source = path / SOURCE
+    return source.is_file() and json.loads(source.read_text(encoding="utf-8"))["uri"] is None
 
 
 def _yaml(values: Mapping[str, Any]) -> str:

@@ -32,7 +32,18 @@ from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks import contradictions, params
-from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, MERGES, METRICS, PREDICTIONS, PRETRAINED, VOCABULARY
+from tasks.paths import (
+    DERIVED,
+    EXAMPLES,
+    FINETUNED,
+    INPUTS,
+    MERGES,
+    METRICS,
+    PREDICTIONS,
+    PRETRAINED,
+    SOURCE,
+    VOCABULARY,
+)
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
@@ -294,7 +305,7 @@ def _write_options(entry: dict[str, Any], path: Path) -> None:
 def _note(uri: str | None, directory: Path) -> None:
     """What is not a local file leaves a note, so that every input is a directory with a file in it."""
     directory.mkdir(parents=True)
-    (directory / "source.json").write_text(json.dumps({"uri": uri}) + "\n", encoding="utf-8")
+    (directory / SOURCE).write_text(json.dumps({"uri": uri}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertcore.apply.finetuned import FineTuned
+from bertcore.errors import InputError
 from bertcore.examples.schema import schema_of
 from bertcore.finetune.texts import Text
 
@@ -42,7 +43,21 @@ def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 def _table(model: FineTuned, texts: Sequence[Text]) -> pa.Table:
     is_set = model.description.problem == "multi_label_classification"
     schema = schema_of("multi_label" if is_set else "classification", model.labels)
+    _check_pairs(model, texts)
     pairs = [(text, None) if isinstance(text, str) else text for text in texts]
     columns = [[str(row) for row in range(len(pairs))], *([pair[side] for pair in pairs] for side in (0, 1))]
     arrays = [pa.array(column, pa.string()) for column in columns]
     return pa.table([*arrays, pa.nulls(len(pairs), schema.field(3).type)], schema=schema)
+
+
+def _check_pairs(model: FineTuned, texts: Sequence[Text]) -> None:
+    wanted, where = model.description.pairs, model.description.directory
+    if wanted is None or all(isinstance(text, str) != wanted for text in texts):
+        return
+    raise InputError(
+        f"{where}: found one text, expected two, as in all that it was fine-tuned on; give the second one (--pair, "
+        "--pair-column, `pairs` of a request), or another model"
+        if wanted
+        else f"{where}: found two texts, expected one, as in all that it was fine-tuned on; leave the second one "
+        "out, or give another model"
+    )

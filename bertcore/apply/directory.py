@@ -8,7 +8,7 @@ from typing import Any
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.finetune.family import READING
+from bertcore.finetune.family import PAIRS, READING
 from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES
 from bertcore.model.huggingface import load_config
@@ -62,6 +62,11 @@ class Description:
         config.json does not say it: one output is a number."""
         names = self.values.get("id2label") or {}
         return self.values.get("problem_type") or ("regression" if len(names) == 1 else "single_label_classification")
+
+    @property
+    def pairs(self) -> bool | None:
+        """Whether it was fine-tuned on pairs of texts; None where nothing says so, or on both."""
+        return (self.values.get(READING) or {}).get(PAIRS)
 
     @property
     def use(self) -> str:
@@ -149,9 +154,10 @@ def _is_classifier(model: Description) -> bool:
     return model.kind == "sequence_classification"
 
 
-def default(uses: Sequence[str], root: Path = Path()) -> Path:
+def default(uses: Sequence[str], root: Path = Path(), pairs: bool | None = None) -> Path:
     """The last model of the tree at `root` for one of `uses`: models/pretrained, a model within it, or the newest of
-    models/finetuned; to embed, models/embedding before all of them.
+    models/finetuned; to embed, models/embedding before all of them. With `pairs` one of pairs of texts, or of texts,
+    where there is any.
 
     `ConfigError` where there is none.
     """
@@ -159,9 +165,10 @@ def default(uses: Sequence[str], root: Path = Path()) -> Path:
     first = [root / EMBEDDING] if "embed" in uses else []
     finetuned = sorted((root / FINETUNED).glob("[!.]*"), key=_changed, reverse=True)  # hidden: rejected, unfinished
     places = [*first, root / PRETRAINED, *beside, *finetuned]
-    for place in places:
-        if (place / "config.json").is_file() and any(USES[use].fits(Description.read(place)) for use in uses):
-            return place
+    models = [Description.read(place) for place in places if (place / "config.json").is_file()]
+    fitting = [model for model in models if any(USES[use].fits(model) for use in uses)]
+    if fitting:
+        return next((model for model in fitting if pairs in (None, model.pairs)), fitting[0]).directory
     expected = " or ".join(USES[use].expected for use in uses)
     raise ConfigError(
         f"--model: found no model with {expected} in {root.absolute() / 'models'}, expected one; name its directory, "

@@ -1,6 +1,7 @@
 """`bertcore answer`."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,9 @@ from typing import Any
 from bertcore.apply.answer import answer, answer_pairs
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_model, model_directory, progress_of, read_file
+from bertcore.commands.texts import add_model, at_least_one, model_directory, progress_of, read_file
 from bertcore.compressed import read_text
-from bertcore.errors import ConfigError
+from bertcore.errors import ConfigError, InputError
 from bertcore.examples.squad import read_file as read_squad
 from bertcore.files import write_json
 
@@ -20,6 +21,9 @@ EXAMPLES = """\
   bertcore answer --squad dev-v1.1.json --out predictions.json   # as bertcore.evaluation.squad scores them
 """
 
+_ENDINGS = (".txt", ".md", ".gz", ".zst")
+"""Of what is rather the name of a file than a text."""
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
@@ -27,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", help="a text of any length, or a file with one; also .gz, .zst")
     parser.add_argument("--file", type=Path, help="a table with the columns question and context")
     parser.add_argument("--squad", type=Path, help="a file in SQuAD's layout; also .gz, .zst")
-    parser.add_argument("--top", type=int, default=3, help="answers for each question (default: %(default)s)")
+    parser.add_argument("--top", type=at_least_one, default=3, help="answers for each question (default: %(default)s)")
     add_output(parser)
 
 
@@ -62,11 +66,13 @@ def _squad(options: argparse.Namespace) -> None:
 
 
 def text_or_file(given: str) -> str:
-    """The text of a file of that name, or what was given itself."""
+    """The text of a file of that name, or what was given itself; `InputError` where that can be no text but a name."""
     try:
         is_file = Path(given).is_file()
     except OSError:  # longer than any name of a file
         is_file = False
+    if not is_file and (given.endswith(_ENDINGS) or os.sep in given) and len(given.split()) == 1:
+        raise InputError(f"--context: found {given!r}, but there is no such file; correct its name, or give a text")
     return read_text(Path(given)) if is_file else given
 
 

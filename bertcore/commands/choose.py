@@ -10,7 +10,7 @@ from bertcore.apply.choose import Asked, choose, choose_rows
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.answer import text_or_file
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import AT_ONCE, add_model, model_directory, progress_of
+from bertcore.commands.texts import AT_ONCE, add_model, at_least_one, model_directory, progress_of
 from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.examples.choices import ChoicesOptions, table_of
@@ -35,15 +35,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question-column", metavar="NAME", help="(default: none)")
     help_of_choices = "with a list (in CSV as JSON), or a column for each choice (default: choices)"
     parser.add_argument("--choices-column", metavar="NAME", nargs="+", default=["choices"], help=help_of_choices)
-    parser.add_argument("--top", type=int, help="choices of each context, the best first (default: all)")
+    parser.add_argument("--top", type=at_least_one, help="choices of each context, the best first (default: all)")
     add_output(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     if (options.context is None) == (options.file is None) or bool(options.choices) != (options.context is not None):
         raise ConfigError("found no --context with its choices, expected both of them, or --file alone; give either")
-    if options.top is not None and options.top < 1:
-        raise ConfigError(f"--top: found {options.top}, expected at least 1; leave it out for all")
     check_output(options)
     table = None if options.file is None else _read(options)
     model = FineTuned.load(model_directory(options, "choose"), "choose")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bertcore.apply import fill_mask
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, texts_of
+from bertcore.commands.texts import add_input, add_model, at_least_one, in_parts, model_directory, texts_of
 
 EXAMPLES = """\
   bertcore fill-mask "returns the [MASK] of a list"
@@ -17,7 +17,7 @@ EXAMPLES = """\
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_model(parser)
-    parser.add_argument("--top", type=int, default=5, help="words for each mask (default: %(default)s)")
+    parser.add_argument("--top", type=at_least_one, default=5, help="words for each mask (default: %(default)s)")
     add_output(parser)
 
 
@@ -27,15 +27,17 @@ def run(options: argparse.Namespace) -> None:
     model = fill_mask.MaskedLanguageModel.load(model_directory(options, "fill-mask"))
 
     def records() -> Iterator[Record]:
+        number = 0
         for part in in_parts(texts):
             found = fill_mask.fill_mask(model, [str(text) for text in part], options.top)
-            yield from ({"text": text, **row} for text, row in zip(part, found, strict=True))
+            for text, row in zip(part, found, strict=True):
+                number += 1
+                yield {"number": number, "text": text, **row}
 
     write(options, records(), _rows)
 
 
 def _rows(record: Record) -> Iterator[Record]:
-    for number, words in enumerate(record["masks"], start=1):
-        mask = {"mask": number} if len(record["masks"]) > 1 else {}
+    for mask, words in enumerate(record["masks"], start=1):
         for each in words:
-            yield {**mask, "word": each["word"], "probability": each["probability"], "text": each["text"]}
+            yield {"number": record["number"], "mask": mask, **each}

@@ -8,7 +8,7 @@ from pathlib import Path
 from bertcore.apply.search import Index
 from bertcore.commands.embed import add_pooling, add_precision, embedder_of
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_model
+from bertcore.commands.texts import add_model, at_least_one
 
 EXAMPLES = """\
   bertcore search "sort a list in place" --in docs/               # the index is kept in docs/.bertcore-index
@@ -25,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index", type=Path, metavar="DIR", help="where it is kept (default: with the texts)")
     parser.add_argument("--words", type=int, default=120, help="of a passage at most (default: %(default)s)")
     add_precision(parser)
-    parser.add_argument("--top", type=int, default=5, help="passages for each query (default: %(default)s)")
+    parser.add_argument("--top", type=at_least_one, default=5, help="passages for each query (default: %(default)s)")
     add_model(parser)
     add_pooling(parser)
     add_output(parser)

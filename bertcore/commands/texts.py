@@ -22,6 +22,13 @@ AT_ONCE = 2**15
 """Texts that are read, computed and written at once. Below it, batches are those of the evaluation, to the last bit."""
 
 
+def at_least_one(text: str) -> int:
+    """A number of results, as `argparse` reads it."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 1 or more")
+    return int(text)
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The option --model."""
     parser.add_argument("--model", type=Path, metavar="DIR", help="default: the last one of this tree for this use")
@@ -31,7 +38,8 @@ def model_directory(options: argparse.Namespace, *uses: str) -> Path:
     """What --model says, or the last model of this tree for one of `uses`, which is then said."""
     if options.model is not None:
         return Path(options.model)
-    found = directory.default(uses)
+    second = [getattr(options, name) for name in ("pair", "pair_column") if hasattr(options, name)]
+    found = directory.default(uses, pairs=any(each is not None for each in second) if second else None)
     print(f"model: {found}", file=sys.stderr)
     return found
 
@@ -63,7 +71,10 @@ def read(options: argparse.Namespace) -> list[Text]:
     if options.texts:
         return list(options.texts) if second is None else [(options.texts[0], second)]
     if options.file is not None:
-        return read_file(options.file, options.column, pair_column)
+        found = read_file(options.file, options.column, pair_column)
+        if not found:
+            print(f"{options.file}: holds no text", file=sys.stderr)
+        return found
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError("found no text, expected one as an argument, in --file FILE or through a pipe; give one")
     with tempfile.TemporaryDirectory(prefix="bertcore-pipe-") as folder:

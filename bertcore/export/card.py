@@ -13,6 +13,7 @@ from typing import Any
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
+from bertcore.finetune.family import PAIRS, READING
 from bertcore.model.architecture import EncoderConfig, Kind
 from bertcore.model.config import ARCHITECTURES
 from bertcore.model.huggingface import CARD_FILE, load_config
@@ -117,9 +118,13 @@ def shape(config: EncoderConfig) -> str:
     )
 
 
-def usage(tag: str, model: str) -> str:
-    """How the model is used, with this project and with transformers."""
+def usage(tag: str, model: str, config: Mapping[str, Any]) -> str:
+    """How the model is used, with this project and with transformers; `config`: what config.json says of its head."""
     command = _COMMANDS[tag].format(model=model)
+    if config.get("problem_type") == "regression":
+        command = command.replace(" classify ", " regress ")
+    if (config.get(READING) or {}).get(PAIRS):
+        command += ' --pair "another text"'
     loader = _WITHOUT_PIPELINE.get(tag)
     python = (
         f'from transformers import pipeline\n\nuse = pipeline("{tag}", "{model}")'
@@ -149,7 +154,7 @@ def describe(directory: Path) -> Card:
         pipeline_tag=tag,
         sections={
             "Model": f"{architecture or config.model_type}: {shape(config)}.",
-            "Use": usage(tag, name),
+            "Use": usage(tag, name, values),
             "Limits": "How it was made, and what it scores, is not known to this directory.",
         },
     )

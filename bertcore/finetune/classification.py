@@ -17,9 +17,9 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.divergences import class_divergence
-from bertcore.finetune.family import Exported, Predictions, label_index, label_names
+from bertcore.finetune.family import READING, Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import Batch
-from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
+from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
 
@@ -54,7 +54,7 @@ class Classification:
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
-        self._labels = examples.labels
+        self._labels, self._pairs = examples.labels, all_pairs(examples.splits.get("train"))
         self._reader = TextReader(task, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
@@ -63,7 +63,7 @@ class Classification:
     def exported(self, model: EncoderModule) -> Exported:
         kind = "regression" if self._labels is None else "single_label_classification"
         names = label_names(["score"] if self._labels is None else self._labels)
-        return Exported(model, {"problem_type": kind, **names})
+        return Exported(model, {"problem_type": kind, **names, READING: self._pairs})
 
     def featurize(self, table: pa.Table) -> TextFeatures:
         return self._reader.read(texts_of(table), self._targets(table))

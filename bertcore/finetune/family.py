@@ -49,6 +49,11 @@ READING = "finetuning"
 exactly what was scored. `transformers` passes over it."""
 
 
+PAIRS = "pairs"
+"""Under `READING`, of classes and numbers: whether all examples were pairs of texts, or none; left out where some
+were."""
+
+
 class Family(Protocol):
     """One task seen by its head family; made from a `RunConfig`, an `ExampleSet` and a tokenizer."""
 

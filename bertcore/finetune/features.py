@@ -150,13 +150,18 @@ def windows(sizes: NDArray[np.int64], capacity: int, stride: int) -> NDArray[np.
 
 
 def best_windows(spans: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each token of `places` (P,), the window that has most context around it; `spans` (W, 2): first token and end.
+    """For each token of `places` (P,), ascending, the window that has most context around it; `spans` (W, 2): first
+    token and end.
 
     Context is the smaller of the numbers of tokens before and behind it in the window, plus a little for the window's
     length; of equal windows the first. Every token must lie in a window.
     """
-    first, end = spans[:, :1], spans[:, 1:]
-    context = np.minimum(places - first, end - 1 - places) + _LENGTH_WEIGHT * (end - first)
-    inside = (places >= first) & (places < end)
-    assert inside.any(axis=0).all(), "a token outside of all windows"
-    return np.where(inside, context, -np.inf).argmax(axis=0)
+    found, most = np.full(len(places), -1), np.full(len(places), -np.inf)
+    for window, (first, end) in enumerate(spans):
+        inside = slice(*np.searchsorted(places, (first, end)))
+        here = places[inside]
+        context = np.minimum(here - first, end - 1 - here) + _LENGTH_WEIGHT * (end - first)
+        better = context > most[inside]
+        found[inside], most[inside] = np.where(better, window, found[inside]), np.where(better, context, most[inside])
+    assert (found >= 0).all(), "a token outside of all windows"
+    return found

@@ -17,9 +17,9 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import write_predictions
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.divergences import yes_no_divergence
-from bertcore.finetune.family import Exported, Predictions, label_index, label_names
+from bertcore.finetune.family import READING, Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import Batch
-from bertcore.finetune.texts import TextFeatures, TextReader, texts_of
+from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
 
@@ -50,14 +50,15 @@ class MultiLabel:
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a multi-label task without labels"
-        self._labels = examples.labels
+        self._labels, self._pairs = examples.labels, all_pairs(examples.splits.get("train"))
         self._reader = TextReader(task, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
         return build_head(config, "sequence_classification", len(self._labels))
 
     def exported(self, model: EncoderModule) -> Exported:
-        return Exported(model, {"problem_type": "multi_label_classification", **label_names(self._labels)})
+        kind = "multi_label_classification"
+        return Exported(model, {"problem_type": kind, **label_names(self._labels), READING: self._pairs})
 
     def featurize(self, table: pa.Table) -> TextFeatures:
         return self._reader.read(texts_of(table), self._targets(table))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import PAIRS
 from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer, windows
 from bertcore.tokens.tokenizer import Vocabulary
 
@@ -102,6 +103,13 @@ class TextReader:
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
         return [each.ids for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+
+def all_pairs(train: pa.Table | None) -> dict[str, bool]:
+    """`PAIRS` of the examples that were learned from, as it is saved."""
+    if train is None or 0 < train["text_b"].null_count < len(train):
+        return {}
+    return {PAIRS: train["text_b"].null_count == 0}
 
 
 def texts_of(table: pa.Table) -> list[Text]:

@@ -137,7 +137,7 @@ def pseudo_log_likelihoods(
     groups = encode(tokenizer, sentences, model.config.max_sequence_length)
     mask = Vocabulary.of(tokenizer).mask
     result = np.zeros(len(sentences))
-    progress = Progress("minimal pairs", sum(int((group.words >= 0).sum()) for group in groups))
+    progress = Progress("masked copies", sum(int((group.words >= 0).sum()) for group in groups))
     for copies in (MaskedCopies.of(block, variant, mask) for group in groups for block in group.blocks()):
         for predictions, log_probabilities in _predicted(model, copies):
             np.add.at(result, copies.sentence[predictions], log_probabilities)

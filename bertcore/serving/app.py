@@ -72,11 +72,17 @@ def _answer_errors(app: FastAPI) -> None:
 
 def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) -> None:
     async def compute(
-        use: str, name: str | None, items: Sequence[Any], texts: Sequence[Any] | None = None, **settings: int
+        use: str,
+        name: str | None,
+        items: Sequence[Any],
+        texts: Sequence[Any] | None = None,
+        pairs: bool | None = None,
+        **settings: int,
     ) -> list[Any]:
-        """`texts`: what the model reads, where that is more than the items."""
+        """`texts`: what the model reads, where that is more than the items. `pairs`: whether they are pairs of
+        texts."""
         try:
-            served = models.choose(use, name)
+            served = models.choose(use, name, pairs)
         except InputError as error:
             raise NotServedError(str(error)) from None
         _check(items if texts is None else texts, limits)
@@ -99,11 +105,11 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
 
     @path("classify", schema.Label, "The class, or the set of labels, of texts", sparse=True)
     async def classify(request: schema.PairsRequest) -> list[Any]:
-        return await compute("classify", request.model, _paired(request))
+        return await compute("classify", request.model, _paired(request), pairs=request.pairs is not None)
 
     @path("regress", schema.Score, "A number for texts or pairs of texts")
     async def regress(request: schema.PairsRequest) -> list[Any]:
-        return await compute("regress", request.model, _paired(request))
+        return await compute("regress", request.model, _paired(request), pairs=request.pairs is not None)
 
     @path("tag", schema.TaggedText, "The words of texts with their tags")
     async def tag(request: schema.TextsRequest) -> list[Any]:

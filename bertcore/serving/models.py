@@ -91,12 +91,13 @@ class Models:
         )
         return cls(found, opened)
 
-    def choose(self, use: str, name: str | None) -> Served:
-        """The model `name`, or the first one for `use`; `InputError` where there is none."""
+    def choose(self, use: str, name: str | None, pairs: bool | None = None) -> Served:
+        """The model `name`, or the first one for `use`, with `pairs` of pairs of texts, or of texts; `InputError` where
+        there is none."""
         if name is not None and name not in self.by_name:
             raise InputError(f"model: found {name!r}; {suggest(name, self.by_name)}")
         able = [each for each in self.by_name.values() if use in each.works and name in (None, each.name)]
         if not able:
             known = "; ".join(f"{each.name}: {', '.join(each.uses)}" for each in self.by_name.values())
             raise InputError(f"{use}: found no model for it{f' in {name!r}' if name else ''}, expected one of: {known}")
-        return able[0]
+        return next((each for each in able if pairs in (None, each.description.pairs)), able[0])

@@ -33,12 +33,14 @@ def pretraining(summary: Summary) -> Table:
 def corpus(measurements: Measurements) -> Table:
     """The two splits of the text."""
     splits = {"train": "train", "heldout": "held out"}
+    known = percent(measurements.number("corpus", "", "heldout_sentences_in_train_share"))
+    shared = {"train": NOTHING, "heldout": f"{known} %"}
     rows = [
         [label, *(count(measurements.number("corpus", split, name)) for name in ("documents", "sentences", "words")),
-         f"{measurements.number('corpus', split, 'bytes') / 1e6:,.1f}"]
+         f"{measurements.number('corpus', split, 'bytes') / 1e6:,.1f}", shared[split]]
         for split, label in splits.items()
     ]  # fmt: skip
-    return Table(("Text", "Documents", "Sentences", "Words", "MB"), rows)
+    return Table(("Text", "Documents", "Sentences", "Words", "MB", "Its sentences in train"), rows)
 
 
 def phases(measurements: Measurements) -> Table:
@@ -75,7 +77,7 @@ def vocabulary(measurements: Measurements) -> Table:
     rows = [
         ["entries", count(number("vocab_size"))],
         ["entries that the held-out text uses", f"{percent(number('heldout_vocabulary_used'))} %"],
-        ["held-out words counted", count(number("heldout_words"))],
+        ["held-out words and marks counted", count(number("heldout_words"))],
         ["of them written as one entry", f"{percent(number('heldout_whole_word_share'))} %"],
         ["of them unknown", f"{100 * number('heldout_unknown_word_share'):.2g} %"],
         ["pieces per word", f"{number('heldout_pieces_per_word'):.3f}"],
@@ -91,6 +93,7 @@ def masking(measurements: Measurements) -> Table:
     """The audit of the masked instances: what was counted in them, beside what the rule leads to expect of them."""
     share = lambda value: f"{100 * value:.2f} %"  # noqa: E731
     p_value = lambda value: f"{value:.2g}"  # noqa: E731
+    whole_words = measurements.has("mask", "train", "words_predicted_in_part")
     lines: list[tuple[str, str, str, Callable[[float], str]]] = [
         ("sequences", "", "sequences", count),
         ("tokens", "", "tokens", count),
@@ -103,7 +106,7 @@ def masking(measurements: Measurements) -> Table:
         ("p-value of even positions", _CHANCE, "position_p_value", p_value),
         ("p-value of even random tokens", _CHANCE, "random_id_p_value", p_value),
         ("special tokens predicted", "0", "special_tokens_predicted", count),
-        ("words predicted in part", "0", "words_predicted_in_part", count),
+        *([("words predicted in part", "0", "words_predicted_in_part", count)] if whole_words else []),
         ("random tokens that the rule excludes", "0", "random_ids_outside_the_rule", count),
         ("sequences with a wrong number of predictions", "0", "sequences_with_wrong_count", count),
     ]

@@ -50,6 +50,7 @@ FILES: dict[str, Any] = {
         "dropped": {"duplicate | copy": 4, "fewer than <8> words": 2},
         "train": {"documents": 90, "sentences": 900, "words": 9_000, "bytes": 50_000},
         "heldout": {"documents": 7, "sentences": 70, "words": 700, "bytes": 4_000},
+        "heldout_sentences_in_train_share": 0.145,
     },
     "tokenizer.json": {
         "vocab_size": 512,

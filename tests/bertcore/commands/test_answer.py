@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
+from bertcore.commands.answer import text_or_file
 from bertcore.commands.main import main
-from bertcore.errors import BAD_INPUT
+from bertcore.errors import BAD_INPUT, InputError
 from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
@@ -108,3 +109,17 @@ def test_what_cannot_be_answered_is_one_line(
         assert main(["answer", "--model", *arguments]) == BAD_INPUT
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize("given", ["page.txt", "texts/page", "page.md.gz"])
+def test_a_context_that_can_only_be_the_name_of_a_file_is_no_text(given: str) -> None:
+    with pytest.raises(InputError, match="but there is no such file"):
+        text_or_file(given)
+    assert text_or_file(f"read {given}") == f"read {given}"
+
+
+@pytest.mark.parametrize("top", ["0", "-3", "many"])
+def test_fewer_than_one_answer_is_refused(top: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["answer", "--question", "who", "--context", "a text", "--top", top])
+    assert f"found '{top}', expected a whole number, 1 or more" in capsys.readouterr().err

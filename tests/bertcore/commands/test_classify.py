@@ -15,8 +15,10 @@ import transformers
 from tokenizers import Tokenizer
 
 from bertcore.commands.main import main
+from bertcore.compressed import read_json
 from bertcore.errors import BAD_INPUT
 from bertcore.examples.schema import ExampleSet
+from bertcore.export.card import usage
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import READING
 from bertcore.finetune.result import Result
@@ -189,3 +191,26 @@ def test_the_default_is_the_last_model_of_the_tree_for_the_use(
     config = json.loads((tmp_path / "models/finetuned/colours/config.json").read_text())
     assert config[READING]["sequence_length"] == 32
     assert main(["regress", "red"]) == BAD_INPUT
+
+
+def test_a_model_of_pairs_is_asked_about_pairs_and_found_for_them(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text_a": text, "label": COLOURS[n % 3]} for n, text in enumerate(texts(9))]
+    for name, given in (("one", rows), ("two", [{**row, "text_b": "the red cat"} for row in rows])):
+        _, _, model = make("classification", list(COLOURS), given)
+        (tmp_path / "models" / "finetuned").mkdir(parents=True, exist_ok=True)
+        model.rename(tmp_path / "models" / "finetuned" / name)  # that of pairs is the newest
+        shutil.rmtree(tmp_path / "tokenizer")
+    monkeypatch.chdir(tmp_path)
+    for arguments, found in ((["red"], "one"), (["red", "--pair", "green"], "two")):
+        capsys.readouterr()
+        assert main(["classify", *arguments]) == 0
+        assert capsys.readouterr().err == f"model: models/finetuned/{found}\n"
+    for arguments, said in ((["two", "red"], "found one text, expected two"), (["one", "red", "--pair", "a"], "two")):
+        name, *given = arguments
+        assert main(["classify", "--model", f"models/finetuned/{name}", *given]) == BAD_INPUT
+        assert said in capsys.readouterr().err
+    for name, pairs in (("one", False), ("two", True)):
+        config = read_json(Path("models/finetuned") / name / "config.json")
+        assert ('--pair "another text"' in usage("text-classification", name, config)) is pairs

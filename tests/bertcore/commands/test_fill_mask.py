@@ -72,7 +72,9 @@ def test_the_default_may_stand_within_the_pretrained_model(
 def test_a_table_has_a_row_for_each_word(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill-mask", "--model", str(saved), "[MASK] cat", "--top", "2", "--format", "table"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["word", "probability", "text"] and len(lines) == 3 and "cat" in lines[1]
+    assert (
+        lines[0].split() == ["number", "mask", "word", "probability", "text"] and len(lines) == 3 and "cat" in lines[1]
+    )
 
 
 def test_what_has_no_mask_or_does_not_fit_is_one_line(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:

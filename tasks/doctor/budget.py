@@ -48,6 +48,8 @@ class Option:
     """Passes over the text; None where its size is not known here."""
     loss: float | None
     """Of the nearest measured curve at as many tokens; None where none was measured."""
+    bound: float | None = None
+    """The last loss of that curve, where more tokens are read than it knows."""
     source: str = ""
     """What the loss was measured with."""
 
@@ -93,7 +95,9 @@ def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], float])
         )
         if curve := nearest_curve(curves, architecture, preset, vocabulary):
             measured = f"{curve.vocabulary:,} entries, {curve.source}"
-            option = replace(option, loss=curve.loss(tokens), source=measured)
+            known, last = curve.points[-1]
+            bound = last if tokens > known else None
+            option = replace(option, loss=curve.loss(tokens), bound=bound, source=measured)
         found.append(option)
     if not found:
         raise ConfigError(
@@ -125,9 +129,10 @@ def _power_of_two(number: float) -> int:
 def describe(seconds: float, vocabulary: int, found: list[Option]) -> str:
     """The table, the proposal and its reasons, as a person reads them."""
     chosen = proposed(found)
+    width = max(len(option.preset) for option in found)
     lines = [
-        f"{'preset':8} {'parameters':>12} {'batch':>6} {'steps':>10} {'tokens':>16} {'passes':>7}  expected loss",
-        *(_row(option) for option in found),
+        f"{'preset':{width}} {'parameters':>12} {'batch':>6} {'steps':>10} {'tokens':>16} {'passes':>7}  expected loss",
+        *(_row(option, width) for option in found),
         "",
         f"Proposed: {chosen.preset}, for {duration(seconds / 60)} of pre-training on this machine:",
         "",
@@ -150,12 +155,15 @@ _MANY_PASSES = 40
 """Beyond some forty passes, what is read again adds little (Muennighoff et al. 2023: little after 4, none after 40)."""
 
 
-def _row(option: Option) -> str:
+def _row(option: Option, width: int) -> str:
     passes = "–" if option.epochs is None else f"{option.epochs:.1f}"
-    loss = "not measured" if option.loss is None else f"{option.loss:.2f} ({option.source})"
+    if option.loss is not None:
+        loss = f"{option.loss:.2f} ({option.source})"
+    else:
+        loss = "not measured" if option.bound is None else f"below {option.bound:.2f} ({option.source})"
     return (
-        f"{option.preset:8} {option.parameters:>12,} {option.batch_size:>6,} {option.steps:>10,} {option.tokens:>16,} "
-        f"{passes:>7}  {loss}"
+        f"{option.preset:{width}} {option.parameters:>12,} {option.batch_size:>6,} {option.steps:>10,} "
+        f"{option.tokens:>16,} {passes:>7}  {loss}"
     )
 
 

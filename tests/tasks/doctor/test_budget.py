@@ -102,6 +102,8 @@ def test_an_expected_loss_is_a_measured_one_or_none(plan: Plan, tmp_path: Path) 
     assert by_name["tiny"].loss is None
     shown = budget.describe(3600.0, vocabulary, found)
     assert "not measured" in shown and "8,192 entries, a.md" in shown and "pretrain.max_steps" in shown
+    (tmp_path / "benchmarks/results/curves.json").write_text(f"[{entry} [[1, 9.0], [2, 3.0]]}}]")
+    assert "below 3.00 (8,192 entries, a.md)" in budget.describe(3600.0, *budget.options(plan, 3600.0, _reached))
 
 
 def test_the_command_refuses_what_is_no_time(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
-from bertcore.finetune.result import Result as Finetuned
 from bertcore.model.architecture import EncoderModule
 from tasks import params
 from tasks.paths import SOURCE
@@ -47,9 +46,15 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
     ).render()
 
 
-def of_finetuned(name: str, result: Finetuned, labels: Sequence[str] | None, metrics: Mapping[str, Any]) -> str:
-    """The card of models/finetuned/NAME; `metrics` as metrics/finetune/NAME.json has them."""
-    model = result.model
+def of_finetuned(
+    name: str,
+    model: EncoderModule,
+    config: Mapping[str, Any],
+    labels: Sequence[str] | None,
+    metrics: Mapping[str, Any],
+) -> str:
+    """The card of models/finetuned/NAME; `config`: the head's own keys of config.json, `metrics` as
+    metrics/finetune/NAME.json has them."""
     tag, headline, protocol = pipeline_tag(model.architecture), metrics["metrics"][0], metrics["protocol"]
     entry = params.task_entry(name)
     return Card(
@@ -67,7 +72,7 @@ def of_finetuned(name: str, result: Finetuned, labels: Sequence[str] | None, met
             "Recipe": _yaml({"finetune": {"tasks": {name: entry}}}),
             "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev that it has not learned "
             f"from; headline: {headline}. {_protocol(protocol)}",
-            "Use": usage(tag, f"models/finetuned/{name}", result.model_config),
+            "Use": usage(tag, f"models/finetuned/{name}", config),
             "Limits": "It gives one of its own answers to every input, also where none fits. It reads "
             f"{protocol['sequence_length']} tokens at a time; {metrics['truncated']:,} of the examples were cut. "
             "On other data its scores are others. The licences of its data and of the encoder's text decide under "

@@ -83,7 +83,8 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
         "train_examples": finetuning.counts["train"]["examples"],
         "dev_examples": finetuning.counts["dev"]["examples"],
     }
-    card = cards.of_finetuned(name, pretrained.result, examples.labels, metrics)
+    saved = pretrained.result
+    card = cards.of_finetuned(name, saved.model, saved.model_config, examples.labels, metrics)
     pretrained.result.save_model(FINETUNED / name, tokenizer, card)
     gate.check(pretrained.result.model, FINETUNED / name, tokenizer)
     pretrained.result.save_predictions(PREDICTIONS / name, records)

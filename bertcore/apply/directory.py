@@ -8,10 +8,9 @@ from typing import Any
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.finetune.family import PAIRS, READING
 from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES
-from bertcore.model.huggingface import load_config
+from bertcore.model.huggingface import PAIRS, READING, load_config
 
 PRETRAINED, FINETUNED, EMBEDDING = Path("models/pretrained"), Path("models/finetuned"), Path("models/embedding")
 """Where the stages of a tree leave their models."""

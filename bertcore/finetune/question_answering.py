@@ -24,7 +24,7 @@ from bertcore.files import write_json
 from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.divergences import class_divergence
-from bertcore.finetune.family import CHOICE, READING, Exported
+from bertcore.finetune.family import CHOICE, Exported
 from bertcore.finetune.features import (
     IGNORED,
     Batch,
@@ -37,6 +37,7 @@ from bertcore.finetune.features import (
 )
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
+from bertcore.model.huggingface import READING
 from bertcore.tokens.tokenizer import Vocabulary
 
 UNANSWERABLE = "unanswerable"

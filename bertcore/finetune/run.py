@@ -22,7 +22,7 @@ from bertcore.finetune.advice import advice
 from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.distillation import load_teacher
-from bertcore.finetune.family import CHOICE, READING, Family
+from bertcore.finetune.family import CHOICE, Family
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
 from bertcore.finetune.multi_label import MultiLabel
@@ -31,7 +31,7 @@ from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.tagging import Tagging
 from bertcore.model.architecture import EncoderConfig, EncoderModule
-from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.huggingface import READING, load_config, load_pretrained
 from bertcore.training.distributed import make_accelerator
 from bertcore.training.metrics import Report, silent
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import PAIRS
 from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer, windows
+from bertcore.model.huggingface import PAIRS
 from bertcore.tokens.tokenizer import Vocabulary
 
 Text = str | tuple[str, str]

@@ -20,6 +20,15 @@ from bertcore.model.config import ARCHITECTURES, architecture_of
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+READING = "finetuning"
+"""Key of a saved model's config.json: how its texts are read and its answers made, so that what applies the model does
+exactly what was scored. `transformers` passes over it."""
+
+
+PAIRS = "pairs"
+"""Under `READING`, of classes and numbers: whether all examples were pairs of texts, or none; left out where some
+were."""
+
 CARD_FILE = "README.md"
 TOKENIZER_FILES = (
     *("vocab.txt", "vocab.json", "merges.txt"),

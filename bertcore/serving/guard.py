@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from starlette.exceptions import HTTPException
+from fastapi import HTTPException
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -72,14 +72,18 @@ def lock_of(text: str) -> Path:
 
 def test_entries_are_judged_by_what_an_earlier_run_counted_of_this_vocabulary(tree: Path) -> None:
     METRICS.mkdir()
-    size = plan().encoder.vocab_size
+    large, size = plan(tokenizer={"vocab_size": 40_000}), plan().encoder.vocab_size
+    (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 7}))
+    (METRICS / "tokenizer.json").write_text(json.dumps({"vocab_size": 40_000}))
+    rare = normal.check_vocabulary_size(large)
+    assert rare.level == "warn" and "about 7 times in the text (as counted;" in rare.text
+    assert f"set tokenizer.vocab_size to about {normal.vocabulary_for(large.text_tokens()):,}" in rare.remedy
+    (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 700}))
+    assert normal.check_vocabulary_size(large).level == "ok"
     (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 7}))
     (METRICS / "tokenizer.json").write_text(json.dumps({"vocab_size": size}))
-    rare = normal.check_vocabulary_size(plan())
-    assert rare.level == "warn" and "about 7 times in the text (as counted;" in rare.text
-    assert "set tokenizer.vocab_size to about" in rare.remedy
-    (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 700}))
-    assert normal.check_vocabulary_size(plan()).level == "ok"
+    carried = normal.check_vocabulary_size(plan())
+    assert carried.level == "ok" and "a piece of longer ones" in carried.text
     other = normal.check_vocabulary_size(plan(tokenizer={"vocab_size": size - 64}))
     assert "as counted" not in other.text
 

@@ -16,11 +16,10 @@ from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
 from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import READING
 from bertcore.finetune.result import Result
 from bertcore.finetune.run import finetune
 from bertcore.model.bert import BertConfig, BertForPreTraining
-from bertcore.model.huggingface import save_pretrained
+from bertcore.model.huggingface import READING, save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 
 Saved = tuple[Result, ExampleSet, Path]

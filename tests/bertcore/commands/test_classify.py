@@ -20,12 +20,12 @@ from bertcore.errors import BAD_INPUT
 from bertcore.examples.schema import ExampleSet
 from bertcore.export.card import usage
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import READING
 from bertcore.finetune.result import Result
 from bertcore.finetune.run import finetune
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
 from bertcore.model.config import ARCHITECTURES
+from bertcore.model.huggingface import READING
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests.bertcore.finetune.conftest import configs
 

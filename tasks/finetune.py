@@ -85,9 +85,9 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     }
     saved = pretrained.result
     card = cards.of_finetuned(name, saved.model, saved.model_config, examples.labels, metrics)
-    pretrained.result.save_model(FINETUNED / name, tokenizer, card)
-    gate.check(pretrained.result.model, FINETUNED / name, tokenizer)
-    pretrained.result.save_predictions(PREDICTIONS / name, records)
+    saved.save_model(FINETUNED / name, tokenizer, card)
+    gate.check(saved.model, FINETUNED / name, tokenizer)
+    saved.save_predictions(PREDICTIONS / name, records)
     seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
     timing: dict[str, Any] = {"seconds": seconds}
     if (distilled := compare_with_teacher(finetuning, pretrained)) is not None:

@@ -164,10 +164,14 @@ def default(uses: Sequence[str], root: Path = Path(), pairs: bool | None = None)
     first = [root / EMBEDDING] if "embed" in uses else []
     finetuned = sorted((root / FINETUNED).glob("[!.]*"), key=_changed, reverse=True)  # hidden: rejected, unfinished
     places = [*first, root / PRETRAINED, *beside, *finetuned]
-    models = [Description.read(place) for place in places if (place / "config.json").is_file()]
-    fitting = [model for model in models if any(USES[use].fits(model) for use in uses)]
-    if fitting:
-        return next((model for model in fitting if pairs in (None, model.pairs)), fitting[0]).directory
+    models = (Description.read(place) for place in places if (place / "config.json").is_file())
+    other: Path | None = None
+    for model in (model for model in models if any(USES[use].fits(model) for use in uses)):
+        if pairs in (None, model.pairs):
+            return model.directory
+        other = other or model.directory
+    if other is not None:
+        return other
     expected = " or ".join(USES[use].expected for use in uses)
     raise ConfigError(
         f"--model: found no model with {expected} in {root.absolute() / 'models'}, expected one; name its directory, "

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 
 from bertcore.apply import fill_mask
-from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.results import Record, add_output, check_output, numbered, write
 from bertcore.commands.texts import add_input, add_model, at_least_one, in_parts, model_directory, texts_of
 
 EXAMPLES = """\
@@ -25,16 +25,8 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = fill_mask.MaskedLanguageModel.load(model_directory(options, "fill-mask"))
-
-    def records() -> Iterator[Record]:
-        number = 0
-        for part in in_parts(texts):
-            found = fill_mask.fill_mask(model, [str(text) for text in part], options.top)
-            for text, row in zip(part, found, strict=True):
-                number += 1
-                yield {"number": number, "text": text, **row}
-
-    write(options, records(), _rows)
+    found = (row for part in in_parts(texts) for row in fill_mask.fill_mask(model, part, options.top))
+    write(options, numbered(texts, found), _rows)
 
 
 def _rows(record: Record) -> Iterator[Record]:

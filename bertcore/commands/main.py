@@ -48,9 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         allow_abbrev=False,
     )
     module.arguments(parser)
-    options = parser.parse_args(given[1:])
     try:
-        module.run(options)
+        module.run(parser.parse_args(given[1:]))
         sys.stdout.flush()
     except BertcoreError as error:
         return _fail(str(error), UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT)

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
 
     def records() -> Iterator[Record]:
         for part in in_parts(texts):
-            found = score_texts(model, [str(text) for text in part], options.variant)
+            found = score_texts(model, part, options.variant)
             yield from ({**row, "text": text} for text, row in zip(part, found, strict=True))
 
     write(options, records())

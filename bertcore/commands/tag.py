@@ -6,7 +6,7 @@ from typing import get_args
 
 from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.tag import Words, tag
-from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.results import Record, add_output, check_output, numbered, write
 from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, texts_of
 
 EXAMPLES = """\
@@ -29,16 +29,8 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = FineTuned.load(model_directory(options, "tag"), "tag")
-
-    def records() -> Iterator[Record]:
-        number = 0
-        for part in in_parts(texts):
-            found = tag(model, [str(text) for text in part], options.words, progress_of("tag", len(texts)))
-            for text, row in zip(part, found, strict=True):
-                number += 1
-                yield {"number": number, "text": text, **row}
-
-    write(options, records(), _rows)
+    found = (row for part in in_parts(texts) for row in tag(model, part, options.words, progress_of("tag", len(texts))))
+    write(options, numbered(texts, found), _rows)
 
 
 def _rows(record: Record) -> Iterator[Record]:

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from bertcore.apply import directory
 from bertcore.compressed import plain_name, read_lines
@@ -18,14 +19,16 @@ from bertcore.finetune.texts import Text
 FORMATS = ("txt", "csv", "tsv", "jsonl", "parquet")
 LINES = ".txt"
 
+Item = TypeVar("Item")
+
 AT_ONCE = 2**15
 """Texts that are read, computed and written at once. Below it, batches are those of the evaluation, to the last bit."""
 
 
 def at_least_one(text: str) -> int:
-    """A number of results, as `argparse` reads it."""
+    """The value of --top; `ConfigError` for any other."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 1 or more")
+        raise ConfigError(f"--top: found {text}, expected at least 1; give a whole number, or leave it out")
     return int(text)
 
 
@@ -121,7 +124,7 @@ def _cells(path: Path, columns: Sequence[str], where: str) -> Iterator[list[str]
         yield [row[column] for column in columns]
 
 
-def in_parts(texts: Sequence[Text]) -> Iterator[Sequence[Text]]:
+def in_parts(texts: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """`texts`, as many at a time as `AT_ONCE`."""
     for start in range(0, len(texts), AT_ONCE):
         yield texts[start : start + AT_ONCE]

@@ -23,8 +23,6 @@ INDEX = "model.safetensors.index.json"
 READING = "finetuning"
 """Key of a saved model's config.json: how its texts are read and its answers made, so that what applies the model does
 exactly what was scored. `transformers` passes over it."""
-
-
 PAIRS = "pairs"
 """Under `READING`, of classes and numbers: whether all examples were pairs of texts, or none; left out where some
 were."""

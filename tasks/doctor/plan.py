@@ -72,11 +72,10 @@ class Plan:
         forward = sequence_flops(self.encoder, mask.sequence_length, masked(mask), config, backward=False)
         return steps + evaluated * forward
 
-    def speed(self, encoder: EncoderConfig | None = None, batch: int | None = None) -> float:
-        """FLOP/s that a training reaches here and now, of `encoder` and with `batch` sequences a step in place of those
-        of params.yaml."""
-        mask, size, _ = self._phases()[0]
-        return training_speed(encoder or self.encoder, self._pretrain, _work(mask, batch or size), batch or size)
+    def speed(self, encoder: EncoderConfig | None = None) -> float:
+        """FLOP/s that a training reaches here and now, of `encoder` in place of that of params.yaml."""
+        mask, batch, _ = self._phases()[0]
+        return training_speed(encoder or self.encoder, self._pretrain, _work(mask, batch), batch)
 
     @property
     def model_bytes(self) -> int:

@@ -119,6 +119,6 @@ def test_a_context_that_can_only_be_the_name_of_a_file_is_no_text(given: str) ->
 
 @pytest.mark.parametrize("top", ["0", "-3", "many"])
 def test_fewer_than_one_answer_is_refused(top: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["answer", "--question", "who", "--context", "a text", "--top", top])
-    assert f"found '{top}', expected a whole number, 1 or more" in capsys.readouterr().err
+    assert main(["answer", "--question", "who", "--context", "a text", "--top", top]) == BAD_INPUT
+    error = capsys.readouterr().err
+    assert f"--top: found {top}, expected at least 1; give a whole number" in error and error.count("\n") == 1

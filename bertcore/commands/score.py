@@ -59,6 +59,10 @@ def _pairs(options: argparse.Namespace) -> None:
         raise ConfigError("--pairs: found texts beside it, expected files of pairs alone; leave the texts out")
     if options.out is not None and options.out.suffix != ".json":
         raise ConfigError(f"--out: found {options.out.name!r}, expected a .json file with --pairs; rename it")
+    if options.format is not None:
+        raise ConfigError(
+            f"--format: found {options.format} with --pairs, which shows a table and pipes JSON; leave it out"
+        )
     values = {"pairs": options.pairs, "variant": options.variant, "share": options.share}
     config = parse(MinimalPairsConfig, values, "options")
     metrics = score_pairs(MaskedLanguageModel.load(model_directory(options, "fill-mask")), config)

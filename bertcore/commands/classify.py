@@ -34,10 +34,9 @@ def predict(options: argparse.Namespace, uses: tuple[str, ...], *, keep_all: boo
     model = FineTuned.load(model_directory(options, *uses), *uses)
 
     def records() -> Iterator[Record]:
-        for part in in_parts(texts):
-            found = classify(model, part, progress_of("classify", len(texts)))
-            for text, row in zip(part, found, strict=True):
-                pair = {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
-                yield {**{key: value for key, value in row.items() if keep_all or key != "probabilities"}, **pair}
+        progress = progress_of("classify", len(texts))
+        for text, row in in_parts(texts, lambda part: classify(model, part, progress)):
+            pair = {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
+            yield {**{key: value for key, value in row.items() if keep_all or key != "probabilities"}, **pair}
 
     write(options, records())

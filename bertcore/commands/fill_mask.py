@@ -25,8 +25,8 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = fill_mask.MaskedLanguageModel.load(model_directory(options, "fill-mask"))
-    found = (row for part in in_parts(texts) for row in fill_mask.fill_mask(model, part, options.top))
-    write(options, numbered(texts, found), _rows)
+    found = in_parts(texts, lambda part: fill_mask.fill_mask(model, part, options.top))
+    write(options, numbered(found), _rows)
 
 
 def _rows(record: Record) -> Iterator[Record]:

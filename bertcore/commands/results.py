@@ -35,9 +35,9 @@ def check_output(options: argparse.Namespace) -> None:
         raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(WRITERS)}; rename it")
 
 
-def numbered(texts: Iterable[str], found: Iterable[Record]) -> Iterator[Record]:
-    """What was `found` of each text, with the text and its number from 1, by which a table tells them apart."""
-    for number, (text, row) in enumerate(zip(texts, found, strict=True), start=1):
+def numbered(found: Iterable[tuple[str, Record]]) -> Iterator[Record]:
+    """What was found of each text, with the text and its number from 1, by which a table tells them apart."""
+    for number, (text, row) in enumerate(found, start=1):
         yield {"number": number, "text": text, **row}
 
 

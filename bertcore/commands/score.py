@@ -3,12 +3,11 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 from typing import get_args
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.apply.score import score_pairs, score_texts
-from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.results import add_output, check_output, write
 from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, texts_of
 from bertcore.config import parse
 from bertcore.errors import ConfigError
@@ -44,13 +43,8 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = MaskedLanguageModel.load(model_directory(options, "fill-mask"))
-
-    def records() -> Iterator[Record]:
-        for part in in_parts(texts):
-            found = score_texts(model, part, options.variant)
-            yield from ({**row, "text": text} for text, row in zip(part, found, strict=True))
-
-    write(options, records())
+    found = in_parts(texts, lambda part: score_texts(model, part, options.variant))
+    write(options, ({**row, "text": text} for text, row in found))
 
 
 def _pairs(options: argparse.Namespace) -> None:

@@ -29,8 +29,8 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = FineTuned.load(model_directory(options, "tag"), "tag")
-    found = (row for part in in_parts(texts) for row in tag(model, part, options.words, progress_of("tag", len(texts))))
-    write(options, numbered(texts, found), _rows)
+    progress = progress_of("tag", len(texts))
+    write(options, numbered(in_parts(texts, lambda part: tag(model, part, options.words, progress))), _rows)
 
 
 def _rows(record: Record) -> Iterator[Record]:

@@ -4,7 +4,7 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +20,7 @@ FORMATS = ("txt", "csv", "tsv", "jsonl", "parquet")
 LINES = ".txt"
 
 Item = TypeVar("Item")
+Row = TypeVar("Row")
 
 AT_ONCE = 2**15
 """Texts that are read, computed and written at once. Below it, batches are those of the evaluation, to the last bit."""
@@ -124,10 +125,11 @@ def _cells(path: Path, columns: Sequence[str], where: str) -> Iterator[list[str]
         yield [row[column] for column in columns]
 
 
-def in_parts(texts: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """`texts`, as many at a time as `AT_ONCE`."""
+def in_parts(texts: Sequence[Item], compute: Callable[[Sequence[Item]], Iterable[Row]]) -> Iterator[tuple[Item, Row]]:
+    """Each of `texts` with what `compute` says of it, `AT_ONCE` of them at a time."""
     for start in range(0, len(texts), AT_ONCE):
-        yield texts[start : start + AT_ONCE]
+        part = texts[start : start + AT_ONCE]
+        yield from zip(part, compute(part), strict=True)
 
 
 def progress_of(name: str, count: int) -> str | None:

@@ -127,7 +127,7 @@ def _preset(layers: int, hidden: int, heads: int, **further: Any) -> dict[str, A
 
 
 # BERT's sizes, with about as many weights; and the published models. But for tiny, which learns more in the same time
-# with twice the layers, half as thick (benchmarks/results/depth.md).
+# with twice the layers, thinner ones (benchmarks/results/depth.md).
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": _preset(4, 128, 2, intermediate_size=192),
     "mini": _preset(4, 256, 4),

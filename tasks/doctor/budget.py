@@ -29,8 +29,10 @@ TOKENS_PER_PARAMETER = 20
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _STEPS = 3500
-"""So many optimizer steps at least, and less than twice as many, by the size of the batch: mini was better after 3,905
-steps of 32 sequences than after 6,181 of 16, in the same time (benchmarks/results/learning-mini.md)."""
+"""So many optimizer steps at least, and less than twice as many, where a batch within `_BATCHES` makes them.
+
+Mini was better after 3,905 steps of 32 sequences than after 6,181 of 16, in the same time (results/learning-mini.md).
+"""
 _BATCHES = (16, 4096)
 _WARMUP_SHARE = 0.1
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import attention, bias_of, gelu
-from bertcore.model.modernbert import ModernBertConfig
+from bertcore.model.modernbert_config import ModernBertConfig
 
 
 class PaddedModernBert(nn.Module):

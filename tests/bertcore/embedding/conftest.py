@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from bertcore.corpus.documents import CorpusWriter, Document
-from bertcore.model.modernbert import ModernBertConfig, ModernBertModel
+from bertcore.model.modernbert import ModernBertModel
+from bertcore.model.modernbert_config import ModernBertConfig
 from tests.samples import documents, vocabulary
 
 

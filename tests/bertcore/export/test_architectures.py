@@ -21,7 +21,7 @@ from bertcore.model.config import architecture_of, build_head, build_pretraining
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig, ElectraForMaskedLM
 from bertcore.model.huggingface import WEIGHTS, load_kind, save_pretrained
-from bertcore.model.modernbert import ModernBertConfig
+from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens import byte_bpe, wordpiece
 from tests.samples import byte_tokenizer, tokenizer

@@ -17,7 +17,7 @@ from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig
-from bertcore.model.modernbert import ModernBertConfig
+from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
 

@@ -15,7 +15,7 @@ from bertcore.model.attention import attend_groups, attend_padded
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
-from bertcore.model.modernbert import ModernBertConfig
+from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.positions import Positions
 from bertcore.training.initial import initial_model  # noqa: F401 - the room above reads the same table
 from tests.bertcore.model.test_bert import LABELS, in_pairs

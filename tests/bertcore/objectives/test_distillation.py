@@ -17,7 +17,7 @@ from bertcore.model.bert import BertConfig, BertForPreTraining, BertModel
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.huggingface import save_pretrained
-from bertcore.model.modernbert import ModernBertConfig
+from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.objectives.distillation import DistillationOptions, check
 from bertcore.objectives.divergence import divergence
 from bertcore.objectives.pretraining import build_objective

@@ -36,6 +36,9 @@ Future = PrefectFuture[Any]
 THREADS = cast("TaskRunner[Future]", ThreadPoolTaskRunner(max_workers=64))
 """More than there are ever stages at once: `_run` hands out the room, so that no stage waits in a thread."""
 
+STARTS = 4
+"""How often a run may begin; infra/automations.yaml begins it again whenever it has crashed."""
+
 
 def concluded(work: Callable[[], State[None]]) -> State[None]:
     """Do the work of a flow; its state, or Failed with one line where it cannot be done.
@@ -44,6 +47,11 @@ def concluded(work: Callable[[], State[None]]) -> State[None]:
     a traceback that would tell nothing more.
     """
     _end_with_worker()
+    if flow_run.run_count > STARTS:
+        return _failed(
+            f"this run has begun {STARTS} times and never came to its end; mend what ended it, then run the deployment "
+            "again: what is done is cached"
+        )
     try:
         return work()
     except TerminationSignal:

@@ -1,0 +1,115 @@
+"""infra/automations.yaml and infra/notifications.yaml at work: a Prefect server that runs again what crashed or was
+lost, and says so."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.faults import prefect_runs
+from tests.faults.prefect_runs import Project
+from tests.import_closure import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ENGINE = "prefect.engine"
+"""In the command of a flow run's process."""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    with prefect_runs.serving(tmp_path_factory.mktemp("automations") / "tree") as project:
+        yield project
+
+
+def create(project: Project, file: Path) -> None:
+    command = [sys.executable, "-m", "prefect", "automation", "create", "--from-file", str(file)]
+    done = subprocess.run(command, env=project.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def automations(project: Project) -> None:
+    """The file as it is, but for a sign of life every half minute and a patience of 70 seconds."""
+    text = (ROOT / "infra" / "automations.yaml").read_text()
+    assert text.count("within: 600") == 1
+    quicker = project.root / "automations.yaml"
+    quicker.write_text(text.replace("within: 600", "within: 70"))
+    create(project, quicker)
+
+
+@pytest.fixture(scope="module")
+def told(project: Project) -> Iterator[list[str]]:
+    """What infra/notifications.yaml sends, by a block for webhooks, to a server of this test."""
+    received: list[str] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["content-length"])).decode())
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url, said = f"http://127.0.0.1:{server.server_port}", {"said": "{{subject}}"}
+    code = (
+        "from prefect.blocks.notifications import CustomWebhookNotificationBlock as Block\n"
+        f"print(Block(name='here', url={url!r}, json_data={said!r}).save('here'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=project.environment, capture_output=True, text=True, check=True
+    )
+    notifications = project.root / "notifications.yaml"
+    text = (ROOT / "infra" / "notifications.yaml").read_text()
+    notifications.write_text(text.replace("block_document_id: BLOCK", f"block_document_id: {done.stdout.split()[-1]}"))
+    create(project, notifications)
+    yield received
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_run_whose_process_was_killed_goes_on(project: Project, automations: None, told: list[str]) -> None:
+    run = project.run()
+    project.at_work()
+    for process in project.processes(ENGINE):
+        process.kill()
+    project.ended(prefect_runs.TRAINING, prefect_runs.LIMIT)
+    step = project.training.steps()[-1]
+    project.wait(run, "Crashed")
+    project.wait(run, "AwaitingRetry", "Pending", "Running")
+    assert project.wait(run, "Completed", "Failed") == "Completed"
+    assert f"going on from the checkpoint of step {step}" in project.log("worker")
+    assert project.ask("GET", f"/flow_runs/{run}")["run_count"] == 2
+    name = project.ask("GET", f"/flow_runs/{run}")["name"]
+    project.until(lambda: bool(told), "the notification")
+    assert {json.loads(each)["said"] for each in told} == {f"pretrain-flow {name}: Crashed"}
+
+
+def test_a_run_whose_machine_was_lost_goes_on_when_it_is_back(project: Project, automations: None) -> None:
+    project.extra["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] = "30"
+    prefect_runs.change(project)
+    assert project.worker is not None
+    project.worker.terminate()
+    project.worker.wait()
+    project.start_worker()
+    run = project.run()
+    project.at_work()
+    os.killpg(project.worker.pid, signal.SIGKILL)
+    project.worker.wait()
+    for process in project.processes():
+        process.kill()
+    assert project.state(run) == "Running", "nobody was left to say otherwise"
+    step = project.training.steps()[-1]
+    project.start_worker()
+    project.wait(run, "Crashed", seconds=150)
+    assert project.wait(run, "Completed", "Failed") == "Completed"
+    assert f"going on from the checkpoint of step {step}" in project.log("worker")

@@ -70,7 +70,7 @@ def told(project: Project) -> Iterator[list[str]]:
     )
     notifications = project.root / "notifications.yaml"
     text = (ROOT / "infra" / "notifications.yaml").read_text()
-    notifications.write_text(text.replace("block_document_id: BLOCK", f"block_document_id: {done.stdout.split()[-1]}"))
+    notifications.write_text(text.replace("BLOCK_ID", done.stdout.split()[-1]))
     create(project, notifications)
     yield received
     server.shutdown()

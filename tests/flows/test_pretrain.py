@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from prefect.states import Completed, State, StateType
 
 from flows import pipeline
 
@@ -15,3 +16,17 @@ def test_the_reason_of_a_failure_is_the_states_message_and_a_line_of_the_log(
     state = pipeline._failed(reason)
     assert state.is_failed() and state.message == reason
     assert [(line.levelname, line.getMessage()) for line in caplog.records] == [("ERROR", reason)]
+
+
+def test_a_run_that_never_comes_to_its_end_is_not_begun_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "get_run_logger", lambda: logging.getLogger("tests.flow"))
+    done: list[str] = []
+
+    def work() -> State[None]:
+        done.append("worked")
+        return Completed()
+
+    for count, kind in ((pipeline.STARTS, StateType.COMPLETED), (pipeline.STARTS + 1, StateType.FAILED)):
+        monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__RUN_COUNT", str(count))
+        assert pipeline.concluded(work).type == kind
+    assert done == ["worked"]

@@ -30,6 +30,8 @@ OWNER = "BERTCORE_STAGE_FILE"
 """Environment variable: the file."""
 LOST = 76
 """Status of a process that has lost another one of its training. All notice it, on other machines too."""
+UNLIKE = 77
+"""Status of a process whose training's processes cannot train together. All of them find it, on other machines too."""
 
 _LOST_SECONDS = 5.0
 """What the other processes of a machine have to notice, too, that one is lost, and to say so."""
@@ -53,6 +55,8 @@ def run_training(command: list[str], environment: dict[str, str]) -> None:
         raise ProcessEnded(STOPPED)
     if LOST in ended:
         raise ProcessEnded(1)
+    if UNLIKE in ended:
+        raise ProcessEnded(BAD_INPUT)
     if status and stopping.asked:
         raise StoppedError("before the training began; run the same command again")
     if status:
@@ -65,7 +69,7 @@ def report_end(status: int) -> int:
         with open(file, "a", encoding="ascii") as owner:
             owner.write(f"{status}\n")
         # What ends all processes together is no failure to a launcher, which would describe it at length.
-        return 0 if status in (STOPPED, LOST) else status
+        return 0 if status in (STOPPED, LOST, UNLIKE) else status
     return status
 
 

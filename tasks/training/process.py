@@ -25,6 +25,7 @@ from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.shards import MANIFEST, Manifest, checksum
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
+from bertcore.training.agreement import UnlikeError, require_agreement
 from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import lost_a_process
@@ -42,7 +43,7 @@ from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 from tasks.tracking.lineage import code_of
 from tasks.training import checkpoints
-from tasks.training.launcher import LOST, OWNER, report_end
+from tasks.training.launcher import LOST, OWNER, UNLIKE, report_end
 
 
 def main() -> int:
@@ -57,6 +58,10 @@ def main() -> int:
 def _train(stop: StopRequest) -> None:
     try:
         train(stop)
+    except UnlikeError as error:
+        if os.environ.get("LOCAL_RANK") == "0":  # once on each machine
+            print(f"error: {error}", file=sys.stderr)
+        raise ProcessEnded(UNLIKE) from None
     except RuntimeError as error:
         if not lost_a_process(error):
             raise
@@ -100,6 +105,8 @@ def train(stop: StopRequest) -> None:
 def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraining, Path]:
     """The training that params.yaml describes, at its start, and the directory of its checkpoints."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
+    own = checkpoints_of(config, mask)
+    require_agreement(distributed.Control(accelerator.num_processes), own.directory.name)
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     torch.manual_seed(config.seed)
     published = INPUTS / "init_from"
@@ -108,7 +115,6 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
     for option, name in models.items():
         check_vocabulary(OBJECTIVE / option, TOKENIZER, name, f"pretrain.objective_options.{option}")
     heldout = [open_sources(INSTANCES, SHARDS, phase, vocabulary, "heldout", 0) for phase in mask.phases]
-    own = checkpoints_of(config, mask)
     torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
 
     def rows(step: int) -> list[dict[str, Any]]:

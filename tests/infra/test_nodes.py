@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bertcore.errors import BAD_INPUT
 from infra.slurm.job import filled
 from tests.faults.trainings import Training, params, prepare
 from tests.import_closure import ROOT
@@ -39,10 +40,11 @@ class Machines:
             "BERTCORE_PIPELINE_RUN": "nodes",
         }
 
-    def start(self) -> None:
+    def start(self, **extra: str) -> None:
+        """`extra`: variables of the second machine."""
         stage = {"BERTCORE_ACCELERATE_CONFIG": "node-0.yaml"}
         self.first = self._start("first", ["-m", "tasks.pretrain"], stage)
-        own = {"BERTCORE_ACCELERATE_CONFIG": "node-1.yaml"}
+        own = {"BERTCORE_ACCELERATE_CONFIG": "node-1.yaml"} | extra
         self.second = self._start("second", ["-m", "tasks.training.launcher"], own)
 
     def _start(self, name: str, command: list[str], extra: dict[str, str]) -> "subprocess.Popen[bytes]":
@@ -92,3 +94,16 @@ def test_when_a_machine_is_lost_the_other_ends_within_a_minute_with_one_line(tmp
     assert lines[0].startswith("error: another process of the training is no more (")
     assert "run the same command again to go on from the last checkpoint" in lines[0]
     assert "Traceback" not in machines.log("first")
+
+
+def test_machines_with_other_versions_are_refused_in_one_line(tmp_path: Path) -> None:
+    machines = Machines(prepare(tmp_path / "tree", params(max_steps=100_000)))
+    metadata = tmp_path / "older" / "tokenizers-0.1.dist-info" / "METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Metadata-Version: 2.1\nName: tokenizers\nVersion: 0.1\n")
+    machines.start(PYTHONPATH=f"{tmp_path / 'older'}{os.pathsep}{ROOT}")
+    assert machines.first.wait(240) == BAD_INPUT and machines.second.wait(60) != 0
+    (line,) = [line for line in machines.log("first").splitlines() if "error:" in line.lower()]
+    assert line.startswith("error: process 1 (") and ": found tokenizers 0.1, expected 0." in line
+    assert line.endswith("; install the same requirements.lock on every machine")
+    assert "Traceback" not in machines.log("first") and not Training(machines.root).steps()

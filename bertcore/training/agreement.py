@@ -1,0 +1,32 @@
+"""What the processes of one training must have in common, on however many machines: found out before the first step."""
+
+import platform
+import socket
+from importlib.metadata import version
+
+from bertcore.errors import TrainingError
+from bertcore.training.distributed import Control
+
+PACKAGES = ("torch", "accelerate", "numpy", "tokenizers")
+"""Those that compute, or that the processes speak to each other through."""
+
+_SAME_VERSIONS = "install the same requirements.lock on every machine"
+_SAME_TREE = "give every machine the same commit, params.yaml and data"
+
+
+class UnlikeError(TrainingError):
+    """The processes of a training differ in what they must have in common."""
+
+
+def require_agreement(control: Control, training: str) -> None:
+    """`UnlikeError`, the same line in every process, where one has another version, or trains something else, than
+    rank 0. `training`: a fingerprint of the params, the inputs and the code."""
+    own = {name: version(name) for name in PACKAGES} | {"Python": platform.python_version(), "training": training}
+    (first_host, first), *others = control.gather((socket.gethostname(), own))
+    for rank, (host, found) in enumerate(others, 1):
+        for name, expected in first.items():
+            if found[name] != expected:
+                raise UnlikeError(
+                    f"process {rank} ({host}): found {name} {found[name]}, expected {expected}, that of process 0 "
+                    f"({first_host}); {_SAME_TREE if name == 'training' else _SAME_VERSIONS}"
+                )

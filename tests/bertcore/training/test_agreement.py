@@ -1,0 +1,33 @@
+"""Processes that could not train together."""
+
+import pytest
+
+from bertcore.training.agreement import UnlikeError, require_agreement
+from bertcore.training.distributed import Control
+
+
+class Two(Control):
+    """Two processes, the second of which differs in `other`."""
+
+    def __init__(self, **other: str) -> None:
+        super().__init__(1)
+        self.other = other
+
+    def gather(self, value):  # type: ignore[no-untyped-def]
+        _, facts = value
+        return [("first", facts), ("second", facts | self.other)]
+
+
+def test_those_that_are_alike_go_on() -> None:
+    require_agreement(Control(1), "1234")
+    require_agreement(Two(), "1234")
+
+
+def test_another_version_is_named_with_its_machine() -> None:
+    with pytest.raises(UnlikeError, match=r"process 1 \(second\): found torch 0\.4, expected .* \(first\); install"):
+        require_agreement(Two(torch="0.4"), "1234")
+
+
+def test_another_training_is_refused() -> None:
+    with pytest.raises(UnlikeError, match="found training 99, expected 1234, .*; give every machine the same commit"):
+        require_agreement(Two(training="99"), "1234")

@@ -1,4 +1,4 @@
-"""The servers of infra/compose.yaml, with its variables, as plain processes: a deployment run through them all, and one
+"""The servers of infra/compose.yaml, with its variables, as plain processes: a deployment run through them all, and two
 of them killed in the middle."""
 
 import contextlib
@@ -104,10 +104,15 @@ class Servers:
         (self.place / "password").write_text(self.variables["POSTGRES_PASSWORD"])
         init = ["-D", str(data), "-U", "bertcore", "--auth=scram-sha-256", f"--pwfile={self.place / 'password'}"]
         subprocess.run([str(programs / "initdb"), *init], check=True, capture_output=True, cwd="/", **user)  # type: ignore[call-overload]
+        self.start_postgres()
+        assert self._sql("postgres", "CREATE DATABASE prefect")
+        assert self._sql("prefect", (ROOT / "infra" / "postgres.sql").read_text())
+
+    def start_postgres(self) -> None:
+        data, user = self.place / "postgres", {"user": "postgres"} if os.getuid() == 0 else {}
         options = ["-D", str(data), "-p", str(self.ports["postgres"]), "-h", "127.0.0.1", "-k", ""]
         self._serve("postgres", [POSTGRES, *options], cwd=Path("/"), **user)
-        self.until(lambda: self._sql("postgres", "CREATE DATABASE prefect"), "postgres")
-        assert self._sql("prefect", (ROOT / "infra" / "postgres.sql").read_text())
+        self.until(lambda: self._sql("postgres", "SELECT 1"), "postgres")
 
     def _sql(self, database: str, statement: str) -> bool:
         """Whether the server took the statement; False where it does not answer yet."""
@@ -197,7 +202,7 @@ def tree(tmp_path: Path) -> Tree:
     return tree
 
 
-def test_a_run_survives_the_loss_of_the_prefect_server(tree: Tree, place: Path) -> None:
+def test_a_run_survives_the_loss_of_the_prefect_server_and_of_the_database(tree: Tree, place: Path) -> None:
     servers = Servers(place)
     try:
         servers.start(tree)
@@ -213,6 +218,9 @@ def test_a_run_survives_the_loss_of_the_prefect_server(tree: Tree, place: Path) 
         servers.kill("prefect-server")
         time.sleep(5)
         servers.start_prefect()
+        servers.kill("postgres")
+        time.sleep(5)
+        servers.start_postgres()
         final = ("Completed", "Failed", "Crashed", "Cancelled")
         servers.until(lambda: servers.ask("GET", f"/flow_runs/{run}")["state"]["name"] in final, "worker", 300)
         state = servers.ask("GET", f"/flow_runs/{run}")["state"]

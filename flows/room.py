@@ -21,7 +21,7 @@ import httpx
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
 from prefect.exceptions import PrefectException
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.devices import CORES, cuda_devices, stages_at_once
 from flows.locks import HeldError, hold
@@ -30,6 +30,8 @@ LEASE = 60.0
 """Seconds after which the server takes back the slots of a run that was killed."""
 POLL = 2.0
 """Seconds between two questions for slots that were not free."""
+BUSY = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds after which a server whose database is busy is asked again."""
 FORGOTTEN = 10.0
 """Seconds for which all slots may be taken though no process of this machine has one, until they are freed: a run was
 killed, or the server, whose leases are gone and with them what would have freed the slots."""
@@ -101,8 +103,7 @@ def _acquire(stack: contextlib.ExitStack, slots: int, stopping: threading.Event,
 def _ask(stack: contextlib.ExitStack, slots: int) -> str | None:
     """None where the slots were granted, else why not."""
     try:
-        with get_client(sync_client=True) as client:
-            answer = client.increment_concurrency_slots_with_lease([limit_name()], slots, "concurrency", LEASE)
+        answer = _take(slots)
     except httpx.HTTPStatusError as error:
         return "all are taken" if error.response.status_code == httpx.codes.LOCKED else str(error).splitlines()[0]
     except (httpx.HTTPError, PrefectException) as error:
@@ -112,6 +113,20 @@ def _ask(stack: contextlib.ExitStack, slots: int) -> str | None:
     stack.callback(_release, lease)
     stack.callback(ended.set)
     return None
+
+
+def _take(slots: int) -> httpx.Response:
+    """The server's answer. While its database is busy, for some milliseconds after each stage, it says 503, upon which
+    Prefect's client would wait for two seconds: here it is asked again sooner."""
+    for pause in (*BUSY, None):
+        try:
+            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
+                return client.increment_concurrency_slots_with_lease([limit_name()], slots, "concurrency", LEASE)
+        except httpx.HTTPStatusError as error:
+            if pause is None or error.response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
+                raise
+            time.sleep(pause)
+    raise AssertionError("unreachable")
 
 
 def _renew(lease: UUID, ended: threading.Event) -> None:
@@ -133,11 +148,12 @@ def _free_forgotten() -> None:
 
 def _lock_slot(stack: contextlib.ExitStack, total: int, stopping: threading.Event) -> int:
     """Hold the first slot that nobody has; its number. The server has granted one: it is free, or will be at once."""
-    while not stopping.wait(0.1):
+    while not stopping.is_set():
         for number in range(total):
             with contextlib.suppress(HeldError):
                 stack.enter_context(hold(_slot(number), f"process {os.getpid()}"))
                 return number
+        stopping.wait(0.1)
     raise StoppedWaitingError
 
 

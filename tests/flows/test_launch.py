@@ -171,7 +171,7 @@ def test_what_the_doctor_finds_fatal_ends_the_run_at_once_with_the_remedy(first:
 @pytest.mark.slow
 def test_ctrl_c_cancels_the_run_and_a_second_run_meanwhile_is_refused(first: First, ui: list[str]) -> None:
     tree = first.tree
-    tree.edit("params.yaml", "learning_rate: 0.2", "learning_rate: 0.3")
+    tree.edit("params.yaml", "pretrain: {", "pretrain: {seed: 2, ")
     (tree.root / "slow-pretrain").touch()
     process = tree.start("flows.launch")
     output = _read_until(process, "pretrain  ")

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import http.client
 import json
 import os
 import socket
@@ -26,6 +27,10 @@ START_TIMEOUT = 120.0
 """Seconds that a server may take to answer; the very first start builds its database (14 s on 2 cores)."""
 STOP_GRACE = 5.0
 """Seconds between asking a server to stop and killing it; its database survives either."""
+
+
+UNANSWERED = (OSError, http.client.HTTPException)
+"""What an address raises where nobody answers, or something that does not speak HTTP."""
 
 
 class LaunchError(Exception):
@@ -122,7 +127,7 @@ def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5.0):
             return True
-    except OSError:
+    except UNANSWERED:
         return False
 
 
@@ -155,7 +160,9 @@ def _start(environment: dict[str, str]) -> Server:
         port = free_port(preferred)
         url = f"http://127.0.0.1:{port}/api"
         command = f"-m prefect --no-prompt server start --host 127.0.0.1 --port {port}".split()
-        service = start("Prefect server", [sys.executable, *command], environment)
+        # Without it the page asks port 4200, whatever the server's own: another tree's server, or none.
+        own = {**environment, "PREFECT_SERVER_UI_API_URL": url}
+        service = start("Prefect server", [sys.executable, *command], own)
         try:
             until(functools.partial(healthy, url), service, "the Prefect server")
             if _home(url) == Path(environment["PREFECT_HOME"]):
@@ -206,5 +213,5 @@ def get(url: str) -> Any:
     try:
         with urllib.request.urlopen(url, timeout=5.0) as response:
             return json.load(response)
-    except (OSError, ValueError):
+    except (*UNANSWERED, ValueError):
         return None

@@ -1,6 +1,8 @@
 """The server of a tree: its own, also where another tree starts one at the same moment."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
 import threading
@@ -78,3 +80,36 @@ def test_a_port_that_another_tree_takes_in_between_is_left_to_it(
         assert json.loads((tmp_path / "server.json").read_text())["url"] == found.url
     finally:
         found.stop()
+
+
+def test_the_page_of_a_server_asks_that_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "PREFERRED_PORT", 0)
+    told: list[str] = []
+
+    def start(name: str, command: list[str], environment: dict[str, str], grace: float = 1.0) -> server.Service:
+        shown = "from prefect.settings import get_current_settings as s; print(s().server.ui.api_url)"
+        told.extend(
+            subprocess.check_output([sys.executable, "-c", shown], env={**os.environ, **environment}, text=True).split()
+        )
+        raise server.LaunchError(command[-1])
+
+    monkeypatch.setattr(server, "start", start)
+    with pytest.raises(server.LaunchError) as raised:
+        server._start({"PREFECT_HOME": str(tmp_path)})
+    assert told == [f"http://127.0.0.1:{raised.value}/api"]
+
+
+def test_what_does_not_speak_http_is_no_server() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def greet() -> None:
+            for _ in range(2):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(b"220 mail\r\n")
+
+        threading.Thread(target=greet, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        assert server.get(url) is None and not server.answers(url)
+    assert not server.healthy("http://127.0.0.1:42OO/api")

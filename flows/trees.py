@@ -51,7 +51,17 @@ class RunTree:
         paths = [path for path in ("params.yaml", *RESULTS) if (self.root / path).exists()]
         _git(self.root, "add", "--all", "--force", "--", *paths)
         what = ", ".join(f"{key}={json.dumps(value)}" for key, value in self.changes.items())
-        _git(self.root, "commit", "--quiet", "--no-verify", "--allow-empty", "--message", f"{name}: {what}")
+        # A worker has nobody at hand to unlock the key of a signature.
+        _git(
+            self.root,
+            "commit",
+            "--quiet",
+            "--no-verify",
+            "--no-gpg-sign",
+            "--allow-empty",
+            "--message",
+            f"{name}: {what}",
+        )
         for branch in _numbered("runs/" + (re.sub(r"[^\w-]+", "-", name).strip("-") or "run")):
             with contextlib.suppress(TreeError):
                 _git(self.root, "branch", branch, "HEAD")
@@ -80,7 +90,7 @@ def run_tree(changes: Mapping[str, Any], holder: str) -> Iterator[RunTree]:
         worktree = place / "tree"
         root = worktree / _git(ROOT, "rev-parse", "--show-prefix")
         with hold(TREES / "lock", holder, wait=True):
-            if not (place / _MADE).exists():
+            if not ((place / _MADE).exists() and root.is_dir()):
                 _make(worktree, commit)
                 _share(root)
                 (place / _MADE).touch()
@@ -88,6 +98,7 @@ def run_tree(changes: Mapping[str, Any], holder: str) -> Iterator[RunTree]:
         _link_inputs(root, YAML(typ="safe", pure=True).load(text))
         yield RunTree(root, changes)
         with hold(TREES / "lock", holder, wait=True):
+            (place / _MADE).unlink()
             _git(ROOT, "worktree", "remove", "--force", "--force", str(worktree))
         shutil.rmtree(place, ignore_errors=True)
         (TREES / f"{name}.lock").unlink()
@@ -196,11 +207,15 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise TreeError(
-            f"{root}: git {arguments[0]}: {said}; a run with its own parameters needs a git repository with a commit "
-            "in it: git init, git add, git commit"
-        )
+        if not _has_commit(root):
+            said += "; a run with its own parameters needs a git repository with a commit in it: git init, git add, "
+            said += "git commit"
+        raise TreeError(f"{root}: git {arguments[0]}: {said}")
     return done.stdout.strip()
+
+
+def _has_commit(root: Path) -> bool:
+    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, check=False).returncode == 0
 
 
 def _knows_author(root: Path) -> bool:

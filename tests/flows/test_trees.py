@@ -110,6 +110,21 @@ def test_a_tree_that_was_stopped_while_it_was_made_is_made_anew(root: Path, monk
         assert str(root / ".dvc" / "cache") in (tree.root / ".dvc" / "config.local").read_text()
 
 
+def test_a_tree_that_the_user_removed_is_made_anew(root: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), run_tree(CHANGES, "me") as tree:
+        raise KeyboardInterrupt
+    git(root, "worktree", "remove", "--force", str(tree.root))
+    with run_tree(CHANGES, "me") as tree:
+        assert (tree.root / "code.py").read_text() == "2\n"
+
+
+def test_results_are_kept_where_commits_are_signed_by_a_key_that_nobody_unlocks(root: Path) -> None:
+    git(root, "config", "commit.gpgsign", "true")
+    git(root, "config", "gpg.program", "false")
+    with run_tree(CHANGES, "me") as tree:
+        assert tree.keep("signed") == "runs/signed"
+
+
 def test_a_tree_that_is_committed_needs_no_commit_of_its_own(root: Path) -> None:
     assert git(root, "rev-parse", snapshot(root) + "^") == git(root, "rev-parse", "HEAD")
     git(root, "add", "code.py", "dvc.lock")

@@ -1,5 +1,7 @@
 """What of this machine stages may use, its CUDA devices and cores, found without importing torch."""
 
+import contextlib
+import functools
 import os
 import shutil
 import subprocess
@@ -22,11 +24,17 @@ def stages_at_once() -> int:
 
     Raises ValueError, with a line for the user, when the variable is not a positive integer.
     """
-    text = os.environ.get("BERTCORE_STAGES_AT_ONCE")
+    return positive("BERTCORE_STAGES_AT_ONCE") or max(1, len(cuda_devices()))
+
+
+def positive(variable: str) -> int | None:
+    """The number that the environment's `variable` holds, None where it is not set; ValueError, with a line for the
+    user, where it is not a positive integer."""
+    text = os.environ.get(variable)
     if not text:
-        return max(1, len(cuda_devices()))
+        return None
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"BERTCORE_STAGES_AT_ONCE: found {text!r}, expected a positive integer")
+        raise ValueError(f"{variable}: found {text!r}, expected a positive integer")
     return int(text)
 
 
@@ -38,9 +46,18 @@ def keep_to_cores() -> None:
 
 def _count() -> int:
     program = shutil.which("nvidia-smi")
-    if program is not None:
+    listed = _listed(program) if program is not None else None
+    if listed is not None:
+        return listed
+    driver = Path("/proc/driver/nvidia/gpus")
+    return len(list(driver.iterdir())) if driver.is_dir() else 0
+
+
+@functools.cache
+def _listed(program: str) -> int | None:
+    """The GPUs that nvidia-smi lists, None where it cannot; asked once, as a waiting stage looks every two seconds."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
         listing = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=30, check=False)
         if listing.returncode == 0:
             return sum(line.startswith("GPU ") for line in listing.stdout.splitlines())
-    driver = Path("/proc/driver/nvidia/gpus")
-    return len(list(driver.iterdir())) if driver.is_dir() else 0
+    return None

@@ -19,7 +19,7 @@ from prefect.runtime import flow_run
 from prefect.states import Failed, State
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.devices import cuda_devices, stages_at_once
+from flows.devices import cuda_devices, positive, stages_at_once
 from flows.doctor import DoctorError, examine, raise_for
 from flows.environment import REMOTE, ROOT, project_environment
 from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchanged
@@ -193,7 +193,7 @@ def _run(root: Path, stages: list[Stage], clean: set[str], variables: dict[str, 
 def _slots(stage: Stage) -> int:
     """How much of the machine's room the stage takes: with `meta: devices: all`, a slot for each training process."""
     if stage.meta.get("devices") == "all" and (devices := cuda_devices()):
-        return int(os.environ.get("BERTCORE_PROCESSES") or len(devices))
+        return positive("BERTCORE_PROCESSES") or len(devices)
     return 1
 
 

@@ -1,5 +1,8 @@
 """How many stages run at once."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from flows.devices import cuda_devices, stages_at_once
@@ -20,3 +23,24 @@ def test_otherwise_one_for_each_visible_device(monkeypatch: pytest.MonkeyPatch) 
     assert stages_at_once() == 3
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert stages_at_once() == 1
+
+
+def test_a_listing_that_hangs_is_no_answer_and_is_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    asked: list[list[str]] = []
+
+    def hang(command: list[str], timeout: float, **_: object) -> None:
+        asked.append(command)
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(subprocess, "run", hang)
+    driver = Path("/proc/driver/nvidia/gpus")
+    expected = len(list(driver.iterdir())) if driver.is_dir() else 0
+    assert len(cuda_devices()) == len(cuda_devices()) == expected
+    assert asked == [[str(program), "-L"]]

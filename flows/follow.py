@@ -111,6 +111,10 @@ class Follower:
             self._print_logs()
         except httpx.TransportError:
             return
+        except httpx.HTTPStatusError as error:
+            if error.response.is_client_error:
+                raise
+            return  # the server's database is away
         live.update(status_table(self.watched))
 
     def _read_progress(self) -> None:

@@ -13,12 +13,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 from uuid import UUID
 
 from flows import server
-from flows.environment import ROOT, project_environment
+from flows.environment import REMOTE, ROOT, project_environment
 from flows.locks import PIPELINE, HeldError, hold
 from tasks.reporting.document import TABLES, read_tables
 from tasks.reporting.rendering import plain_text
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 REPORTS = ROOT / "reports"
 DEPLOYMENT = "pretrain-flow/local"
 POOL = "local"
-"""The deployment's work pool, as prefect.yaml names it."""
+"""The deployment's work pool, as prefect.yaml names it; on a server of others, a pool of the tree's name."""
 FLOWS = ("pretrain", "finetune", "sweep")
 """Modules of the flows that prefect.yaml deploys."""
 DEPLOYED = server.STATE / "deployed"
@@ -50,7 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("stages", nargs="*", help="run only these stages of dvc.yaml and what they need")
     stages = parser.parse_args(arguments).stages
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` has the hang-up ignored
+            signal.signal(number, _interrupt)
     # Prefect reads its settings from the environment when it is imported, which is after this.
     os.environ.update(project_environment())
     try:
@@ -70,7 +72,7 @@ def _launch(stages: list[str]) -> int:
     if not server.runs(environment) and _up_to_date(stages):
         # A server and a worker, started to be told so, would take a quarter of a minute.
         print("nothing to do: every stage is up to date in dvc.lock")
-        return _show_results()
+        return _push(environment) or _show_results()
     with contextlib.ExitStack() as stack:
         prefect = server.find_or_start(environment)
         stack.callback(prefect.stop)
@@ -83,13 +85,15 @@ def _launch(stages: list[str]) -> int:
         from flows.follow import Follower, status_table
 
         console = _console()
+        stack.enter_context(_in_one_line(prefect.url))
         client = stack.enter_context(get_client(sync_client=True))
         if prefect.own:
             _clear_leftovers(client)
-        workers = _Workers(client, environment, stack)
+        pool = POOL if prefect.own else _name_of_the_tree()
+        workers = _Workers(client, environment, stack, pool)
         if prefect.service is not None or not workers.online():
             workers.start()
-        server.until(workers.pool_exists, workers.started, f"the work pool {POOL!r}")
+        server.until(workers.pool_exists, workers.started, f"the work pool {pool!r}")
         deployment = _deploy(client, environment, own=prefect.own)
         run_id = _run_deployment(client, deployment, stages)
         follower = Follower(client, run_id, console)
@@ -102,6 +106,31 @@ def _launch(stages: list[str]) -> int:
             console.print()
             console.print(status_table(watched))
         return _conclude(watched, console)
+
+
+def _push(environment: dict[str, str]) -> int:
+    """Give the remote what it misses, which an earlier run could not push; 1 where it cannot be done."""
+    if not environment.get(REMOTE):
+        return 0
+    print(f"{REMOTE}: what is missing there is pushed", flush=True)
+    command = [sys.executable, "-m", "flows.remote", "push"]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+@contextlib.contextmanager
+def _in_one_line(url: str) -> Iterator[None]:
+    """What the Prefect server refuses, or cannot answer, as a LaunchError."""
+    import httpx
+    from prefect.exceptions import ObjectNotFound, PrefectException
+
+    try:
+        yield
+    except (httpx.HTTPError, PrefectException) as error:
+        cause = error.http_exc if isinstance(error, ObjectNotFound) else error
+        said = (str(cause) or type(cause).__name__).splitlines()[0]
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
+            said += "; set PREFECT_API_AUTH_STRING as the server has it"
+        raise server.LaunchError(f"the Prefect server at {url}: {said}") from error
 
 
 def _up_to_date(stages: list[str]) -> bool:
@@ -117,15 +146,17 @@ def _up_to_date(stages: list[str]) -> bool:
 class _Workers:
     """The workers of the pool; at most one of them started here."""
 
-    def __init__(self, client: "SyncPrefectClient", environment: dict[str, str], stack: contextlib.ExitStack) -> None:
-        self._client, self._environment, self._stack = client, environment, stack
+    def __init__(
+        self, client: "SyncPrefectClient", environment: dict[str, str], stack: contextlib.ExitStack, pool: str
+    ) -> None:
+        self._client, self._environment, self._stack, self._pool = client, environment, stack, pool
         self.started: server.Service | None = None
 
     def online(self) -> bool:
         from prefect.exceptions import ObjectNotFound
 
         try:
-            workers = self._client.read_workers_for_work_pool(POOL)
+            workers = self._client.read_workers_for_work_pool(self._pool)
         except ObjectNotFound:
             return False
         # A worker counts as online for 90 s after its end; those of earlier `make pretrain`s have certainly ended.
@@ -135,7 +166,7 @@ class _Workers:
         from prefect.exceptions import ObjectNotFound
 
         try:
-            self._client.read_work_pool(POOL)
+            self._client.read_work_pool(self._pool)
         except ObjectNotFound:
             return False
         return True
@@ -145,7 +176,7 @@ class _Workers:
             return
         # Somebody waits for its one run: ask each second instead of every ten, and end the flow with this worker.
         environment = {**self._environment, "PREFECT_WORKER_QUERY_SECONDS": "1", "BERTCORE_END_WITH_WORKER": "1"}
-        command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
+        command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", self._pool, "--type", "process"]
         command += ["--name", f"{TAG}-{os.getpid()}"]
         self.started = server.start("Prefect worker", command, environment, grace=WORKER_GRACE)
         self._stack.callback(self.started.stop)
@@ -182,20 +213,24 @@ def _prefect(environment: dict[str, str], *arguments: str) -> str:
 def _deploy(client: "SyncPrefectClient", environment: dict[str, str], own: bool) -> str:
     """Deploy this tree's flow, where it is not deployed as it is now; FLOW/DEPLOYMENT.
 
-    On a server that is not this tree's `own`, under a name of the tree: two trees of one name would take each other's
-    directory, and wait for each other.
+    On a server that is not this tree's `own`, under a name of the tree and for a work pool of that name: two trees of
+    one name would take each other's directory, and a worker of one pool runs that it has no tree for.
     """
     if own:
         if not _is_deployed(client):
             _prefect(environment, "deploy", "--all")
             DEPLOYED.write_text(_what_is_deployed(), encoding="utf-8")
         return DEPLOYMENT
-    name = f"{DEPLOYMENT.partition('/')[2]}-{ROOT.name}-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:6]}"
+    name = _name_of_the_tree()
     file = server.STATE / "prefect.yaml"
     text = (ROOT / "prefect.yaml").read_text(encoding="utf-8")
-    file.write_text(text.replace("- name: local\n", f"- name: {name}\n"), encoding="utf-8")
+    file.write_text(text.replace("name: local\n", f"name: {name}\n"), encoding="utf-8")
     _prefect(environment, "deploy", "--all", "--prefect-file", str(file))
     return f"{DEPLOYMENT.partition('/')[0]}/{name}"
+
+
+def _name_of_the_tree() -> str:
+    return f"{POOL}-{ROOT.name}-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:6]}"
 
 
 def _is_deployed(client: "SyncPrefectClient") -> bool:
@@ -226,10 +261,11 @@ def _run_deployment(client: "SyncPrefectClient", deployment: str, stages: list[s
 
 def _cancel(client: "SyncPrefectClient", run_id: UUID) -> int:
     """Ctrl-C: Prefect's own cancellation, which lets the stages write their checkpoints."""
+    import httpx
     from prefect.states import Cancelling
 
     print("\ncancelling: the running stages are asked to stop, which may take half a minute", flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt, httpx.HTTPError):
         client.set_flow_run_state(run_id, Cancelling())
         deadline = time.monotonic() + CANCEL_TIMEOUT
         while time.monotonic() < deadline:

@@ -21,8 +21,9 @@ def deployed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     name = launch._deploy(None, {}, own=False)  # type: ignore[arg-type]  # the server is not asked
     ((*command, file),) = calls
     assert command == ["deploy", "--all", "--prefect-file"]
-    names = {deployment["name"] for deployment in YAML(typ="safe").load(Path(file).read_text())["deployments"]}
-    (own,) = names
+    deployments = YAML(typ="safe").load(Path(file).read_text())["deployments"]
+    (own,) = {deployment["name"] for deployment in deployments}
+    assert {deployment["work_pool"]["name"] for deployment in deployments} == {own}, "its workers have this tree"
     return name, own
 
 

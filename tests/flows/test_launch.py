@@ -120,6 +120,14 @@ def test_without_a_server_none_is_started_where_nothing_is_to_do(first: First) -
     assert first.tree.runs() == [] and len(rows(first.tree, "select id from flow_run")) == before
 
 
+def test_what_the_remote_misses_is_pushed_where_nothing_is_to_do(first: First, tmp_path: Path) -> None:
+    first.tree.environment["BERTCORE_DVC_REMOTE"] = str(tmp_path)
+    done = first.tree.launch()
+    del first.tree.environment["BERTCORE_DVC_REMOTE"]
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(tmp_path.glob("files/md5/*/*")) and first.tree.runs() == []
+
+
 def test_a_second_run_finds_every_stage_cached(first: First, ui: list[str]) -> None:
     deployed = (first.tree.root / ".prefect" / "deployed").stat().st_mtime_ns
     done = first.tree.launch()

@@ -1,0 +1,69 @@
+"""What the follower, and `make pretrain` around it, make of a server that refuses or fails."""
+
+import signal
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from rich.console import Console
+
+from flows import launch, server
+from flows.follow import Follower
+
+RUN = SimpleNamespace(state=None)
+
+
+class Client:
+    """Answers once, and then as it is told."""
+
+    def __init__(self, *then: Exception) -> None:
+        self._answers = iter([None, *then])
+
+    def read_flow_run(self, _: object) -> SimpleNamespace:
+        if error := next(self._answers):
+            raise error
+        return RUN
+
+
+def answer(status: int) -> httpx.HTTPStatusError:
+    request = httpx.Request("GET", "http://127.0.0.1/api/flow_runs")
+    try:
+        httpx.Response(status, request=request).raise_for_status()
+    except httpx.HTTPStatusError as error:
+        return PrefectHTTPStatusError.from_httpx_error(error)
+    raise AssertionError
+
+
+def test_a_server_whose_database_is_away_is_asked_again() -> None:
+    follower = Follower(Client(answer(500), answer(503), httpx.ConnectError("refused")), None, Console())  # type: ignore[arg-type]
+    for _ in range(3):
+        follower._poll(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(answer(401), r"401 Unauthorized.*; set PREFECT_API_AUTH_STRING"), (ObjectNotFound(answer(404)), "404 Not Found")],
+    ids=["without its password", "a run that was deleted"],
+)
+def test_what_it_refuses_is_one_line(error: Exception, said: str) -> None:
+    follower = Follower(Client(error), None, Console())  # type: ignore[arg-type]
+    with (
+        pytest.raises(server.LaunchError, match=f"^the Prefect server at URL: .*{said}") as raised,
+        launch._in_one_line("URL"),
+    ):
+        follower._poll(None)  # type: ignore[arg-type]
+    assert "\n" not in str(raised.value)
+
+
+def test_a_hang_up_that_the_caller_ignores_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    monkeypatch.setattr(launch, "_launch", lambda stages: signal.getsignal(signal.SIGHUP) == signal.SIG_IGN)
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        assert launch.main([]) == 1
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        assert launch.main([]) == 0
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

@@ -26,7 +26,7 @@ def examine() -> list[Finding]:
         findings.append(of_error("params", error))
     else:
         sources = [*plan.configs["corpus"].sources, *(task.data for task in plan.tasks.values())]
-        findings.append(_params(plan))
+        findings.append(check_params(plan))
         for name, check in PLANNED.items():
             findings.append(_safely(name, partial(check, plan)))
     findings.append(_safely("shards", artifacts.check_shards))
@@ -59,10 +59,14 @@ def _safely(name: str, check: Callable[[], Finding]) -> Finding:
         return of_error(name, error)
 
 
-def _params(plan: Plan) -> Finding:
+def check_params(plan: Plan) -> Finding:
     config = plan.configs["pretrain"]
     shape = f"{plan.encoder.num_hidden_layers} layers of {plan.encoder.hidden_size}"
     text = f"params.yaml is sound: {shape}, {config.max_steps:,} steps of {config.batch_size}, {len(plan.tasks)} tasks"
+    if config.init_from is not None and config.optimizer == "muon":
+        text += f"; trains {config.init_from} on by muon at {config.learning_rate:g}, a rate for random weights"
+        remedy = "unless it was trained so itself, set recipe: bert-2018 (Adam) and pretrain.learning_rate near 5e-5"
+        return Finding(level="warn", name="params", text=text, remedy=remedy)
     return Finding(level="ok", name="params", text=text)
 
 

@@ -22,7 +22,7 @@ from bertcore.tokens.shards import Manifest, ShardEntry, checksum
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import params
 from tasks.doctor import artifacts, machine, normal, places
-from tasks.doctor.__main__ import examine
+from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
 from tasks.paths import METRICS, PRETRAINED, SHARDS, TOKENIZER
@@ -256,6 +256,9 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
         plan(pretrain=begun)
     own = {"vocab_file": "published/vocab.txt"}
     assert artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own)).level == "ok"
+    assert check_params(plan()).level == "ok"
+    rate = check_params(plan(pretrain=begun, tokenizer=own))
+    assert rate.level == "warn" and "muon at 0.01" in rate.text and "recipe: bert-2018" in rate.remedy
     Path("other.txt").write_text("".join(f"{index}\n" for index in range(size - 1)))
     shutil.copytree("published", "another")
     shutil.copy("other.txt", "another/vocab.txt")

@@ -208,12 +208,12 @@ def undisturbed(root: Path) -> Training:
 
 
 @contextlib.contextmanager
-def serving(root: Path) -> Iterator[Project]:
-    """A project with a server, a worker and the deployment.
+def serving(root: Path, **extra: str) -> Iterator[Project]:
+    """A project with a server, a worker and the deployment, with `extra` in their environment.
 
     All on one core: the number of threads decides the bits, and `undisturbed` trains with one.
     """
-    project, cores = Project(prepare_project(root, VALUES)), os.sched_getaffinity(0)
+    project, cores = Project(prepare_project(root, VALUES), extra=extra), os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:
         project.start_server()

@@ -227,7 +227,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         },
         "pretrain": {
             "model": {"architecture": "modernbert", "classifier_pooling": "mean"},
-            "objective": "mlm",
+            "objective": "mlm_repeats",
             "optimizer": "muon",
             "learning_rate": 1e-2,
             "embedding_learning_rate": 6e-3,

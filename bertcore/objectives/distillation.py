@@ -23,7 +23,7 @@ from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.divergence import divergence, wide
 from bertcore.objectives.masked_language_modeling import class_sums
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head, require_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,7 @@ class DistillationOptions:
     """Tokens at which the teacher is imitated in term `kl`."""
 
     def __post_init__(self) -> None:
-        for name in ("kl_weight", "mlm_weight", "cosine_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more, such as 1.0")
+        require_weights(self, "kl_weight", "mlm_weight", "cosine_weight")
         if not self.kl_weight + self.cosine_weight > 0:
             raise ValueError("kl_weight: found 0 beside cosine_weight 0, expected something to learn from the teacher")
         if not self.temperature > 0:

@@ -13,7 +13,7 @@ from torch import Tensor
 from bertcore.model.architecture import EncoderModule
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import cross_entropy
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head, require_weights
 
 PairTerm = Literal["nsp", "sop"]
 
@@ -28,9 +28,7 @@ class Weights:
     """Of the pairs in the loss, where the objective has such a term."""
 
     def __post_init__(self) -> None:
-        for name in ("mlm_weight", "pair_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more, such as 1.0")
+        require_weights(self, "mlm_weight", "pair_weight")
 
 
 class MaskedLanguageModeling(Objective):

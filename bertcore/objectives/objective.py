@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of
@@ -29,6 +31,17 @@ class Sums:
     majority: Tensor | None = None
     """Scalar int64: what `correct` would be if the most frequent class were always predicted; None where it says
     little, such as over a vocabulary."""
+
+
+def yes_or_no_sums(logits: Tensor, labels: Tensor, usual: bool) -> Sums:
+    """(N,) logits of yes and (N,) bool -> sums; `usual` is the label that most have."""
+    loss_sum = functional.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none")
+    return Sums(
+        loss_sum=loss_sum.sum(dtype=torch.float64).float(),
+        count=len(labels),
+        correct=((logits.detach() > 0) == labels).sum(),
+        majority=(labels == usual).sum(),
+    )
 
 
 class Objective(nn.Module):
@@ -93,6 +106,21 @@ def freeze_pair_head(model: EncoderModule) -> None:
         for name, parameter in model.named_parameters():
             if name.startswith(unused):
                 parameter.requires_grad_(False)
+
+
+def require_weights(options: Any, *names: str) -> None:
+    """`ValueError` where the weight of a term in the loss, a field of `options`, is negative or no number."""
+    for name in names:
+        if not getattr(options, name) >= 0:
+            raise ValueError(f"{name}: found {getattr(options, name)}, expected 0 or more, such as 1.0")
+
+
+def further_states_flops(config: EncoderConfig, batch: PreTrainingBatch, count: int, table_width: int) -> int:
+    """Of the last layer's states at `count` tokens beside the masked ones, which the head for these does not see. It
+    projects to `table_width`, that of the embeddings, and from there to the vocabulary."""
+    flops, lengths, masked = architecture_of(config).flops, batch.layout.lengths.cpu(), len(batch.masked_labels)
+    head = 2 * count * table_width * (config.hidden_size + config.vocab_size)
+    return flops(config, lengths, masked + count) - flops(config, lengths, masked) - head
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import Architecture, EncoderModule
 from bertcore.model.config import ARCHITECTURES
-from bertcore.objectives import causal, distillation, masked_language_modeling, replaced_tokens, span_boundary
+from bertcore.objectives import causal, distillation, masked_language_modeling, repeats, replaced_tokens, span_boundary
 from bertcore.objectives.objective import Objective, ObjectiveRow
 
 # `pretrain.objective` of params.yaml -> all about it.
@@ -17,6 +17,7 @@ OBJECTIVES: dict[str, ObjectiveRow] = {
     "mlm_sop": masked_language_modeling.MLM_SOP,
     "mlm_clm": causal.MLM_CLM,
     "mlm_sbo": span_boundary.MLM_SBO,
+    "mlm_repeats": repeats.MLM_REPEATS,
     "distillation": distillation.DISTILLATION,
     "replaced_tokens": replaced_tokens.REPLACED_TOKENS,
 }

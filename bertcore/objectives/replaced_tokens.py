@@ -18,7 +18,7 @@ from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import CHUNK_ROWS
 from bertcore.objectives.masked_language_modeling import class_sums
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, require_weights, yes_or_no_sums
 
 GENERATOR = "generator"
 """The folder of the generator in the directory of the discriminator."""
@@ -45,9 +45,7 @@ class ReplacedTokenOptions:
                     f"{name}: found {getattr(self, name)}, expected a share of the model's own, more than 0 and at "
                     "most 1, such as 0.25: a larger generator is too hard to see through"
                 )
-        for name in ("mlm_weight", "detection_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more, such as 1.0")
+        require_weights(self, "mlm_weight", "detection_weight")
 
 
 class ReplacedTokens(Objective):
@@ -89,7 +87,8 @@ class ReplacedTokens(Objective):
         inputs = batch.input_ids.index_copy(0, places, samples)
         replaced = torch.zeros(batch.layout.total, dtype=torch.bool, device=inputs.device)
         replaced[places] = samples != batch.masked_labels  # the original token, drawn by chance, is no replaced one
-        terms["replaced_tokens"] = _detection_sums(model(inputs, batch.token_type_ids, batch.layout), replaced)
+        detected = model(inputs, batch.token_type_ids, batch.layout)
+        terms["replaced_tokens"] = yes_or_no_sums(detected, replaced, usual=False)
         return terms
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
@@ -128,17 +127,6 @@ def sample(logits: Tensor, draws: Tensor) -> Tensor:
         cumulated = functional.softmax(part.float(), -1).cumsum(-1, dtype=torch.float64)
         tokens.append(torch.searchsorted(cumulated, drawn * cumulated[:, -1:], right=True).squeeze(1))
     return torch.cat(tokens).clamp_max(logits.shape[1] - 1)
-
-
-def _detection_sums(logits: Tensor, replaced: Tensor) -> Sums:
-    """(T,) logits that a token is a replaced one and (T,) whether it is -> sums over all tokens."""
-    loss_sum = functional.binary_cross_entropy_with_logits(logits.float(), replaced.float(), reduction="none")
-    return Sums(
-        loss_sum=loss_sum.sum(dtype=torch.float64).float(),
-        count=len(replaced),
-        correct=((logits.detach() > 0) == replaced).sum(),
-        majority=(~replaced).sum(),
-    )
 
 
 REPLACED_TOKENS = ObjectiveRow(

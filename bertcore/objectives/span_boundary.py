@@ -12,11 +12,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.config import architecture_of
 from bertcore.model.initialization import initialize
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
+from bertcore.objectives.objective import (
+    Objective,
+    ObjectiveRow,
+    Sums,
+    freeze_pair_head,
+    further_states_flops,
+    require_weights,
+)
 
 PLACES = 20
 """Tokens of a span that are predicted from its ends at most; those behind them are not."""
@@ -34,9 +40,7 @@ class SpanBoundaryOptions:
     """Of the tokens predicted from the ends of their spans."""
 
     def __post_init__(self) -> None:
-        for name in ("mlm_weight", "sbo_weight"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 or more, such as 1.0")
+        require_weights(self, "mlm_weight", "sbo_weight")
 
 
 class SpanBoundaryHead(nn.Module):
@@ -119,13 +123,11 @@ class SpanBoundaryModeling(Objective):
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """The last layer at the ends of the spans, and the head."""
-        flops, lengths = architecture_of(self._config).flops, batch.layout.lengths.cpu()
-        count, masked, width = len(self._spans(batch).index), len(batch.masked_labels), self._config.hidden_size
-        entries = self._config.vocab_size
-        ends = flops(self._config, lengths, masked + 2 * count) - flops(self._config, lengths, masked)
-        ends -= 2 * 2 * count * self.head.outer.out_features * entries  # which no end is asked for
-        inner = (2 * width + PLACE_SIZE) * width + width * self.head.outer.out_features
-        return ends + 2 * count * (inner + self.head.outer.out_features * entries)
+        count, width = len(self._spans(batch).index), self._config.hidden_size
+        table_width = self.head.outer.out_features
+        ends = further_states_flops(self._config, batch, 2 * count, table_width)
+        head = (2 * width + PLACE_SIZE) * width + width * table_width + table_width * self._config.vocab_size
+        return ends + 2 * count * head
 
 
 MLM_SBO = ObjectiveRow(

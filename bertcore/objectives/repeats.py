@@ -1,0 +1,94 @@
+"""Masked language modelling, and for every token that is not masked whether it stands in its sequence once more.
+
+The token-document relation of ERNIE 2.0 (Sun et al. 2019, word-aware tasks), within a sequence. Whoever compares two
+texts, or looks for an answer, must find the same word elsewhere. Attention learns that from masked tokens after many
+millions of them, and in some hundred thousand where it is asked for. The head for it is trained with the model, and is
+not saved with it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from bertcore.model.architecture import EncoderModule, scores
+from bertcore.model.initialization import initialize
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.masked_language_modeling import class_sums
+from bertcore.objectives.objective import (
+    Objective,
+    ObjectiveRow,
+    Sums,
+    freeze_pair_head,
+    further_states_flops,
+    require_weights,
+    yes_or_no_sums,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepeatsOptions:
+    """`pretrain.objective_options` of objective `mlm_repeats`."""
+
+    mlm_weight: float = 1.0
+    """Of the masked tokens in the loss."""
+    repeats_weight: float = 1.0
+    """Of the tokens of which is asked whether they stand in their sequence once more."""
+
+    def __post_init__(self) -> None:
+        require_weights(self, "mlm_weight", "repeats_weight")
+
+
+class RepeatedTokens(Objective):
+    """The masked tokens (`mlm`), and which of the others are repeated (`repeats`)."""
+
+    def __init__(self, model: EncoderModule, options: RepeatsOptions) -> None:
+        super().__init__()
+        self.weights = {"mlm": options.mlm_weight, "repeats": options.repeats_weight}
+        self.head = nn.Linear(model.config.hidden_size, 1)
+        self._config, self._table_width = model.config, model.base_model.token_embeddings.embedding_dim
+        initialize(self.head, model.config)
+
+    def prepare(self, model: EncoderModule) -> None:
+        freeze_pair_head(model)
+
+    def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
+        masked = len(batch.masked_labels)
+        return {"mlm": masked, "repeats": batch.layout.total - masked}
+
+    def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
+        hidden = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
+        asked = visible(batch).nonzero().squeeze(1)
+        logits = scores(self.head, hidden).squeeze(1)[asked]
+        return {
+            "mlm": class_sums(model.token_logits(hidden[batch.masked_positions]), batch.masked_labels),
+            "repeats": yes_or_no_sums(logits, repeated(batch)[asked], usual=True),
+        }
+
+    def further_flops(self, batch: PreTrainingBatch) -> int:
+        """The last layer at the tokens that are not masked, and the head."""
+        others = self.counts(batch)["repeats"]
+        states = further_states_flops(self._config, batch, others, self._table_width)
+        return states + 2 * batch.layout.total * self._config.hidden_size
+
+
+def visible(batch: PreTrainingBatch) -> Tensor:
+    """(T,) bool: which tokens are not masked, whatever stands in the masked ones' place."""
+    found = torch.ones_like(batch.input_ids, dtype=torch.bool)
+    found[batch.masked_positions[: len(batch.masked_labels)]] = False
+    return found
+
+
+def repeated(batch: PreTrainingBatch) -> Tensor:
+    """(T,) bool: which tokens are visible, and stand visible at another place of their sequence, too."""
+    ids, layout = batch.input_ids, batch.layout
+    sequences = layout.padded_index // layout.max_length
+    own = -1 - torch.arange(layout.total, device=ids.device)  # like no other one
+    alike, order = torch.where(visible(batch), sequences * (ids.max() + 1) + ids, own).sort()
+    like_next = alike[1:] == alike[:-1]
+    no = like_next.new_zeros(1)
+    found = torch.cat([like_next, no]) | torch.cat([no, like_next])
+    return torch.empty_like(found).scatter_(0, order, found)
+
+
+MLM_REPEATS = ObjectiveRow(options=RepeatsOptions, build=RepeatedTokens, packings=("full_sentences", "doc_sentences"))

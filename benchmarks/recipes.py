@@ -2,9 +2,11 @@
 
     python -m benchmarks.recipes benchmarks/recipes-default.yaml --keep
 
-A file of trials has `base`, values of params.yaml by dotted name that every trial has, `trials`, those of each trial by
-its name, and `seeds`, of the pre-training. A trial is a run of the graph as far as the zero-shot scores, in a clone of
-this repository: what was run before is taken from DVC's cache, so that the command, killed, goes on where it was.
+A file of trials has `base`, values of params.yaml by dotted name that every trial has, `trials`, those of each trial
+by its name, `seeds`, of the pre-training, and perhaps `tasks`, entries of `finetune.tasks`. A trial is a run of the
+graph as far as the zero-shot scores and those tasks, in a clone of this repository: what was run before is taken from
+DVC's cache, so that the command, killed, goes on where it was. A file that names `real/` or `prepared/` asks for
+--data, as `benchmarks.tasks` does.
 """
 
 import argparse
@@ -12,7 +14,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.tasks import prepare
 from flows.environment import ROOT, project_environment
 
 _YAML = YAML(typ="safe", pure=True)
@@ -37,11 +40,14 @@ class Outcome:
     accuracy: float
     pairs: float
     """Minimal pairs, percent."""
+    tasks: Mapping[str, Mapping[str, float]]
+    """Task and metric -> percent by what was trained: the encoder, random weights, the simple baseline."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trials", type=Path, help="a file of trials")
+    parser.add_argument("--data", type=Path, help="the real data sets")
     parser.add_argument("--directory", type=Path, default=Path(".benchmarks/recipes"), help="the clone (%(default)s)")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
@@ -49,21 +55,26 @@ def main() -> None:
     clone = arguments.directory.resolve()
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
+        if arguments.data:
+            prepare(arguments.data.resolve(), clone, arguments.trials.read_text(encoding="utf-8"))
     committed = _YAML.load((clone / "params.yaml").read_text(encoding="utf-8"))
-    rows = []
+    rows, tasks = [], wanted.get("tasks", {})
     for name, change in wanted["trials"].items():
-        values = {**wanted.get("base", {}), **(change or {})}
-        found = [run(clone, committed, {**values, "pretrain.seed": seed}) for seed in wanted.get("seeds", [1])]
+        values = {**wanted.get("base", {}), **({"finetune.tasks": tasks} if tasks else {}), **(change or {})}
+        seeds = wanted.get("seeds", [1])
+        found = [run(clone, committed, {**values, "pretrain.seed": seed}, list(tasks)) for seed in seeds]
         rows.append(_row(name, change or {}, found))
         print(" | ".join(rows[-1].values()), flush=True)
+    if tasks:
+        rows += [_row_beside(system, found[0]) for system in (RANDOM, BASELINE)]
     subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
     base = ", ".join(f"{key} {value}" for key, value in wanted.get("base", {}).items())
     facts = {**describe(clone), "every trial": base, "repeated by": f"python -m benchmarks.recipes {arguments.trials}"}
     results.show(arguments.trials.stem, facts, rows, arguments.keep)
 
 
-def run(clone: Path, committed: Mapping[str, Any], values: Mapping[str, Any]) -> Outcome:
-    """Pre-train and score with `values` over the committed params."""
+def run(clone: Path, committed: Mapping[str, Any], values: Mapping[str, Any], tasks: Sequence[str] = ()) -> Outcome:
+    """Pre-train, score and fine-tune with `values` over the committed params."""
     params = json.loads(json.dumps(committed))
     for dotted, value in values.items():
         *sections, key = dotted.split(".")
@@ -73,7 +84,8 @@ def run(clone: Path, committed: Mapping[str, Any], values: Mapping[str, Any]) ->
         section[key] = value
     with (clone / "params.yaml").open("w", encoding="utf-8") as file:
         _YAML.dump(params, file)
-    command = [sys.executable, "-m", "dvc", "--quiet", "repro", "minimal_pairs"]
+    stages = ["minimal_pairs", *(f"finetune@{task}" for task in tasks)]
+    command = [sys.executable, "-m", "dvc", "--quiet", "repro", *stages]
     subprocess.run(command, cwd=clone, check=True, env=project_environment(), stdout=sys.stderr)
 
     def read(name: str) -> dict[str, Any]:
@@ -82,7 +94,22 @@ def run(clone: Path, committed: Mapping[str, Any], values: Mapping[str, Any]) ->
     trained, timing = read("pretrain.json"), read("timing/pretrain.json")
     minutes = trained["tokens"] / timing["tokens_per_second"] / 60
     pairs = 100 * read("minimal_pairs.json")["accuracy"]
-    return Outcome(trained["tokens"], minutes, trained["mlm_loss"], 100 * trained["mlm_accuracy"], pairs)
+    scores = dict(_of_task(task, read(f"finetune/{task}.json")) for task in tasks)
+    return Outcome(trained["tokens"], minutes, trained["mlm_loss"], 100 * trained["mlm_accuracy"], pairs, scores)
+
+
+ENCODER, RANDOM, BASELINE = "pre-trained", "random weights", "simple baseline"
+
+
+def _of_task(task: str, found: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
+    """The column of a task, and its headline metric in percent by what was trained."""
+    metric = found["metrics"][0]
+    systems = {
+        ENCODER: "pretrained",
+        RANDOM: "random_initialisation",
+        BASELINE: found["comparison"]["baseline"]["name"],
+    }
+    return f"{task}, {metric}", {system: 100 * found[key][metric] for system, key in systems.items()}
 
 
 def _row(name: str, change: Mapping[str, Any], found: list[Outcome]) -> dict[str, str]:
@@ -99,7 +126,13 @@ def _row(name: str, change: Mapping[str, Any], found: list[Outcome]) -> dict[str
         "held-out MLM loss": spread([one.loss for one in found], 3),
         "accuracy": spread([one.accuracy for one in found], 1),
         "minimal pairs": spread([one.pairs for one in found], 1),
+        **{task: spread([one.tasks[task][ENCODER] for one in found], 1) for task in found[0].tasks},
     }
+
+
+def _row_beside(system: str, found: Outcome) -> dict[str, str]:
+    """What the tasks come to without an encoder."""
+    return {"trial": system} | {task: f"{scores[system]:.1f}" for task, scores in found.tasks.items()}
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main() -> None:
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
         (clone / "params.yaml").write_bytes(arguments.file.read_bytes())
-        prepare(arguments.data.resolve(), clone)
+        prepare(arguments.data.resolve(), clone, arguments.file.read_text(encoding="utf-8"))
         if arguments.published:
             (clone / "published").symlink_to(arguments.published.resolve())
     if (clone / "params.yaml").read_bytes() != arguments.file.read_bytes():
@@ -49,10 +49,9 @@ def main() -> None:
     show(clone, arguments.file.stem, arguments.keep)
 
 
-def prepare(data: Path, clone: Path) -> None:
-    """What the params.yaml of a new clone names: `real/`, which is `data`, and below `prepared/` what is made of it."""
+def prepare(data: Path, clone: Path, params: str) -> None:
+    """What `params` name in a new clone: `real/`, which is `data`, and below `prepared/` what is made of it."""
     (clone / "real").symlink_to(data)
-    params = (clone / "params.yaml").read_text(encoding="utf-8")
     for name, make in PREPARED.items():
         if f"prepared/{name}" in params:
             out = clone / "prepared" / name

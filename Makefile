@@ -23,8 +23,8 @@ help:
 	@echo "make check      lint, types and all tests, with the coverage of branches: what CI runs"
 	@echo "make clean      remove what runs have made (data, models, reports, caches, databases), but not $(VENV)"
 	@echo
-	@echo "Every knob stands in params.yaml. \`$(BIN)/dvc repro\` runs the same pipeline without any server, and what is"
-	@echo "up to date is never run again by either. Set BERTCORE_DATA to the directory of the real data to test with it."
+	@echo "Every knob stands in params.yaml. After . $(BIN)/activate, \`dvc repro\` runs the same pipeline without any server, and"
+	@echo "what is up to date is never run again by either. Set BERTCORE_DATA to the directory of the real data to test with it."
 
 pretrain: $(VENV)/.installed
 	@python -m flows.launch

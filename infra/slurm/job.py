@@ -107,6 +107,8 @@ class _Stopping:
 def _other_nodes(count: int, environment: Mapping[str, str]) -> Iterator[None]:
     """The step of all nodes but the first, for as long as the block lasts."""
     command = ["srun", f"--nodes={count}", f"--ntasks={count}", "--relative=1", "--kill-on-bad-exit=0"]
+    if cores := environment.get("SLURM_CPUS_PER_TASK"):
+        command.append(f"--cpus-per-task={cores}")  # which srun does not take over from its job
     step = subprocess.Popen(
         [*command, sys.executable, "-m", "infra.slurm.job", "--join"], env=dict(environment), cwd=ROOT
     )

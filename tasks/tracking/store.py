@@ -46,7 +46,9 @@ def reachable() -> Iterator[None]:
         yield
     except (MlflowException, SQLAlchemyError) as error:
         remedy = "start the server, or correct MLFLOW_TRACKING_URI (without it mlflow.db in this tree is used)"
-        if not os.environ.get(_URI):
+        if "out-of-date database schema" in str(error):
+            remedy = f"make a backup of it, then run `mlflow db upgrade {without_password(tracking_uri())}`"
+        elif not os.environ.get(_URI):
             remedy = "mend the file, or move it away to begin another"
         raise UnavailableError(
             f"MLflow's store {without_password(tracking_uri())} cannot be used ({told(error)}); {remedy}"

@@ -13,9 +13,11 @@ from tests.infra.parts import needs_module
 SECRETS = {"POSTGRES_PASSWORD": "p-secret", "S3_ACCESS_KEY": "s3-key", "S3_SECRET_KEY": "s3-secret"}
 
 
-def test_it_is_a_compose_file() -> None:
+@pytest.mark.parametrize("name", ["compose.yaml", "compose.gpu.yaml"])
+def test_it_is_a_compose_file(name: str) -> None:
     needs_module("check_jsonschema")
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(FILE)]
+    file = str(FILE.with_name(name))
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", file]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -32,6 +34,22 @@ def test_only_the_loopback_address_listens_unless_asked() -> None:
     assert len(ports) == 2 and all(port.startswith("127.0.0.1:") for port in ports)
     opened = services(SECRETS | {"BERTCORE_BIND": "0.0.0.0"})
     assert opened["prefect-server"]["ports"] == ["0.0.0.0:4200:4200"]
+
+
+def test_browsers_find_what_was_opened() -> None:
+    names = {"PREFECT_URL": "https://prefect.team", "MLFLOW_HOSTS": "ml.team", "MLFLOW_ORIGINS": "https://ml.team"}
+    found = services(SECRETS | names)
+    assert found["prefect-server"]["environment"]["PREFECT_SERVER_UI_API_URL"] == "https://prefect.team/api"
+    options = found["mlflow"]["command"]
+    assert options[-2:] == [
+        "--allowed-hosts=mlflow:5000,localhost:*,127.0.0.1:*,ml.team",
+        "--cors-allowed-origins=https://ml.team",
+    ]
+
+
+def test_no_secret_stands_in_a_command() -> None:
+    commands = json.dumps([[each.get("command"), each.get("entrypoint")] for each in services(SECRETS).values()])
+    assert not any(secret in commands for secret in SECRETS.values())
 
 
 def test_what_keeps_data_has_a_volume_and_what_others_wait_for_says_when_it_is_ready() -> None:

@@ -1,4 +1,4 @@
-"""infra/kubernetes against the schemas of Kubernetes, its template as a work pool of a real Prefect fills it in."""
+"""infra/kubernetes against the schemas of Kubernetes, its template filled in as a work pool fills it.
 
 import json
 import re

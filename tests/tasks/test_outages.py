@@ -1,8 +1,13 @@
 """A store of MLflow that does not answer for a while: nothing ends because of it, and nothing is missing or doubled."""
 
+import contextlib
 import logging
+import os
 import re
 import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +22,7 @@ from tasks.experiment import EXPERIMENT
 from tasks.tracking import outbox
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
+from tests.import_closure import ROOT
 
 PIPELINE = "stages: {corpus: {cmd: c}, mask: {cmd: m}, tokenizer: {cmd: t}}"
 
@@ -169,6 +175,18 @@ def test_a_file_that_is_no_store_is_named(project: None) -> None:
     Path("mlflow.db").write_text("no database " * 100)
     with pytest.raises(UnavailableError, match=r"mlflow.db cannot be used \(.*not a database.*\); mend the file, or m"):
         tracking.start("corpus", {})
+
+
+def test_a_store_of_another_mlflow_says_how_it_is_upgraded(project: None) -> None:
+    tracking.start("corpus", {})
+    with contextlib.closing(sqlite3.connect("mlflow.db")) as database:
+        database.execute("UPDATE alembic_version SET version_num = '451aebb31d03'")
+        database.commit()
+    code = "from tasks.tracking import runs; runs.start('corpus', {})"  # this process has looked at the schema already
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    said = f"; make a backup of it, then run `mlflow db upgrade sqlite:///{Path('mlflow.db').resolve()}`"
+    assert "out-of-date database schema" in done.stderr and done.stderr.strip().endswith(said)
 
 
 def test_a_run_is_not_begun_anew_because_the_store_does_not_answer(

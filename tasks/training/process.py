@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from bertcore.training.initial import check_vocabulary, initial_model
 from bertcore.training.loader import BatchRamp, Loader, Phases
 from bertcore.training.loop import SECOND_PHASE, Pretraining, TrainingData
 from bertcore.training.metrics import Report, silent
+from bertcore.training.signs_of_life import PATIENCE, SignsOfLife, store_of
 from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
 from tasks import cards, params
@@ -65,16 +66,39 @@ def _train(stop: StopRequest) -> None:
     except RuntimeError as error:
         if not lost_a_process(error):
             raise
-        print(
-            f"error: another process of the training is no more ({str(error).splitlines()[0]}); run the same command "
-            "again to go on from the last checkpoint",
-            file=sys.stderr,
-        )
+        _say_lost(str(error).splitlines()[0])
         raise ProcessEnded(LOST) from None
+
+
+def _say_lost(reason: str) -> None:
+    print(
+        f"error: another process of the training is no more ({reason}); run the same command again to go on from the "
+        "last checkpoint",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _end_without(rank: int) -> None:
+    """End this process, wherever it waits: process `rank` is silent."""
+    _say_lost(f"nothing was heard of process {rank} for {PATIENCE:.0f} s")
+    os._exit(report_end(LOST))
+
+
+def _signs_of_life(control: distributed.Control) -> AbstractContextManager[object]:
+    """Among several machines; on one, a process that ends closes its connections."""
+    if int(os.environ.get("GROUP_WORLD_SIZE", "1")) == 1:
+        return nullcontext()
+    return SignsOfLife(store_of(control), torch.distributed.get_rank(), control.world_size, _end_without)
 
 
 def train(stop: StopRequest) -> None:
     accelerator = distributed.make_accelerator()
+    with _signs_of_life(distributed.Control(accelerator.num_processes)):
+        _run(accelerator, stop)
+
+
+def _run(accelerator: Accelerator, stop: StopRequest) -> None:
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent

@@ -1,4 +1,4 @@
-"""infra/kubernetes against the schemas of Kubernetes, its template filled in as a work pool fills it.
+"""infra/kubernetes against the schemas of Kubernetes, its template as a work pool fills it in."""
 
 import json
 import re

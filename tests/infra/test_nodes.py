@@ -1,5 +1,6 @@
 """Several machines, as two groups of processes that know each other by address and port only."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -76,18 +77,24 @@ def test_two_machines_give_the_bits_of_two_processes_on_one(tmp_path: Path) -> N
     assert len(result) > 5 and result == Training(alone).result()
 
 
-def test_when_a_machine_is_lost_the_other_ends_within_a_minute_with_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loss", [signal.SIGKILL, signal.SIGSTOP], ids=["ended", "silent"])
+def test_when_a_machine_is_lost_the_other_ends_within_a_minute_with_one_line(tmp_path: Path, loss: int) -> None:
+    """Its connections close, or stay open without an answer, as when it has lost its power or its network."""
     machines = Machines(prepare(tmp_path / "tree", params(max_steps=100_000)))
     machines.start()
     training = Training(machines.root)
     while not training.steps():
         assert machines.first.poll() is None, machines.log("first")
         time.sleep(0.1)
-    for process in [*psutil.Process(machines.second.pid).children(recursive=True), psutil.Process(machines.second.pid)]:
-        process.send_signal(signal.SIGKILL)
+    second = [*psutil.Process(machines.second.pid).children(recursive=True), psutil.Process(machines.second.pid)]
+    for process in second:
+        process.send_signal(loss)
     began = time.monotonic()
     status = machines.first.wait(120)
     assert time.monotonic() - began < 60 and status not in (0, 2)
+    for process in second:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     machines.second.wait(10)
     lines = [line for line in machines.log("first").splitlines() if "error:" in line.lower()]
     assert len(lines) == 1, machines.log("first")

@@ -1,0 +1,69 @@
+"""Signs of life among the processes of a training on several machines: a machine that has lost its power or its network
+closes no connection, and the others would wait for it for half an hour."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+from torch.distributed import Store, TCPStore
+
+from bertcore.training.distributed import Control
+
+EVERY = 4.0
+"""Seconds from one sign of life to the next."""
+PATIENCE = 40.0
+"""Seconds of silence after which a process is lost: the training ends within a minute of the loss."""
+
+
+class SignsOfLife:
+    """While open, gives signs of life from a thread of its own, whatever the training does, and follows the others'."""
+
+    def __init__(
+        self, store: Store, rank: int, world_size: int, lost: Callable[[int], None], patience: float = PATIENCE
+    ) -> None:
+        """`store` is that of process 0. `lost` is told a silent process, once, from another thread."""
+        self._store, self._rank, self._lost, self._patience = store, rank, lost, patience
+        self._counts = [0] * world_size
+        self._heard = [time.monotonic()] * world_size
+        self._ended = threading.Event()
+
+    def __enter__(self) -> "SignsOfLife":
+        for work in (self._give, self._follow):
+            threading.Thread(target=work, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def _give(self) -> None:
+        while not self._ended.wait(min(EVERY, self._patience / 10)):
+            try:
+                self._store.add(str(self._rank), 1)
+                found = [self._store.add(str(rank), 0) for rank in range(len(self._counts))]
+            except RuntimeError:
+                self._ended.set()  # the store has closed: the training's own connections have, too, and say so
+                return
+            for rank, count in enumerate(found):
+                if count != self._counts[rank]:
+                    self._counts[rank], self._heard[rank] = count, time.monotonic()
+
+    def _follow(self) -> None:
+        """A machine that does not answer holds `_give` up, too; then process 0 is silent first of all."""
+        while not self._ended.wait(self._patience / 40):
+            silent = [rank for rank, when in enumerate(self._heard) if time.monotonic() - when > self._patience]
+            if silent:
+                self._ended.set()
+                self._lost(silent[0])
+
+
+def store_of(control: Control) -> Store:
+    """A store at process 0, on a free port, that all reach under the address by which they have found each other."""
+    address, wait = os.environ["MASTER_ADDR"], timedelta(seconds=PATIENCE)
+    if control.main:
+        store = TCPStore(address, 0, is_master=True, wait_for_workers=False, timeout=wait)
+        control.gather(store.port)
+        return store
+    port, *_ = control.gather(0)
+    return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=wait)

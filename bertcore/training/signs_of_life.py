@@ -25,9 +25,11 @@ class SignsOfLife:
     ) -> None:
         """`store` is that of process 0. `lost` is told a silent process, once, from another thread."""
         self._store, self._rank, self._lost, self._patience = store, rank, lost, patience
-        self._counts = [0] * world_size
+        self._names = [str(each) for each in range(world_size)]
+        self._counts = [b""] * world_size
         self._heard = [time.monotonic()] * world_size
         self._ended = threading.Event()
+        store.add(self._names[rank], 1)
 
     def __enter__(self) -> "SignsOfLife":
         for work in (self._give, self._follow):
@@ -40,8 +42,8 @@ class SignsOfLife:
     def _give(self) -> None:
         while not self._ended.wait(min(EVERY, self._patience / 10)):
             try:
-                self._store.add(str(self._rank), 1)
-                found = [self._store.add(str(rank), 0) for rank in range(len(self._counts))]
+                self._store.add(self._names[self._rank], 1)
+                found = self._store.multi_get(self._names)
             except RuntimeError:
                 self._ended.set()  # the store has closed: the training's own connections have, too, and say so
                 return

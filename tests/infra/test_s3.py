@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -26,18 +26,22 @@ import boto3  # noqa: E402
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 BUCKET = "encoders"
-SETUP_ACTIONS = 4
-"""Calls that the server takes from anybody, which make the user, its key, its policy and the bucket."""
-POLICY = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}'
+SETUP_ACTIONS = 9
+"""Calls that the server takes from anybody: they make the bucket, the users, their keys and their policies."""
+POLICY = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": %s, "Resource": "*"}]}'
+RIGHTS = {"ann": '"s3:*"', "reader": '["s3:Get*", "s3:List*"]', "nobody": None}
+"""User -> what it may do."""
 
 
 @dataclass
 class Store:
-    """An S3 server that checks signatures, and a user of it."""
+    """An S3 server that checks signatures and rights, and a user of it."""
 
     url: str
     key: str
     secret: str
+    others: dict[str, dict[str, str]] = field(default_factory=dict)
+    """User -> environment, of those that may do less."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -71,12 +75,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     try:
         _until_it_answers(f"{url}/moto-api/", process, log)
         anybody = Store(url, "anybody", "anything")
-        iam = anybody.client("iam")
-        iam.create_user(UserName="ann")
-        made = iam.create_access_key(UserName="ann")["AccessKey"]
-        iam.put_user_policy(UserName="ann", PolicyName="all", PolicyDocument=POLICY)
+        iam, keys = anybody.client("iam"), {}
+        for user, rights in RIGHTS.items():
+            iam.create_user(UserName=user)
+            made = iam.create_access_key(UserName=user)["AccessKey"]
+            keys[user] = {"AWS_ACCESS_KEY_ID": made["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": made["SecretAccessKey"]}
+            if rights:
+                iam.put_user_policy(UserName=user, PolicyName="rights", PolicyDocument=POLICY % rights)
         anybody.client("s3").create_bucket(Bucket=BUCKET)
-        yield Store(url, made["AccessKeyId"], made["SecretAccessKey"])
+        yield Store(url, *keys.pop("ann").values(), others=keys)
     finally:
         process.terminate()
         process.wait(20)
@@ -153,6 +160,25 @@ def test_what_is_wrong_is_one_line_with_the_remedy(
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"error: {REMOTE}=s3://") and said in line and "correct the variable or the" in line, line
     assert "a-wrong-secret" not in done.stdout + done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("user", "command", "said"), [("reader", ["push"], "Access Denied"), ("nobody", ["pull", *STAGES], "Forbidden")]
+)
+def test_without_rights_in_the_bucket_it_is_one_line_with_the_remedy(
+    computed: Tree, store: Store, user: str, command: list[str], said: str, tmp_path: Path
+) -> None:
+    other = clone(computed, tmp_path / "clone")
+    other.environment |= store.others[user] | {"AWS_MAX_ATTEMPTS": "1"}
+    if user == "reader":
+        assert remote(other, "pull", *STAGES).returncode == 0, "it may read"
+        (other.root / "more.txt").write_text("to be pushed")
+        subprocess.run([sys.executable, "-m", "dvc", "add", "--quiet", "more.txt"], cwd=other.root, check=True)
+    done = remote(other, *command)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ") and f"{REMOTE}=s3://{BUCKET}" in line and said in line, line
+    assert store.others[user]["AWS_SECRET_ACCESS_KEY"] not in done.stdout + done.stderr
 
 
 def test_with_a_wrong_key_a_flow_run_ends_before_anything_is_computed(computed: Tree, tmp_path: Path) -> None:

@@ -116,15 +116,37 @@ class Servers:
 
     def _sql(self, database: str, statement: str) -> bool:
         """Whether the server took the statement; False where it does not answer yet."""
-        place = {"host": "127.0.0.1", "port": self.ports["postgres"], "dbname": database}
         try:
-            connection = psycopg2.connect(user="bertcore", password=self.variables["POSTGRES_PASSWORD"], **place)
+            connection = self._connect(database)
         except psycopg2.OperationalError:
             return False
         connection.autocommit = True
         with contextlib.closing(connection), connection.cursor() as cursor:
             cursor.execute(statement)
         return True
+
+    def _connect(self, database: str) -> Any:
+        place = {"host": "127.0.0.1", "port": self.ports["postgres"], "dbname": database}
+        return psycopg2.connect(user="bertcore", password=self.variables["POSTGRES_PASSWORD"], **place)
+
+    def rows(self, database: str, table: str) -> list[Any]:
+        with contextlib.closing(self._connect(database)) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {table} ORDER BY 1")
+            return cursor.fetchall()
+
+    def bring_back(self, database: str) -> str:
+        """A backup of the database, as infra/README.md makes it, in one of another name, which is returned."""
+        assert self._sql("postgres", f"CREATE DATABASE {database}_again")
+        own = ["--host=127.0.0.1", f"--port={self.ports['postgres']}", "--username=bertcore"]
+        environment = self.environment | {"PGPASSWORD": self.variables["POSTGRES_PASSWORD"]}
+        programs = Path(POSTGRES).resolve().parent
+        for program, words, place in (
+            ("pg_dump", ["--format=custom", f"--file={self.place / database}.dump"], [database]),
+            ("pg_restore", ["--clean", "--if-exists", f"--dbname={database}_again"], [f"{self.place / database}.dump"]),
+        ):
+            command = [str(programs / program), *own, *words, *place]
+            subprocess.run(command, check=True, capture_output=True, env=environment)
+        return f"{database}_again"
 
     def _serve(
         self,
@@ -226,6 +248,10 @@ def test_a_run_survives_the_loss_of_the_prefect_server_and_of_the_database(tree:
         state = servers.ask("GET", f"/flow_runs/{run}")["state"]
         assert state["name"] == "Completed", f"{state} {servers.log('worker')[-5000:]}"
         assert sorted(tree.runs()) == sorted(STAGES), "nothing ran twice"
+
+        for database, table in (("prefect", "flow_run"), ("mlflow", "runs")):
+            kept_rows = servers.rows(database, table)
+            assert kept_rows and servers.rows(servers.bring_back(database), table) == kept_rows
 
         stored = servers.objects()
         assert sum(key.startswith("dvc/files/md5/") for key in stored) >= len(STAGES)

@@ -37,9 +37,9 @@ def test_where_the_store_does_not_answer_process_0_is_lost() -> None:
     answers = threading.Event()
 
     class Silent(HashStore):
-        def add(self, key: str, value: int) -> int:
+        def multi_get(self, keys: list[str]) -> list[bytes]:
             answers.wait()
-            return 0
+            return [b""] * len(keys)
 
     lost = Lost()
     with SignsOfLife(Silent(), 1, 2, lost, patience=1.0):
@@ -52,7 +52,7 @@ def test_a_store_that_has_closed_is_no_loss() -> None:
     closed = threading.Event()
 
     class Closed(HashStore):
-        def add(self, key: str, value: int) -> int:
+        def multi_get(self, keys: list[str]) -> list[bytes]:
             closed.set()
             raise RuntimeError("Connection reset by peer")
 

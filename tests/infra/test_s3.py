@@ -176,7 +176,8 @@ def test_without_rights_in_the_bucket_it_is_one_line_with_the_remedy(
         subprocess.run([sys.executable, "-m", "dvc", "add", "--quiet", "more.txt"], cwd=other.root, check=True)
     done = remote(other, *command)
     assert done.returncode == 1, done.stdout + done.stderr
-    (line,) = done.stderr.splitlines()
+    line, *more = done.stderr.splitlines()
+    assert not more, done.stderr
     assert line.startswith("error: ") and f"{REMOTE}=s3://{BUCKET}" in line and said in line, line
     assert store.others[user]["AWS_SECRET_ACCESS_KEY"] not in done.stdout + done.stderr
 

@@ -62,7 +62,7 @@ def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
     mask, architecture = plan.configs["mask"].phases[0], plan.configs["pretrain"].model.architecture
     for option in found[:3]:
         config = budget.ModelConfig(architecture=architecture, preset=option.preset).build(vocabulary)
-        flops = budget.sequence_flops(config, mask.sequence_length, budget.masked(mask))
+        flops = budget.sequence_flops(config, mask.sequence_length, budget.masked(mask), plan.configs["pretrain"])
         assert option.steps * option.batch_size * flops / speed == pytest.approx(seconds, rel=0.01)
 
 

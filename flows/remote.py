@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dvc.repo import Repo
-from dvc.stage import PipelineStage
+from dvc.stage import Stage
 from dvc.stage.cache import RunCacheNotFoundError
 from dvc.stage.serialize import to_single_stage_lockfile
 
@@ -95,15 +95,20 @@ class Remote:
             store = repo.cloud.get_remote_odb(_NAME, "push --run-cache", hash_name="md5-dos2unix")
             repo.stage_cache.transfer(repo.cache.legacy, store, force=False)
 
-    def _push_outs(self, repo: Repo, stage: PipelineStage) -> None:
-        """All of its outs, if they are those of dvc.lock, and its entry in the run cache."""
+    def _push_outs(self, repo: Repo, stage: Stage) -> None:
+        """All of its outs, if they are those of dvc.lock, and its entry in the run cache.
+
+        A file that `dvc add` has recorded is a stage without a command, which no run cache has.
+        """
         if not all(out.hash_info for out in stage.outs) or any(out.changed() for out in stage.outs):
             return
-        # DVC itself leaves out stages with outs that it keeps no cache of, unless they are metrics or plots.
-        with repo.lock:
-            repo.stage_cache.save(stage)
-        # As DVC restores a stage from the run cache: there, every out has a cache.
-        whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
+        whole: Stage = stage
+        if stage.cmd:
+            # DVC itself leaves out stages with outs that it keeps no cache of, unless they are metrics or plots.
+            with repo.lock:
+                repo.stage_cache.save(stage)
+            # As DVC restores a stage from the run cache: there, every out has a cache.
+            whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
         for objects in whole.get_used_objs().values():
             with _failures() as causes:
                 failed = repo.cloud.push(objects, remote=_NAME).failed

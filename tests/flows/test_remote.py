@@ -102,6 +102,15 @@ def test_files_that_cannot_be_written_are_one_line_with_the_cause(tree: Tree, tm
     assert "[Errno " in line, line
 
 
+def test_a_file_that_dvc_add_has_recorded_is_pushed_too(tree: Tree, tmp_path: Path) -> None:
+    tree.environment[REMOTE] = str(tmp_path / "store")
+    (tree.root / "texts.txt").write_text("one's own")
+    subprocess.run([sys.executable, "-m", "dvc", "add", "--quiet", "texts.txt"], check=True, **tree.options())
+    done = remote(tree, "push")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [file.read_text() for file in (tmp_path / "store").rglob("*") if file.is_file()] == ["one's own"]
+
+
 def test_a_directory_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(REMOTE, "../store")
     assert remote_url(tmp_path / "tree") == str(tmp_path / "store")

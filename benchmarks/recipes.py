@@ -69,7 +69,8 @@ def main() -> None:
         rows += [_row_beside(system, found[0]) for system in (RANDOM, BASELINE)]
     subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
     base = ", ".join(f"{key} {value}" for key, value in wanted.get("base", {}).items())
-    facts = {**describe(clone), "every trial": base, "repeated by": f"python -m benchmarks.recipes {arguments.trials}"}
+    command = f"python -m benchmarks.recipes {arguments.trials}" + (" --data DATA" if arguments.data else "")
+    facts = {**describe(clone), "every trial": base, "repeated by": command}
     results.show(arguments.trials.stem, facts, rows, arguments.keep)
 
 

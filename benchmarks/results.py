@@ -12,7 +12,7 @@ DIRECTORY = Path(__file__).parent / "results"
 def show(name: str, facts: Mapping[str, str], rows: Sequence[Mapping[str, str]], keep: bool) -> None:
     """Print the table `rows` under `facts`; with `keep` write it to benchmarks/results/NAME.md."""
     listed = "\n".join(f"- {key}: {value}" for key, value in {**facts, "date": f"{datetime.now(UTC):%Y-%m-%d}"}.items())
-    text = f"# {name}\n\n{listed}\n\n{pd.DataFrame(rows).to_markdown(index=False)}\n"
+    text = f"# {name}\n\n{listed}\n\n{pd.DataFrame(rows).fillna('–').to_markdown(index=False)}\n"
     print(text)
     if keep:
         DIRECTORY.mkdir(exist_ok=True)

@@ -188,11 +188,12 @@ class Servers:
         self.processes.pop(name).wait()
 
     def stop(self) -> None:
-        for name in reversed(list(self.processes)):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.processes[name].pid, signal.SIGTERM if name == "worker" else signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.processes[name].wait(20)
+        for name, process in reversed(self.processes.items()):
+            for number in (signal.SIGTERM, signal.SIGKILL) if name == "worker" else (signal.SIGKILL,):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(20)
 
     def _s3(self) -> dict[str, str]:
         keys = {"aws_access_key_id": "a-key", "aws_secret_access_key": "a-secret", "region_name": "us-east-1"}

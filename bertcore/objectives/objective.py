@@ -29,12 +29,12 @@ class Sums:
     correct: Tensor | None
     """Scalar int64: predictions whose most probable class was the right one; None where a term has no classes."""
     majority: Tensor | None = None
-    """Scalar int64: what `correct` would be if the most frequent class were always predicted; None where it says
-    little, such as over a vocabulary."""
+    """Scalar int64: what `correct` would be if the same one of two classes were always predicted; None where there are
+    more, such as over a vocabulary."""
 
 
 def yes_or_no_sums(logits: Tensor, labels: Tensor, usual: bool) -> Sums:
-    """(N,) logits of yes and (N,) bool -> sums; `usual` is the label that most have."""
+    """(N,) logits of yes and (N,) bool -> sums; `usual` is the label that most commonly have."""
     loss_sum = functional.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none")
     return Sums(
         loss_sum=loss_sum.sum(dtype=torch.float64).float(),

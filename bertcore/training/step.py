@@ -84,7 +84,7 @@ class Tally:
             result[f"{prefix}/{term}_loss"] = loss_sum / max(count, 1)
             if not math.isnan(correct):
                 result[f"{prefix}/{term}_accuracy"] = correct / max(count, 1)
-            result |= {f"{prefix}/{term}_majority": value / max(count, 1) for value in majority}
+            result |= {f"{prefix}/{term}_majority": max(value, count - value) / max(count, 1) for value in majority}
         self.totals.clear()
         return {f"{prefix}/loss": sum(weights[term] * result[f"{prefix}/{term}_loss"] for term in widths), **result}
 

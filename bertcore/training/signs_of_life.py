@@ -1,6 +1,8 @@
 """Signs of life among the processes of a training on several machines: a machine that has lost its power or its network
 closes no connection, and the others would wait for it for half an hour."""
 
+import contextlib
+import math
 import os
 import threading
 import time
@@ -15,6 +17,8 @@ EVERY = 4.0
 """Seconds from one sign of life to the next."""
 PATIENCE = 40.0
 """Seconds of silence after which a process is lost: the training ends within a minute of the loss."""
+_LEFT = 2**40
+"""What a process adds to its count at its end; signs of life are fewer."""
 
 
 class SignsOfLife:
@@ -37,6 +41,9 @@ class SignsOfLife:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """One that leaves says so: others may have work to do before they end, such as what is for a tracking store."""
+        with contextlib.suppress(RuntimeError):  # where process 0 has ended, there is nobody to tell
+            self._store.add(self._names[self._rank], _LEFT)
         self._ended.set()
 
     def _give(self) -> None:
@@ -45,15 +52,20 @@ class SignsOfLife:
                 self._store.add(self._names[self._rank], 1)
                 found = self._store.multi_get(self._names)
             except RuntimeError:
-                self._ended.set()  # the store has closed: the training's own connections have, too, and say so
-                return
+                return  # the store has closed: whoever is still here in a while waits for process 0 in vain
             for rank, count in enumerate(found):
-                if count != self._counts[rank]:
+                if int(count) >= _LEFT:
+                    self._heard[rank] = math.inf
+                elif count != self._counts[rank]:
                     self._counts[rank], self._heard[rank] = count, time.monotonic()
 
     def _follow(self) -> None:
         """A machine that does not answer holds `_give` up, too; then process 0 is silent first of all."""
+        looked = time.monotonic()
         while not self._ended.wait(self._patience / 40):
+            before, looked = looked, time.monotonic()
+            if looked - before > self._patience / 4:  # this process itself was stopped, and could hear nobody
+                self._heard = [max(when, looked) for when in self._heard]
             silent = [rank for rank, when in enumerate(self._heard) if time.monotonic() - when > self._patience]
             if silent:
                 self._ended.set()

@@ -71,11 +71,14 @@ class Remote:
         """Fetch the run cache, then check out the outs of those of these stages that anybody has computed.
 
         Parents stand before children. A stage has been computed where its deps and params are those of dvc.lock or of
-        an entry in the run cache.
+        an entry in the run cache. Before them, files come that `dvc add` has recorded and that are missing here.
         """
         with self._used("be pulled from") as repo:
             store = repo.cloud.get_remote_odb(_NAME, "fetch --run-cache", hash_name="md5-dos2unix")
             repo.stage_cache.transfer(store, repo.cache.legacy, force=False)
+            recorded = [stage for stage in repo.index.stages if not stage.cmd]
+            if missing := [stage.addressing for stage in recorded if not all(out.exists for out in stage.outs)]:
+                repo.pull(missing, remote=_NAME, allow_missing=True)
             for name in names:
                 (stage,) = repo.stage.collect(name)
                 if not all(dep.exists for dep in stage.deps):
@@ -96,7 +99,7 @@ class Remote:
             repo.stage_cache.transfer(repo.cache.legacy, store, force=False)
 
     def _push_outs(self, repo: Repo, stage: Stage) -> None:
-        """All of its outs, if they are those of dvc.lock, and its entry in the run cache.
+        """All of its outs, if they are as they were recorded, and its entry in the run cache.
 
         A file that `dvc add` has recorded is a stage without a command, which no run cache has.
         """

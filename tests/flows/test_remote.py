@@ -102,13 +102,23 @@ def test_files_that_cannot_be_written_are_one_line_with_the_cause(tree: Tree, tm
     assert "[Errno " in line, line
 
 
-def test_a_file_that_dvc_add_has_recorded_is_pushed_too(tree: Tree, tmp_path: Path) -> None:
+def test_a_file_that_dvc_add_has_recorded_is_pushed_and_pulled_too(
+    tree: Tree, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     tree.environment[REMOTE] = str(tmp_path / "store")
-    (tree.root / "texts.txt").write_text("one's own")
-    subprocess.run([sys.executable, "-m", "dvc", "add", "--quiet", "texts.txt"], check=True, **tree.options())
+    for name in ("texts.txt", "unpushed.txt"):
+        (tree.root / name).write_text("one's own" if name == "texts.txt" else "kept here")
+        subprocess.run([sys.executable, "-m", "dvc", "add", "--quiet", name], check=True, **tree.options())
+    (tree.root / "unpushed.txt").unlink()
     done = remote(tree, "push")
     assert (done.returncode, done.stderr) == (0, "")
     assert [file.read_text() for file in (tmp_path / "store").rglob("*") if file.is_file()] == ["one's own"]
+    git(tree, "add", "--all", ".")
+    git(tree, "commit", "--quiet", "--message", "recorded")
+    other = clone(tree, tmp_path_factory.mktemp("elsewhere") / "clone")
+    done = remote(other, "pull", *STAGES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (other.root / "texts.txt").read_text() == "one's own"
 
 
 def test_a_directory_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

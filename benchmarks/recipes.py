@@ -48,25 +48,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trials", type=Path, help="a file of trials")
     parser.add_argument("--data", type=Path, help="the real data sets")
-    parser.add_argument("--directory", type=Path, default=Path(".benchmarks/recipes"), help="the clone (%(default)s)")
+    parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
-    wanted = _YAML.load(arguments.trials.read_text(encoding="utf-8"))
-    clone = arguments.directory.resolve()
+    text = arguments.trials.read_text(encoding="utf-8")
+    wanted, names_data = _YAML.load(text), "real/" in text or "prepared/" in text
+    if names_data and not arguments.data:
+        sys.exit(f"{arguments.trials}: names real/ or prepared/, found no --data; give the directory of the real data")
+    clone = (arguments.directory or Path(".benchmarks") / arguments.trials.stem).resolve()
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
-        if arguments.data:
-            prepare(arguments.data.resolve(), clone, arguments.trials.read_text(encoding="utf-8"))
+        if names_data:
+            prepare(arguments.data.resolve(), clone, text)
     committed = _YAML.load((clone / "params.yaml").read_text(encoding="utf-8"))
-    rows, tasks = [], wanted.get("tasks", {})
+    rows, references, tasks = [], [], wanted.get("tasks", {})
     for name, change in wanted["trials"].items():
         values = {**wanted.get("base", {}), **({"finetune.tasks": tasks} if tasks else {}), **(change or {})}
         seeds = wanted.get("seeds", [1])
         found = [run(clone, committed, {**values, "pretrain.seed": seed}, list(tasks)) for seed in seeds]
         rows.append(_row(name, change or {}, found))
         print(" | ".join(rows[-1].values()), flush=True)
-    if tasks:
-        rows += [_row_beside(system, found[0]) for system in (RANDOM, BASELINE)]
+        if tasks and (beside := [_reference_row(system, found[0]) for system in (RANDOM, BASELINE)]) != references:
+            references = beside  # those of another architecture or text stand below its own trial
+            rows += references
     subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
     base = ", ".join(f"{key} {value}" for key, value in wanted.get("base", {}).items())
     command = f"python -m benchmarks.recipes {arguments.trials}" + (" --data DATA" if arguments.data else "")
@@ -131,7 +135,7 @@ def _row(name: str, change: Mapping[str, Any], found: list[Outcome]) -> dict[str
     }
 
 
-def _row_beside(system: str, found: Outcome) -> dict[str, str]:
+def _reference_row(system: str, found: Outcome) -> dict[str, str]:
     """What the tasks come to without an encoder."""
     return {"trial": system} | {task: f"{scores[system]:.1f}" for task, scores in found.tasks.items()}
 

@@ -29,18 +29,18 @@ class Sums:
     correct: Tensor | None
     """Scalar int64: predictions whose most probable class was the right one; None where a term has no classes."""
     majority: Tensor | None = None
-    """Scalar int64: what `correct` would be if the same one of two classes were always predicted; None where there are
-    more, such as over a vocabulary."""
+    """Scalar int64: what `correct` would be if one of two classes were always predicted, whichever it is; None where
+    there are more, such as over a vocabulary."""
 
 
-def yes_or_no_sums(logits: Tensor, labels: Tensor, usual: bool) -> Sums:
-    """(N,) logits of yes and (N,) bool -> sums; `usual` is the label that most commonly have."""
+def binary_sums(logits: Tensor, labels: Tensor) -> Sums:
+    """(N,) logits of yes and (N,) bool -> sums."""
     loss_sum = functional.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none")
     return Sums(
         loss_sum=loss_sum.sum(dtype=torch.float64).float(),
         count=len(labels),
         correct=((logits.detach() > 0) == labels).sum(),
-        majority=(labels == usual).sum(),
+        majority=labels.sum(),
     )
 
 
@@ -115,7 +115,7 @@ def require_weights(options: Any, *names: str) -> None:
             raise ValueError(f"{name}: found {getattr(options, name)}, expected 0 or more, such as 1.0")
 
 
-def further_states_flops(config: EncoderConfig, batch: PreTrainingBatch, count: int, table_width: int) -> int:
+def last_layer_flops(config: EncoderConfig, batch: PreTrainingBatch, count: int, table_width: int) -> int:
     """Of the last layer's states at `count` tokens beside the masked ones, which the head for these does not see. It
     projects to `table_width`, that of the embeddings, and from there to the vocabulary."""
     flops, lengths, masked = architecture_of(config).flops, batch.layout.lengths.cpu(), len(batch.masked_labels)

@@ -1,8 +1,8 @@
 """Masked language modelling, and for every token that is not masked whether it stands in its sequence once more.
 
 The token-document relation of ERNIE 2.0 (Sun et al. 2019, word-aware tasks), within a sequence. Whoever compares two
-texts, or looks for an answer, must find the same word elsewhere. Attention learns that from masked tokens after many
-millions of them, and in some hundred thousand where it is asked for. The head for it is trained with the model, and is
+texts must find the same word elsewhere. Attention learns that from masked tokens late, if at all, and within about a
+million tokens where it is asked for. The head for it is trained with the model, and is
 not saved with it.
 """
 
@@ -19,10 +19,10 @@ from bertcore.objectives.objective import (
     Objective,
     ObjectiveRow,
     Sums,
+    binary_sums,
     freeze_pair_head,
-    further_states_flops,
+    last_layer_flops,
     require_weights,
-    yes_or_no_sums,
 )
 
 
@@ -62,13 +62,13 @@ class RepeatedTokens(Objective):
         logits = scores(self.head, hidden).squeeze(1)[asked]
         return {
             "mlm": class_sums(model.token_logits(hidden[batch.masked_positions]), batch.masked_labels),
-            "repeats": yes_or_no_sums(logits, repeated(batch)[asked], usual=True),
+            "repeats": binary_sums(logits, repeated(batch)[asked]),
         }
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """The last layer at the tokens that are not masked, and the head."""
         others = self.counts(batch)["repeats"]
-        states = further_states_flops(self._config, batch, others, self._table_width)
+        states = last_layer_flops(self._config, batch, others, self._table_width)
         return states + 2 * batch.layout.total * self._config.hidden_size
 
 

@@ -18,7 +18,7 @@ from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import CHUNK_ROWS
 from bertcore.objectives.masked_language_modeling import class_sums
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, require_weights, yes_or_no_sums
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, binary_sums, require_weights
 
 GENERATOR = "generator"
 """The folder of the generator in the directory of the discriminator."""
@@ -88,7 +88,7 @@ class ReplacedTokens(Objective):
         replaced = torch.zeros(batch.layout.total, dtype=torch.bool, device=inputs.device)
         replaced[places] = samples != batch.masked_labels  # the original token, drawn by chance, is no replaced one
         detected = model(inputs, batch.token_type_ids, batch.layout)
-        terms["replaced_tokens"] = yes_or_no_sums(detected, replaced, usual=False)
+        terms["replaced_tokens"] = binary_sums(detected, replaced)
         return terms
 
     def further_flops(self, batch: PreTrainingBatch) -> int:

@@ -20,7 +20,7 @@ from bertcore.objectives.objective import (
     ObjectiveRow,
     Sums,
     freeze_pair_head,
-    further_states_flops,
+    last_layer_flops,
     require_weights,
 )
 
@@ -125,7 +125,7 @@ class SpanBoundaryModeling(Objective):
         """The last layer at the ends of the spans, and the head."""
         count, width = len(self._spans(batch).index), self._config.hidden_size
         table_width = self.head.outer.out_features
-        ends = further_states_flops(self._config, batch, 2 * count, table_width)
+        ends = last_layer_flops(self._config, batch, 2 * count, table_width)
         head = (2 * width + PLACE_SIZE) * width + width * table_width + table_width * self._config.vocab_size
         return ends + 2 * count * head
 

@@ -10,7 +10,8 @@ from ruamel.yaml import YAML
 from tests.import_closure import ROOT
 
 FILE = ROOT / "infra" / "compose.yaml"
-_VARIABLE = re.compile(r"\$\$|\$\{(\w+)(?::([-?])([^}]*))?\}")
+_VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^{}]*))?\}")
+"""An innermost one: a default may name another variable."""
 
 
 def services(variables: Mapping[str, str]) -> dict[str, Any]:
@@ -21,15 +22,15 @@ def services(variables: Mapping[str, str]) -> dict[str, Any]:
 
 def substituted(value: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: _one(match, variables), value)
+        while _VARIABLE.search(value):
+            value = _VARIABLE.sub(lambda match: _one(match, variables), value)
+        return value.replace("$$", "$")
     if isinstance(value, Mapping):
         return {key: substituted(each, variables) for key, each in value.items()}
     return [substituted(each, variables) for each in value] if isinstance(value, list) else value
 
 
 def _one(match: "re.Match[str]", variables: Mapping[str, str]) -> str:
-    if match[0] == "$$":
-        return "$"
     if variables.get(match[1]):
         return variables[match[1]]
     if match[2] == "-":

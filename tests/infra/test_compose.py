@@ -41,6 +41,8 @@ def test_browsers_find_what_was_opened() -> None:
     names = {"PREFECT_URL": "https://prefect.team", "MLFLOW_HOSTS": "ml.team", "MLFLOW_ORIGINS": "https://ml.team"}
     found = services(SECRETS | names)
     assert found["prefect-server"]["environment"]["PREFECT_SERVER_UI_API_URL"] == "https://prefect.team/api"
+    moved = services(SECRETS | {"PREFECT_PORT": "4300"})["prefect-server"]
+    assert moved["environment"]["PREFECT_SERVER_UI_API_URL"] == "http://127.0.0.1:4300/api"
     options = found["mlflow"]["command"]
     assert options[-2:] == [
         "--allowed-hosts=mlflow:5000,localhost:*,127.0.0.1:*,ml.team",

@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := python -m pytest -n logical --maxprocesses 4 --dist loadfile
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -49,7 +50,7 @@ onnx: $(VENV)/.installed-onnx
 	@python -m bertcore convert "$(MODEL)" "$(OUT)" $(if $(INT8),--int8)
 
 test: $(VENV)/.installed-dev
-	python -m pytest -m "not slow" -n logical --maxprocesses 4 --dist loadfile
+	$(PYTEST) -m "not slow"
 
 test-infra: $(VENV)/.installed-infra
 	BERTCORE_TEST_INFRA=1 python -m pytest tests/infra
@@ -67,7 +68,7 @@ lint: $(VENV)/.installed-dev
 	mypy
 
 check: lint
-	python -m pytest --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
 
 clean:
 	rm -rf data models predictions reports metrics mlartifacts mlflow.db .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp

@@ -18,3 +18,9 @@ def shared_data() -> Path:
     if not directory.is_dir():
         pytest.skip(f"BERTCORE_DATA={place} is not a directory")
     return directory
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that none of them is left to one process alone at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

@@ -18,7 +18,7 @@ from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 STAGES = [
     *("inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "minimal_pairs", "embed"),

@@ -208,12 +208,13 @@ def undisturbed(root: Path) -> Training:
 
 
 @contextlib.contextmanager
-def serving(root: Path, **extra: str) -> Iterator[Project]:
-    """A project with a server, a worker and the deployment, with `extra` in their environment.
+def serving(root: Path, values: dict[str, Any] = VALUES, **extra: str) -> Iterator[Project]:
+    """A project with a server, a worker and the deployment, with `extra` in their environment, and `values` as
+    parameters.
 
     All on one core: the number of threads decides the bits, and `undisturbed` trains with one.
     """
-    project, cores = Project(prepare_project(root, VALUES), extra=extra), os.sched_getaffinity(0)
+    project, cores = Project(prepare_project(root, values), extra=extra), os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:
         project.start_server()

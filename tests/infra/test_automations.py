@@ -15,10 +15,12 @@ import pytest
 
 from tests.faults import prefect_runs
 from tests.faults.prefect_runs import Project
+from tests.faults.trainings import params
 from tests.import_closure import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+VALUES = params(max_steps=2000, checkpoint_steps=50, eval_steps=1000, logging_steps=100)
 ENGINE = "prefect.engine"
 """In the command of a flow run's process."""
 
@@ -27,7 +29,7 @@ ENGINE = "prefect.engine"
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Its runs give a sign of life every half minute, the least that Prefect allows."""
     root = tmp_path_factory.mktemp("automations") / "tree"
-    with prefect_runs.serving(root, PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30") as project:
+    with prefect_runs.serving(root, VALUES, PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30") as project:
         yield project
 
 

@@ -3,7 +3,7 @@
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -14,6 +14,7 @@ from bertcore import workers
 from bertcore.corpus import cleaning
 from bertcore.corpus.candidates import Candidate, batches, examine
 from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.digests import Digests
 from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
 from bertcore.corpus.near_duplicates import NearDuplicates
 from bertcore.corpus.overlap import shared_sentences
@@ -83,13 +84,13 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
 
 def _write(config: CorpusConfig, inputs: Path, output: Path, count: int | None) -> CorpusStatistics:
     """Read every source once: this process reads and writes, the workers do what is between."""
-    statistics, seen = CorpusStatistics(), _Seen(config)
+    statistics, seen = CorpusStatistics(), _Seen(config, output)
     found = batches(_read(config, inputs, output, statistics), config, _evaluation_files(config, inputs))
     with CorpusWriters(output) as writers:
         for candidates, dropped in workers.run(examine, found, count):
             statistics.dropped.update(dropped)
-            for candidate in candidates:
-                if reason := seen.objection(candidate):
+            for candidate, reason in seen.objections(candidates):
+                if reason:
                     statistics.dropped[reason] += 1
                 else:
                     _add(candidate, config, writers, statistics)
@@ -108,19 +109,21 @@ def _add(candidate: Candidate, config: CorpusConfig, writers: CorpusWriters, sta
 class _Seen:
     """The candidates so far, in the order of the sources: the first of several that are alike is kept.
 
-    Of each one about 100 bytes are held (a hash of 16 and what Python adds), and less than 1 KB more where near
-    duplicates are looked for.
+    Their digests are on disk, beside the corpus, where they are many; where near duplicates are looked for, less than
+    1 KB of each one is held.
     """
 
-    def __init__(self, config: CorpusConfig):
-        self._digests: set[bytes] = set()
+    def __init__(self, config: CorpusConfig, directory: Path):
+        self._digests = Digests(directory)
         self._near = NearDuplicates(config.near_duplicates) if config.near_duplicates else None
 
-    def objection(self, candidate: Candidate) -> str | None:
-        """Why a candidate does not enter the corpus; None where it does."""
-        if candidate.digest in self._digests:
-            return "exact_duplicate"
-        self._digests.add(candidate.digest)
+    def objections(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, str | None]]:
+        """Each of the next candidates, and why it does not enter the corpus; None where it does."""
+        new = self._digests.add([candidate.digest for candidate in candidates])
+        for candidate, first in zip(candidates, new, strict=True):
+            yield candidate, self._objection(candidate) if first else "exact_duplicate"
+
+    def _objection(self, candidate: Candidate) -> str | None:
         if self._near and self._near.repeats(candidate.signature):
             return "near_duplicate"
         return "in_evaluation_text" if candidate.evaluated else None

@@ -1,5 +1,7 @@
 """Every error that bertcore raises for a user's input. One line each: what, where, found, expected, remedy."""
 
+import re
+
 UNAVAILABLE, BAD_INPUT, STOPPED, INTERRUPTED = 1, 2, 75, 130
 """Exit statuses of stages and of their processes: worth another attempt, which the flow makes; the input cannot be
 used; stopped, and goes on when started again (EX_TEMPFAIL of sysexits.h); interrupted."""
@@ -36,3 +38,8 @@ class StoppedError(BertcoreError):
 def may_pass(status: int) -> bool:
     """Whether a server that answers with this HTTP status may answer otherwise later."""
     return status >= 500 or status in (408, 425, 429)
+
+
+def without_password(text: str) -> str:
+    """`text` without the users and passwords of its addresses."""
+    return re.sub(r"//[^/\s]*@", "//", text)

@@ -23,7 +23,7 @@ from dvc.stage import Stage
 from dvc.stage.cache import RunCacheNotFoundError
 from dvc.stage.serialize import to_single_stage_lockfile
 
-from bertcore.errors import INTERRUPTED
+from bertcore.errors import INTERRUPTED, without_password
 from flows.environment import REMOTE
 
 _PLUGINS = {"s3": ("dvc_s3", "dvc-s3"), "ssh": ("dvc_ssh", "dvc-ssh")}
@@ -161,7 +161,7 @@ def _said(error: BaseException) -> str:
     while current is not None:
         said = next((line.strip() for line in str(current).splitlines() if line.strip()), said)
         current = current.__cause__
-    return re.sub(r"//[^/\s]*@", "//", said)
+    return without_password(said)
 
 
 def _stage(remote: Remote, name: str) -> int:

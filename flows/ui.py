@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from bertcore.errors import without_password
 from flows import server
 from flows.environment import ROOT, project_environment
 from flows.launch import POOL
@@ -64,14 +65,17 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
 
 
 def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.ExitStack) -> str:
-    """Start MLflow's pages on the runs in `store`; a tracking server's own address needs none."""
+    """Start MLflow's pages on the runs in `store`; a tracking server's own address needs none.
+
+    A password in `store` is neither shown nor a part of the command, which every user of the machine can read.
+    """
     if store.startswith(("http://", "https://")):
-        return store
+        return without_password(store)
     port = server.free_port(MLFLOW_PORT)
-    command = f"-m mlflow ui --host 127.0.0.1 --port {port} --workers 1 --backend-store-uri".split()
+    command = f"-m mlflow ui --host 127.0.0.1 --port {port} --workers 1".split()
     # Its job runner, for evaluations with language models, would start eight processes more.
-    environment = {**environment, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    service = server.start("MLflow", [sys.executable, *command, store], environment)
+    own = {"MLFLOW_BACKEND_STORE_URI": store, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    service = server.start("MLflow", [sys.executable, *command], environment | own)
     stack.callback(service.stop)
     page = f"http://127.0.0.1:{port}"
     server.until(lambda: server.answers(f"{page}/health"), service, "MLflow")

@@ -8,13 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bertcore.errors import STOPPED, StoppedError
+from bertcore.errors import STOPPED, StoppedError, without_password
 from tasks import params
 from tasks.processes import end_with, refuse_beside_an_experiment, reproduction
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import lineage, models
 from tasks.tracking import runs as tracking
-from tasks.tracking.outbox import without_password
 from tasks.tracking.system import monitored
 from tasks.training import checkpoints
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bertcore.corpus.sources.http import cache_directory
+from bertcore.errors import without_password
 from bertcore.files import nearest_existing
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
-from tasks.tracking.outbox import without_password
 from tasks.tracking.store import tracking_uri
 
 SECONDS = 2.0

@@ -1,14 +1,13 @@
 """What is to be written into MLflow's store; a store that does not answer costs a training time, but never its life."""
 
 import logging
-import re
 import time
 from collections import deque
 from collections.abc import Callable
 
 from mlflow.exceptions import MlflowException
 
-from bertcore.errors import may_pass
+from bertcore.errors import may_pass, without_password
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +64,3 @@ class Outbox:
 def told(error: Exception) -> str:
     """The first line of `error`, without the user and the password of an address."""
     return without_password((str(error).splitlines() or [type(error).__name__])[0])
-
-
-def without_password(text: str) -> str:
-    return re.sub(r"//[^/\s]*@", "//", text)

@@ -19,9 +19,9 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
-from bertcore.errors import UnavailableError
+from bertcore.errors import UnavailableError, without_password
 from tasks.experiment import experiment_name
-from tasks.tracking.outbox import told, without_password
+from tasks.tracking.outbox import told
 
 """The experiment, where `MLFLOW_EXPERIMENT_NAME` names no other one."""
 

@@ -52,3 +52,23 @@ def test_the_page_of_runs_is_that_of_the_project_in_the_view_of_trainings(monkey
     monkeypatch.setattr(server, "get", {asked: {"experiment": {"experiment_id": "7"}}}.get)
     assert ui.runs_page("http://h") == "http://h/#/experiments/7/runs?workflowType=machine_learning"
     assert ui.runs_page("http://other") == "http://other/#/experiments?workflowType=machine_learning"
+
+
+def test_a_password_is_neither_shown_nor_part_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[list[str], dict[str, str]]] = []
+
+    class Service:
+        def stop(self) -> None: ...
+
+    def start(_: str, command: list[str], environment: dict[str, str]) -> Service:
+        started.append((command, environment))
+        return Service()
+
+    monkeypatch.setattr(server, "start", start)
+    monkeypatch.setattr(server, "until", lambda *_: None)
+    with ExitStack() as stack:
+        assert ui._start_mlflow("https://ann:secret@runs.example/team", {}, stack) == "https://runs.example/team"
+        page = ui._start_mlflow("postgresql://ann:secret@db/runs", {"A": "b"}, stack)
+    ((command, environment),) = started
+    assert page.startswith("http://127.0.0.1:") and not any("secret" in part for part in [page, *command])
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == "postgresql://ann:secret@db/runs" and environment["A"] == "b"

@@ -16,13 +16,20 @@ import distributed
 import pytest
 
 from bertcore import workers
+from bertcore.corpus.documents import corpus_shards
 from bertcore.errors import BertcoreError, ConfigError
+from bertcore.instances.config import MaskConfig
+from bertcore.masks import write_phase
+from bertcore.tokens import wordpiece
 from bertcore.tokens.build import build_shards
+from bertcore.tokens.corpus_words import count_corpus
+from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.shards import ShardsConfig
 from tests.bertcore.corpus.test_build import mixed
 from tests.bertcore.tokens.test_build import build, contents
 from tests.bertcore.tokens.test_build import corpus as corpus  # the fixture
 from tests.import_closure import ROOT
+from tests.samples import vocabulary
 
 
 def square(number: int) -> tuple[int, int]:
@@ -183,6 +190,34 @@ def test_a_corpus_on_a_cluster_that_loses_a_worker_has_the_same_bytes(
     assert mixed(tmp_path, tmp_path / "out") == alone
     assert cluster.workers[0].wait() == -signal.SIGKILL
     assert contents(tmp_path / "out") == contents(tmp_path / "alone")
+
+
+def test_counts_on_a_cluster_that_loses_a_worker_are_the_same(
+    corpus: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards, cut = corpus_shards(corpus, "train"), wordpiece.cutter(VocabularyConfig())
+    alone = count_corpus(shards, cut, "", 1)
+    monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+    cluster.kill_one_at_work()
+    assert count_corpus(shards, cut, "") == alone
+    assert cluster.workers[0].wait() == -signal.SIGKILL
+
+
+def test_masks_on_a_cluster_that_loses_a_worker_have_the_same_bytes(
+    corpus: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = build(corpus, tmp_path, config=ShardsConfig(shard_bytes=1500))
+    config, found = MaskConfig(sequence_length=32, max_predictions_per_seq=5, duplicates=2), []
+    for name in ("alone", "cluster"):
+        if name == "cluster":
+            monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+            cluster.kill_one_at_work()
+        (tmp_path / name).mkdir()
+        metrics = write_phase(config, manifest, vocabulary(), tmp_path / "out", tmp_path / name, 1)
+        files = {path.name: path.read_bytes() for path in sorted((tmp_path / name).rglob("*")) if path.is_file()}
+        found.append((metrics, files))
+    assert cluster.workers[0].wait() == -signal.SIGKILL and len(found[0][1]) > 20
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("cluster", [0], indirect=True, ids=["no failures allowed"])

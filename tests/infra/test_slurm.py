@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
@@ -43,12 +44,14 @@ JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
-SchedulerParameters=sched_interval=2
+SchedulerParameters=sched_interval=2,preempt_send_user_signal
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=1 State=UNKNOWN
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=1 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=60
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2
 """
-VALUES = params(max_steps=400, checkpoint_steps=20, eval_steps=200, logging_steps=20)
 STAGE = "python -c \"import pathlib; pathlib.Path('{out}').write_text('done')\""
 
 
@@ -121,9 +124,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         cluster.stop()
 
 
-def make_project(root: Path) -> Path:
+def make_project(root: Path, values: dict[str, Any]) -> Path:
     """The real pre-training between a stage before it and one after it that do nothing."""
-    prepare_project(root, VALUES)
+    prepare_project(root, values)
     shutil.copytree(ROOT / "infra", root / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     stages = YAML(typ="safe").load((root / "dvc.yaml").read_text())["stages"]
     before = {"cmd": STAGE.format(out="before.txt"), "outs": ["before.txt"]}
@@ -133,16 +136,33 @@ def make_project(root: Path) -> Path:
     return root
 
 
+def ask_to_stop(cluster: Cluster, job: str) -> None:
+    cluster.run("scancel", "--signal=TERM", "--batch", job)
+
+
+def take_the_nodes(cluster: Cluster, _: str) -> None:
+    cluster.run("sbatch", "--partition=urgent", "--nodes=2", "--output=/dev/null", "--wrap", "sleep 5")
+
+
+def wait_for_the_limit(_: Cluster, __: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("stop", "minutes", "max_steps"),
+    [(ask_to_stop, 30, 400), (take_the_nodes, 30, 400), (wait_for_the_limit, 3, 3000)],
+    ids=["asked", "preempted", "at its limit"],
+)
 def test_training_on_two_nodes_is_stopped_requeued_and_ends_as_if_nothing_had_been(
-    cluster: Cluster, tmp_path: Path
+    stop: Callable[[Cluster, str], None], minutes: int, max_steps: int, cluster: Cluster, tmp_path: Path
 ) -> None:
-    root = make_project(tmp_path / "tree")
+    values = params(max_steps=max_steps, checkpoint_steps=20, eval_steps=200, logging_steps=20)
+    root = make_project(tmp_path / "tree", values)
     cluster.environment |= {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "BERTCORE_GRACE": "60",
         "OMP_NUM_THREADS": "1",
     }
-    submitted = cluster.run("bash", str(root / "infra" / "slurm" / "submit.sh"), "2", "--time=30")
+    submitted = cluster.run("bash", str(root / "infra" / "slurm" / "submit.sh"), "2", f"--time={minutes}")
     found = re.fullmatch(r"data (\d+), pre-training (\d+) on 2 nodes, fine-tuning and report (\d+); .*\n", submitted)
     assert found, submitted
     data, pretrain, rest = found.groups()
@@ -151,19 +171,21 @@ def test_training_on_two_nodes_is_stopped_requeued_and_ends_as_if_nothing_had_be
     def log(job: str) -> str:
         return "".join(file.read_text(errors="replace") for file in (root / ".slurm").glob(f"*-{job}.log"))
 
+    def ended() -> bool:
+        cluster.run("scontrol", "update", f"JobId={pretrain}", "StartTime=now")  # else it begins after two minutes
+        return cluster.state(pretrain) in ("COMPLETED", "FAILED")
+
     cluster.until(lambda: bool(training.steps()) or cluster.state(pretrain) == "FAILED", "a checkpoint")
     assert training.steps(), log(data) + log(pretrain)
-    cluster.run("scancel", "--signal=TERM", "--batch", pretrain)
+    stop(cluster, pretrain)
     cluster.until(lambda: "is requeued and goes on" in log(pretrain), "the requeued job")
-    cluster.until(lambda: cluster.state(pretrain) == "PENDING", "the requeued job in the queue")
-    cluster.run("scontrol", "update", f"JobId={pretrain}", "StartTime=now")
-    cluster.until(lambda: cluster.state(pretrain) in ("COMPLETED", "FAILED"), "the end of the training")
+    cluster.until(ended, "the end of the training")
     assert cluster.state(pretrain) == "COMPLETED", log(pretrain)
     cluster.until(lambda: cluster.state(rest) in ("COMPLETED", "FAILED"), "the last job")
     assert (root / "before.txt").is_file() and (root / "after.txt").is_file(), log(rest)
     assert re.search(r"going on from the checkpoint of step \d+", log(pretrain))
     assert "Traceback" not in log(pretrain), log(pretrain)
 
-    whole = Training(prepare(tmp_path / "whole", VALUES), world=2)
+    whole = Training(prepare(tmp_path / "whole", values), world=2)
     assert whole.finish() == 0, whole.log.read_text()
     assert training.result() == whole.result()

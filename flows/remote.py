@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from dvc.fs import known_implementations
 from dvc.repo import Repo
 from dvc.stage import Stage
 from dvc.stage.cache import RunCacheNotFoundError
@@ -66,6 +67,7 @@ class Remote:
 
     def __init__(self, url: str) -> None:
         self.url = url
+        known_implementations["ssh"]["class"] = "flows.ssh.KnownHosts"
 
     def pull(self, names: list[str]) -> None:
         """Fetch the run cache, then check out the outs of those of these stages that anybody has computed.
@@ -108,8 +110,9 @@ class Remote:
         whole: Stage = stage
         if stage.cmd:
             # DVC itself leaves out stages with outs that it keeps no cache of, unless they are metrics or plots.
-            with repo.lock:
-                repo.stage_cache.save(stage)
+            if all(dep.exists for dep in stage.deps):  # of a clone, git has some outs and no data
+                with repo.lock:
+                    repo.stage_cache.save(stage)
             # As DVC restores a stage from the run cache: there, every out has a cache.
             whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
         for objects in whole.get_used_objs().values():
@@ -132,7 +135,7 @@ class Remote:
             raise RemoteError(
                 f"{REMOTE}={self.url} cannot {how} ({_said(error)}); correct the variable or the storage's "
                 "credentials, see that it can be reached, and run this again: nothing that was computed is lost"
-            ) from None
+            ) from error
 
 
 @contextlib.contextmanager

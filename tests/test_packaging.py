@@ -26,7 +26,7 @@ DECLARED = {
 """Lock -> what it must satisfy; all but the first are installed on top of it."""
 
 PACKAGES = ("bertcore", "tasks", "flows")
-LAZY = {"transformers"}
+LAZY = {"transformers", "dvc_ssh"}
 """What the packages use only where it happens to be installed."""
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
+from bertcore.errors import STOPPED
 from bertcore.files import replace_file
 from flows.devices import cuda_devices
 from flows.environment import ROOT, project_environment
@@ -29,13 +30,13 @@ def main(stages: list[str]) -> int:
     """The status of the job; 0 where it was requeued."""
     environment = project_environment()
     nodes = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
-    stopping = _Stopping()
+    stopping, others = _Stopping(), None
     with contextlib.ExitStack() as stack:
         if nodes > 1:
             environment["BERTCORE_ACCELERATE_CONFIG"] = str(write_config(environment, rank=0))
             if not cuda_devices():
                 environment["ACCELERATE_USE_CPU"] = "true"  # without it every process would train alone
-            stack.enter_context(_other_nodes(nodes - 1, environment))
+            others = stack.enter_context(_other_nodes(nodes - 1, environment))
         command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *stages]
         dvc = guarded(command, stop_signal="SIGINT", grace=GRACE, env=environment)
         while dvc.poll() is None and not stopping.asked:
@@ -43,7 +44,9 @@ def main(stages: list[str]) -> int:
         if stopping.asked:
             print(f"stopping before the limit: the stage has {GRACE:.0f} s for a checkpoint", flush=True)
         status = release(dvc, timeout=GRACE + 10) if stopping.asked else dvc.returncode
-    return _requeue(environment) if stopping.asked and status != 0 else int(status or 0)
+        # Where it preempts a job, Slurm may tell the other nodes alone at first: the training stops with them.
+        stopped = stopping.asked or (others is not None and _ended(others) == STOPPED)
+    return _requeue(environment) if stopped and status != 0 else int(status or 0)
 
 
 def join() -> int:
@@ -104,7 +107,7 @@ class _Stopping:
 
 
 @contextlib.contextmanager
-def _other_nodes(count: int, environment: Mapping[str, str]) -> Iterator[None]:
+def _other_nodes(count: int, environment: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
     """The step of all nodes but the first, for as long as the block lasts."""
     command = ["srun", f"--nodes={count}", f"--ntasks={count}", "--relative=1", "--kill-on-bad-exit=0"]
     if cores := environment.get("SLURM_CPUS_PER_TASK"):
@@ -113,18 +116,25 @@ def _other_nodes(count: int, environment: Mapping[str, str]) -> Iterator[None]:
         [*command, sys.executable, "-m", "infra.slurm.job", "--join"], env=dict(environment), cwd=ROOT
     )
     try:
-        yield
+        yield step
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            step.wait(20)  # its processes end with the training
+        _ended(step)
         step.terminate()
         step.wait()
+
+
+def _ended(step: "subprocess.Popen[bytes]") -> int | None:
+    """The status of the other nodes, whose processes end with the training; None where they do not."""
+    try:
+        return step.wait(20)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _requeue(environment: Mapping[str, str]) -> int:
     job = environment["SLURM_JOB_ID"]
     done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
-    if done.returncode:
+    if done.returncode and "pending" not in done.stderr:  # as it is where Slurm has preempted it
         print(f"error: scontrol requeue {job}: {done.stderr.strip()}; submit it again", file=sys.stderr)
         return 75
     print(f"job {job} is requeued and goes on from the checkpoint", flush=True)

@@ -33,8 +33,8 @@ LOST = 76
 UNLIKE = 77
 """Status of a process whose training's processes cannot train together. All of them find it, on other machines too."""
 
-_LOST_SECONDS = 5.0
-"""What the other processes of a machine have to notice, too, that one is lost, and to say so."""
+_TOGETHER_SECONDS = 5.0
+"""What the other processes of a machine have to end, too, when one has stopped or has noticed that one is lost."""
 _LEFT_BEHIND_SECONDS = 25.0
 """What processes whose launcher is no more have for their checkpoint."""
 
@@ -108,16 +108,19 @@ class _Stopping:
     def wait(self, process: "subprocess.Popen[bytes]", file: Path) -> int:
         """The status of the launcher, into whose `file` its processes report.
 
-        A launcher whose processes have lost those of another machine is ended: it would wait for the other launcher.
+        A launcher whose processes have stopped, or have lost those of another machine, is ended, which is no failure of
+        its own: it would wait five minutes for the other machine's launcher, which a signal may have ended.
         """
-        lost: float | None = None
+        ending: float | None = None
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(0.3)
-            if lost is None and LOST in _reported(file):
-                lost = time.monotonic()
-            elif lost is not None and time.monotonic() - lost > _LOST_SECONDS:
+            if ending is None and {STOPPED, LOST} & set(_reported(file)):
+                ending = time.monotonic()
+            elif ending is not None and time.monotonic() - ending > _TOGETHER_SECONDS:
                 process.kill()
+                process.wait()
+                return 0
             if self.asked and not self._told:
                 self._told = _tell(process.pid)
 

@@ -1,0 +1,30 @@
+"""What a stage makes of a launcher whose processes have ended and which does not end itself."""
+
+import subprocess
+import sys
+
+import pytest
+
+from bertcore.errors import STOPPED
+from tasks.training.launcher import LOST, OWNER
+from tests.import_closure import ROOT
+
+STAGE = """
+import os, sys
+from tasks.status import exit_status
+from tasks.training.launcher import run_training
+sys.exit(exit_status(lambda: run_training([sys.executable, "-c", sys.argv[1]], dict(os.environ))))
+"""
+LAUNCHER = f"""
+import os, time
+with open(os.environ["{OWNER}"], "a") as owner:
+    owner.write("%d\\n")
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("reported", "status"), [(STOPPED, STOPPED), (LOST, 1)])
+def test_a_launcher_that_waits_for_another_machines_is_ended(reported: int, status: int) -> None:
+    """As torch's does for five minutes where a signal has ended the other one."""
+    command = [sys.executable, "-c", STAGE, LAUNCHER % reported]
+    assert subprocess.run(command, cwd=ROOT, timeout=120, check=False).returncode == status

@@ -120,3 +120,14 @@ def test_a_run_whose_machine_was_lost_goes_on_when_it_is_back(project: Project, 
     project.wait(run, "Crashed", seconds=150)
     assert end_of(project, run) == "Completed"
     assert f"going on from the checkpoint of step {step}" in project.log("worker")
+
+
+def test_a_schedule_runs_it_and_stays_when_it_is_deployed_again(project: Project) -> None:
+    schedule = ["deployment", "schedule", "create", "pretrain-flow/local", "--interval", "60"]
+    prefect = [sys.executable, "-m", "prefect", *schedule]
+    subprocess.run(prefect, env=project.environment, capture_output=True, check=True)
+    project.deploy()
+    deployment = project.ask("GET", "/deployments/name/pretrain-flow/local")
+    assert [each["schedule"]["interval"] for each in deployment["schedules"]] == [60.0]
+    scheduled = {"flow_runs": {"tags": {"all_": ["auto-scheduled"]}, "state": {"type": {"any_": ["COMPLETED"]}}}}
+    project.until(lambda: bool(project.ask("POST", "/flow_runs/filter", scheduled)), "a run by schedule", 300)

@@ -107,26 +107,25 @@ def _add(candidate: Candidate, config: CorpusConfig, writers: CorpusWriters, sta
 
 
 class _Seen:
-    """The candidates so far, in the order of the sources: the first of several that are alike is kept.
-
-    Their digests are on disk, beside the corpus, where they are many; where near duplicates are looked for, less than
-    1 KB of each one is held.
-    """
+    """The candidates so far, in the order of the sources: the first of several that are alike is kept. What they are
+    known by is on disk, beside the corpus, where they are many."""
 
     def __init__(self, config: CorpusConfig, directory: Path):
         self._digests = Digests(directory)
-        self._near = NearDuplicates(config.near_duplicates) if config.near_duplicates else None
+        self._near = NearDuplicates(config.near_duplicates, directory) if config.near_duplicates else None
 
     def objections(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, str | None]]:
         """Each of the next candidates, and why it does not enter the corpus; None where it does."""
         new = self._digests.add([candidate.digest for candidate in candidates])
+        firsts = [candidate for candidate, first in zip(candidates, new, strict=True) if first]
+        unlike = iter(self._near.add([first.signature for first in firsts]) if self._near else [True] * len(firsts))
         for candidate, first in zip(candidates, new, strict=True):
-            yield candidate, self._objection(candidate) if first else "exact_duplicate"
-
-    def _objection(self, candidate: Candidate) -> str | None:
-        if self._near and self._near.repeats(candidate.signature):
-            return "near_duplicate"
-        return "in_evaluation_text" if candidate.evaluated else None
+            if not first:
+                yield candidate, "exact_duplicate"
+            elif not next(unlike):
+                yield candidate, "near_duplicate"
+            else:
+                yield candidate, "in_evaluation_text" if candidate.evaluated else None
 
 
 def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:

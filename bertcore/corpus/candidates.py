@@ -13,11 +13,12 @@ from pathlib import Path
 
 from rensa import RMinHash
 
-from bertcore.corpus import cleaning, digests, quality
+from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import Ngrams, evaluation_texts
 from bertcore.corpus.documents import Document
 from bertcore.corpus.near_duplicates import signature
+from bertcore.corpus.sorted_files import SIZE
 
 BATCH_CHARACTERS = 1_000_000
 """Of a batch, which ends with the document that reaches them: a tenth of a second of work."""
@@ -101,7 +102,7 @@ def _candidate(document: Document, config: CorpusConfig, evaluated: bool) -> Can
         sentences=[] if evaluated else cleaning.split_sentences(text, config.language),
         words=quality.count_words(text),
         copies=config.copies_of(document),
-        digest=hashlib.blake2b(text.encode(), digest_size=digests.SIZE).digest(),
+        digest=hashlib.blake2b(text.encode(), digest_size=SIZE).digest(),
         signature=signature(text, near.ngram) if near else None,
         evaluated=evaluated,
     )

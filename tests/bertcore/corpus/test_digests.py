@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bertcore.corpus.digests import SIZE, Digests
+from bertcore.corpus.digests import Digests
+from bertcore.corpus.sorted_files import SIZE
 
 
 def digest(number: int) -> bytes:

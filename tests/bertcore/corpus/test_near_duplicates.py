@@ -1,71 +1,115 @@
 """Near duplicates: found at the similarity that the threshold says, the same ones every time."""
 
+import random
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
+from rensa import RMinHashDeduplicator
 
 from bertcore.config import parse
-from bertcore.corpus.near_duplicates import HASHES, NearDuplicates, NearDuplicatesConfig, bands, signature
+from bertcore.corpus.near_duplicates import HASHES, SEED, NearDuplicates, NearDuplicatesConfig, bands, signature
 from bertcore.errors import ConfigError
 
 
 def pair(similarity: float, seed: int, words: int = 800) -> tuple[str, str]:
     """Two texts of which about that share of single words is common to both."""
     own = round(words * (1 - similarity) / (1 + similarity))
-    numbers = np.random.default_rng(seed).permutation(10**6)[: words + own]
+    numbers = np.random.default_rng(seed).choice(10**6, words + own, replace=False)
     names = [f"w{number}" for number in numbers]
     return " ".join(names[:words]), " ".join(names[own:])
 
 
-def found(similarity: float, config: NearDuplicatesConfig, tries: int = 60) -> float:
+def found(similarity: float, config: NearDuplicatesConfig, directory: Path, tries: int = 60) -> float:
     hits = 0
     for seed in range(tries):
         first, second = pair(similarity, seed)
-        seen = NearDuplicates(config)
-        assert not seen.repeats(signature(first, 1))
-        hits += seen.repeats(signature(second, 1))
+        kept = NearDuplicates(config, directory).add([signature(first, 1), signature(second, 1)])
+        assert kept[0]
+        hits += not kept[1]
     return hits / tries
 
 
+def kept(texts: Sequence[str], ngram: int, directory: Path) -> list[bool]:
+    return NearDuplicates(NearDuplicatesConfig(ngram=ngram), directory).add([signature(text, ngram) for text in texts])
+
+
 @pytest.mark.parametrize("threshold", [0.5, 0.8])
-def test_the_threshold_parts_alike_from_unlike(threshold: float) -> None:
+def test_the_threshold_parts_alike_from_unlike(tmp_path: Path, threshold: float) -> None:
     config = NearDuplicatesConfig(threshold=threshold, ngram=1)
-    assert found(threshold - 0.15, config) <= 0.05
-    assert found(threshold + 0.12, config) >= 0.95
+    assert found(threshold - 0.15, config, tmp_path) <= 0.05
+    assert found(threshold + 0.12, config, tmp_path) >= 0.95
 
 
-def test_case_and_punctuation_make_no_difference_and_order_does() -> None:
-    seen = NearDuplicates(NearDuplicatesConfig(ngram=3))
+@pytest.mark.parametrize("threshold", [0.4, 0.8])
+@pytest.mark.parametrize("most", [1, 300, 10**6])
+def test_on_disk_or_in_memory_they_are_those_of_the_library(tmp_path: Path, threshold: float, most: int) -> None:
+    rng, config = random.Random(most), NearDuplicatesConfig(threshold=threshold)
+    library = RMinHashDeduplicator(
+        threshold=threshold, num_perm=HASHES, use_lsh=True, num_bands=bands(threshold), seed=SEED
+    )
+    ours = NearDuplicates(config, tmp_path, most)
+    texts = [text for seed in range(120) for text in pair(rng.uniform(threshold - 0.3, 1), seed, 100)]
+    rng.shuffle(texts)
+    answers = []
+    while texts:
+        batch = [signature(texts.pop(), 1) for _ in range(min(rng.randrange(1, 12), len(texts)))]
+        expected = [bool(library.add(f"{len(answers)}.{index}", each)) for index, each in enumerate(batch)]
+        answers += ours.add(batch)
+        assert answers[-len(batch) :] == expected
+    assert 20 < answers.count(False) < 120
+    assert not list(tmp_path.iterdir())
+
+
+def test_case_and_punctuation_make_no_difference_and_order_does(tmp_path: Path) -> None:
     texts = (
         "The reader closes the file, and the cache keeps its first line.",
         "the reader closes the FILE and the cache keeps its first line",
         "line first its keeps cache the and file the closes reader the",
     )
-    assert [seen.repeats(signature(text, 3)) for text in texts] == [False, True, False]
+    assert kept(texts, 3, tmp_path) == [True, False, True]
 
 
-def test_short_texts_are_compared_as_a_whole() -> None:
-    seen = NearDuplicates(NearDuplicatesConfig(ngram=5))
-    assert [seen.repeats(signature(text, 5)) for text in ("one two", "one three", "One, two.", "", "!")] == [
-        False,
-        False,
-        True,
-        False,
-        True,
-    ]
+def test_short_texts_are_compared_as_a_whole(tmp_path: Path) -> None:
+    assert kept(("one two", "one three", "One, two.", "", "!"), 5, tmp_path) == [True, True, False, True, False]
 
 
-def test_every_process_drops_the_same() -> None:
+def test_every_process_drops_the_same(tmp_path: Path) -> None:
     code = (
-        "from bertcore.corpus.near_duplicates import *\nfrom tests.bertcore.corpus.test_near_duplicates import pair\n"
-        "seen = NearDuplicates(NearDuplicatesConfig(ngram=1))\n"
-        "print([seen.repeats(signature(text, 1)) for seed in range(40) for text in pair(0.8, seed, 200)])"
+        "import sys\nfrom pathlib import Path\nfrom tests.bertcore.corpus.test_near_duplicates import kept, pair\n"
+        "print(kept([text for seed in range(40) for text in pair(0.8, seed, 200)], 1, Path(sys.argv[1])))"
     )
-    answers = {subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)}
+    command = [sys.executable, "-c", code, tmp_path]
+    answers = {subprocess.run(command, capture_output=True, check=True).stdout for _ in range(2)}
     (answer,) = answers
-    assert b"True" in answer and b"False, False" in answer
+    assert b"False" in answer and b"True, True" in answer
+
+
+HELD = """
+import random, re, sys
+from pathlib import Path
+import numpy as np
+from bertcore.corpus.near_duplicates import HASHES, NearDuplicates, NearDuplicatesConfig
+class Drawn:
+    def digest(self): return drawn.integers(2**32, size=HASHES, dtype=np.uint32)
+drawn = np.random.default_rng(1)
+seen = NearDuplicates(NearDuplicatesConfig(), Path(sys.argv[1]), most=20_000)
+for _ in range(int(sys.argv[2]) // 100):
+    assert all(seen.add([Drawn() for _ in range(100)]))
+print(re.search(r"RssAnon:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells a process's memory on Linux only")
+def test_ten_times_the_documents_take_no_more_memory(tmp_path: Path) -> None:
+    held = []
+    for count in (2_000, 20_000):  # of each one, the library's index holds about 1 KB: 18 MB more
+        command = [sys.executable, "-c", HELD, tmp_path, str(count)]
+        held.append(int(subprocess.run(command, capture_output=True, check=True).stdout) / 1024)
+    assert held[1] - held[0] < 8  # MiB
 
 
 def test_bands_lie_below_the_threshold() -> None:

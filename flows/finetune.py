@@ -47,7 +47,7 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
         create_markdown_artifact(table, key="finetuned", description=f"{model}, fine-tuned by {name}")
         branch = tree.keep(name)
-    get_run_logger().info(f"its params.yaml, dvc.lock and metrics: git branch {branch}")
+    get_run_logger().info(f"its params.yaml, dvc.lock and summary: git branch {branch}")
     return Completed(message=f"results: git branch {branch}")
 
 

@@ -25,7 +25,7 @@ from flows.environment import ROOT, project_environment
 from flows.locks import hold
 
 TREES = ROOT / ".worktrees"
-RESULTS = ("dvc.lock", "metrics", "reports")
+RESULTS = ("dvc.lock", "metrics/curves", "metrics/summary.json", "reports")
 """What a run leaves for git, beside params.yaml."""
 _MADE = "made"
 """Beside a worktree that shares the cache: one without it was stopped while it was made."""

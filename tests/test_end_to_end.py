@@ -227,13 +227,17 @@ def test_the_report_names_every_task(by_dvc: Tree) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_what_changes_re_runs_and_nothing_before_it(by_dvc: Tree) -> None:
+def test_what_changes_re_runs_nothing_before_it_and_nothing_that_was_run_once(by_dvc: Tree) -> None:
     values = json.loads(json.dumps(PARAMS))
     values["pretrain"]["learning_rate"] = 0.004
     write_params(by_dvc.root, values)
     later = {"inputs", "pretrain", "minimal_pairs", "embed", "finetune@cola", "finetune@squad", "report"}
     assert set(json.loads(dvc(by_dvc, "status", "--json").stdout)) == {"inputs", "pretrain"}
     assert ran(dvc(by_dvc, "repro")) == later
+
+    for before in (PARAMS, values):
+        write_params(by_dvc.root, before)
+        assert ran(dvc(by_dvc, "repro")) == {"inputs", "report"}
 
     with (by_dvc.root.parent / "CoLA" / "train.tsv").open("a") as file:
         file.write("s\t1\t\tone more sentence.\n")

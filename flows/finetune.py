@@ -46,8 +46,8 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
         bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=("pretrain",))
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
         create_markdown_artifact(table, key="finetuned", description=f"{model}, fine-tuned by {name}")
-        branch = tree.keep(name)
-    get_run_logger().info(f"its params.yaml, dvc.lock and summary: git branch {branch}")
+        branch = tree.keep(name, ("dvc.lock",), said=table)  # summary and reports are those of another run
+    get_run_logger().info(f"its params.yaml, dvc.lock and scores: git log -1 {branch}")
     return Completed(message=f"results: git branch {branch}")
 
 

@@ -108,11 +108,10 @@ class Remote:
         if not all(out.hash_info for out in stage.outs) or any(out.changed() for out in stage.outs):
             return
         whole: Stage = stage
-        if stage.cmd:
+        if stage.cmd and all(dep.exists for dep in stage.deps):  # of a clone, git has some outs and no data
             # DVC itself leaves out stages with outs that it keeps no cache of, unless they are metrics or plots.
-            if all(dep.exists for dep in stage.deps):  # of a clone, git has some outs and no data
-                with repo.lock:
-                    repo.stage_cache.save(stage)
+            with repo.lock:
+                repo.stage_cache.save(stage)
             # As DVC restores a stage from the run cache: there, every out has a cache.
             whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
         for objects in whole.get_used_objs().values():

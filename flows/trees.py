@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,9 +46,10 @@ class RunTree:
     """Where dvc.yaml lies."""
     changes: Mapping[str, Any]
 
-    def keep(self, name: str) -> str:
-        """Commit the run's params.yaml and results; the branch `runs/NAME`, or a numbered one where there is that."""
-        paths = [path for path in ("params.yaml", *RESULTS) if (self.root / path).exists()]
+    def keep(self, name: str, results: Sequence[str] = RESULTS, said: str = "") -> str:
+        """Commit the run's params.yaml and `results`, with `said` in the message; the branch `runs/NAME`, or a numbered
+        one where there is that."""
+        paths = [path for path in ("params.yaml", *results) if (self.root / path).exists()]
         _git(self.root, "add", "--all", "--force", "--", *paths)
         what = ", ".join(f"{key}={json.dumps(value)}" for key, value in self.changes.items())
         # A worker has nobody at hand to unlock the key of a signature.
@@ -60,7 +61,7 @@ class RunTree:
             "--no-gpg-sign",
             "--allow-empty",
             "--message",
-            f"{name}: {what}",
+            f"{name}: {what}\n\n{said}".strip(),
         )
         for branch in _numbered("runs/" + (re.sub(r"[^\w-]+", "-", name).strip("-") or "run")):
             with contextlib.suppress(TreeError):

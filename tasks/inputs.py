@@ -145,8 +145,8 @@ def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: 
 
 
 def _clear_removed(tasks: set[str]) -> None:
-    """Remove what tasks have left that params.yaml names no more: `git add` would take it for results, and stages that
-    depend on the folders for a change. DVC's cache has what it had recorded."""
+    """Remove what tasks have left that params.yaml names no more: stages that depend on the folders would take it for a
+    change. DVC's cache has what it had recorded."""
     for directory in (EXAMPLES, FINETUNED, PREDICTIONS, METRICS / "examples", METRICS / "finetune", TIMING):
         for path in directory.iterdir() if directory.is_dir() else ():
             if path.name.startswith(".") or path.name.removesuffix(".json") in tasks:

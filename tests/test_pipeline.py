@@ -1,5 +1,6 @@
 """dvc.yaml against the code: the deps of a stage are the files that decide what it computes, no more and no fewer."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,17 @@ def test_every_declared_path_begins_with_one_of_the_known_places() -> None:
     for stage in STAGES:
         for out in lineage.stage_paths(stage, "TASK")[1]:
             assert any(out == place or out.startswith(place + "/") for place in places), f"{stage}: {out}"
+
+
+def test_a_stage_that_takes_time_is_in_the_run_cache_and_what_has_no_cache_in_git() -> None:
+    for stage in {"inputs", "report"} ^ set(STAGES):
+        declared = STAGES[stage].get("do", STAGES[stage])
+        assert all(isinstance(out, str) for out in declared["outs"]), f"{stage}: an out without a cache"
+        for out in [*declared.get("metrics", []), *declared.get("plots", [])]:
+            ((path, how),) = out.items()
+            assert how["cache"] is False, f"{stage}: {path}"
+            ignored = subprocess.run(["git", "check-ignore", "--quiet", path], cwd=ROOT, check=False).returncode == 0
+            assert not ignored, f"{stage}: {path} has no cache, and git ignores it"
 
 
 def test_the_committed_params_are_sound() -> None:

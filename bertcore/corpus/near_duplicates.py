@@ -25,6 +25,8 @@ _KEY = 10
 
 Values = NDArray[np.uint32]
 """(HASHES,): a signature."""
+Signatures = NDArray[np.uint32]
+"""(documents, HASHES)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +46,18 @@ class NearDuplicatesConfig:
 
 
 class NearDuplicates:
-    """The documents that were kept so far: their signatures on disk, 512 bytes each, and of each band the documents
-    that have it, the latest ones in memory and all others on disk, sorted."""
+    """The documents that were kept so far: of each one its signature and, by band, its number. The latest ones are held
+    in memory, all others are on disk, the bands sorted."""
 
     def __init__(self, config: NearDuplicatesConfig, directory: Path, most: int = MOST):
         self._threshold, self._bands, self._most = config.threshold, bands(config.threshold), most
-        self._signatures = TemporaryFile(dir=directory)  # noqa: SIM115  (open as long as this object is there)
-        weakref.finalize(self, self._signatures.close)
         self._latest: defaultdict[bytes, list[int]] = defaultdict(list)
-        self._kept, self._held = 0, 0
+        self._signatures: list[Values] = []
         self._others = SortedFiles(directory)
+        # Nothing is left in an unbuffered file that would have to be written when it is closed.
+        self._file = TemporaryFile(dir=directory, buffering=0)  # noqa: SIM115  (open as long as this object is there)
+        weakref.finalize(self, self._file.close)
+        self._of_others: Signatures = np.empty((0, HASHES), np.uint32)
 
     def add(self, signatures: Sequence[RMinHash]) -> list[bool]:
         """Keep each text, in order, unless one that was kept before is as similar as the threshold says; whether it was
@@ -63,28 +67,34 @@ class NearDuplicates:
         others = iter(self._others.beginning_with([key for each in keys for key in each]))
         kept = []
         for value, own in zip(values, keys, strict=True):
-            alike = {_number(entry) for key in own for entry in next(others)}
-            alike.update(number for key in own for number in self._latest.get(key, ()))
-            kept.append(not any(self._repeats(number, value) for number in sorted(alike)))
+            older = {_number(entry) for _ in own for entry in next(others)}
+            newer = {number for key in own for number in self._latest.get(key, ())}
+            kept.append(not self._repeats(value, sorted(older), sorted(newer)))
             if kept[-1]:
                 self._keep(value, own)
-        if self._held >= self._most:
-            self._others.add(key + _bytes(number) for key, numbers in self._latest.items() for number in numbers)
-            self._latest.clear()
-            self._held = 0
+        if len(self._signatures) * self._bands >= self._most:
+            self._write()
         return kept
 
-    def _repeats(self, number: int, value: Values) -> bool:
-        self._signatures.seek(number * value.nbytes)
-        of_other = np.frombuffer(self._signatures.read(value.nbytes), np.uint32)
-        return bool((of_other == value).mean() >= self._threshold)
+    def _repeats(self, value: Values, older: list[int], newer: list[int]) -> bool:
+        found = [self._of_others[older], *(self._signatures[number - len(self._of_others)] for number in newer)]
+        alike: int = np.count_nonzero(np.vstack(found) == value, axis=1).max(initial=0)
+        return alike / HASHES >= self._threshold
 
     def _keep(self, value: Values, keys: Sequence[bytes]) -> None:
-        self._signatures.seek(self._kept * value.nbytes)
-        self._signatures.write(value.tobytes())
         for key in keys:
-            self._latest[key].append(self._kept)
-        self._kept, self._held = self._kept + 1, self._held + len(keys)
+            self._latest[key].append(len(self._of_others) + len(self._signatures))
+        self._signatures.append(value)
+
+    def _write(self) -> None:
+        count = len(self._of_others) + len(self._signatures)
+        rest = memoryview(np.array(self._signatures).tobytes())
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        self._of_others = np.memmap(self._file, np.uint32, "r", shape=(count, HASHES))
+        self._signatures.clear()
+        self._others.add(key + _bytes(number) for key, numbers in self._latest.items() for number in numbers)
+        self._latest.clear()
 
 
 def _keys(value: Values, count: int) -> list[bytes]:

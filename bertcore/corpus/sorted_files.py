@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 SIZE = 16
 """Bytes of an entry."""
 
+_AT_ONCE = 2**20
+
 Entries = NDArray[np.bytes_]
 """Sorted; those of a file are mapped."""
 
@@ -23,6 +25,7 @@ class SortedFiles:
         self._files: list[Entries] = []  # each one longer than the one behind it
 
     def add(self, entries: Iterable[bytes]) -> None:
+        """One or more entries."""
         parts = [np.sort(_array(entries))]
         while self._files and len(self._files[-1]) < 2 * sum(map(len, parts)):
             parts.append(self._files.pop())
@@ -53,17 +56,14 @@ def _array(entries: Iterable[bytes]) -> Entries:
 
 
 def _merged(parts: Sequence[Entries], directory: Path) -> Entries:
-    """All of `parts` in a file of its own; about a 256th of them is in memory at a time."""
-    borders = [_borders(part) for part in parts]
+    """All of `parts` in a file of its own; about `_AT_ONCE` entries of them are in memory at a time."""
+    count = sum(map(len, parts))
+    pieces = count // _AT_ONCE + 1
+    first = _array((2**32 * piece // pieces).to_bytes(4).ljust(SIZE, b"\x00") for piece in range(pieces))
+    borders = [[*np.searchsorted(part, first).tolist(), len(part)] for part in parts]
     with tempfile.TemporaryFile(dir=directory) as file:
-        for byte in range(256):
-            alike = [part[places[byte] : places[byte + 1]] for part, places in zip(parts, borders, strict=True)]
-            file.write(np.sort(np.concatenate(alike)).tobytes())
+        for piece in range(pieces):
+            alike = [part[places[piece] : places[piece + 1]] for part, places in zip(parts, borders, strict=True)]
+            file.write(np.sort(np.concatenate(alike), kind="stable").tobytes())  # stable: merges what is sorted
         file.flush()
-        return np.memmap(file, f"S{SIZE}", "r", shape=(sum(map(len, parts)),))
-
-
-def _borders(entries: Entries) -> list[int]:
-    """Where the entries that begin with each byte begin, and where the last ones end."""
-    first = np.array([bytes([byte]) for byte in range(256)], f"S{SIZE}")
-    return [*np.searchsorted(entries, first).tolist(), len(entries)]
+        return np.memmap(file, f"S{SIZE}", "r", shape=(count,))

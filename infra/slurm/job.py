@@ -45,8 +45,8 @@ def main(stages: list[str]) -> int:
             print(f"stopping before the limit: the stage has {GRACE:.0f} s for a checkpoint", flush=True)
         status = release(dvc, timeout=GRACE + 10) if stopping.asked else dvc.returncode
         # Where it preempts a job, Slurm may tell the other nodes alone at first: the training stops with them.
-        stopped = stopping.asked or (others is not None and _ended(others) == STOPPED)
-    return _requeue(environment) if stopped and status != 0 else int(status or 0)
+        stopped = status != 0 and (stopping.asked or (others is not None and _ended(others) == STOPPED))
+    return _requeue(environment) if stopped else int(status or 0)
 
 
 def join() -> int:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from bertcore.corpus.documents import CorpusWriters, Document
+from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig, signature
 from bertcore.errors import InputError
 from bertcore.files import disk_errors, replace_directory
 from bertcore.tokens.build import encode_documents
@@ -39,7 +40,13 @@ def write_corpus(directory: Path) -> None:
             writers.add("train", 0, Document(str(index), "", "s"), [os.urandom(16_000).hex()])
 
 
-@pytest.mark.parametrize("write", [write_shards, write_corpus])
+def write_near_duplicates(directory: Path) -> None:
+    seen = NearDuplicates(NearDuplicatesConfig(), directory, most=1000)
+    for index in range(60):
+        seen.add([signature(f"{index}.{each}", 5) for each in range(20)])
+
+
+@pytest.mark.parametrize("write", [write_shards, write_corpus, write_near_duplicates])
 def test_a_full_disk_is_said_and_leaves_the_old_output(small_disk: Path, write: Callable[[Path], None]) -> None:
     output = small_disk / "out"
     output.mkdir()

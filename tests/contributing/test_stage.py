@@ -49,7 +49,7 @@ STAGE = {
     "cmd": "python -m tasks.lengths",
     "deps": ["bertcore/corpus/documents.py", "data/corpus", "tasks/lengths.py"],
     "params": ["lengths"],
-    "metrics": [{"metrics/lengths.json": {"cache": False}}],
+    "outs": ["metrics/lengths.json"],
 }
 
 

@@ -85,6 +85,21 @@ def test_what_a_broken_push_left_out_is_pushed_by_the_next(tree: Tree, tmp_path:
     assert {file for file in store.rglob("*") if file.is_file()} == files
 
 
+@pytest.mark.slow
+def test_a_clone_without_data_pushes_nothing_and_says_nothing(tree: Tree, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "dvc", "repro", "--quiet"], check=True, capture_output=True, **tree.options())
+    with (tree.root / ".gitignore").open("a") as file:
+        file.write("/home/\n/runs.log\n")
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "computed")
+    other = clone(tree, tmp_path / "clone")
+    assert (other.root / "reports" / "tables.json").is_file() and not (other.root / "models").exists()
+    other.environment[REMOTE] = str(tmp_path / "store")
+    done = remote(other, "push")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert not [file for file in (tmp_path / "store").rglob("*") if file.is_file()]
+
+
 def test_files_that_cannot_be_written_are_one_line_with_the_cause(tree: Tree, tmp_path: Path) -> None:
     tree.environment[REMOTE] = str(tmp_path / "store")
     assert remote(tree, "stage", "corpus").returncode == 0

@@ -234,6 +234,7 @@ def test_a_model_is_finetuned_without_any_pretraining(served: Served) -> None:
     branch = run["state"]["message"].rpartition(" ")[2]
     values = YAML(typ="safe").load(served.git("show", f"{branch}:params.yaml"))
     assert values["finetune"]["tasks"]["topic"]["init_from"] == "home/model"
+    assert "| topic | accuracy | 10.0 | 50.0 | 75.0 |" in served.git("log", "-1", "--format=%B", branch)
     assert served.git("status", "--porcelain").split() in ([], ["??", "sweeps/"])
 
 

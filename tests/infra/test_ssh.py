@@ -20,6 +20,8 @@ from tests.infra.parts import free_port, needs_module
 needs_module("asyncssh", "dvc_ssh")
 import asyncssh  # noqa: E402
 
+from flows.ssh import KnownHosts  # noqa: E402
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SERVER = """
@@ -92,6 +94,11 @@ def elsewhere(computed: Tree, home: Path, place: Path) -> Tree:
     other = clone(computed, place)
     other.environment["HOME"] = str(home)
     return other
+
+
+def test_the_agent_is_lent_to_no_host() -> None:
+    arguments = KnownHosts(host="127.0.0.1").fs_args
+    assert arguments["agent_forwarding"] is False and arguments["known_hosts"] == ()
 
 
 def test_a_clone_elsewhere_pulls_everything_and_computes_nothing(computed: Tree, host: Host, tmp_path: Path) -> None:

@@ -134,8 +134,10 @@ def test_a_recorded_step_is_computed_again_with_the_same_numbers(
     monkeypatch.setenv("BERTCORE_PRECISION", "no")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as the training; the number decides the last digits
-    assert replay.main([found[2]]) == 0
-    torch.set_num_threads(threads)
+    try:
+        assert replay.main([found[2]]) == 0
+    finally:
+        torch.set_num_threads(threads)
     output = capsys.readouterr().out
     assert output.startswith(f"step {found[1]}, from the checkpoint of step {training.steps()[-1]}\n")
     compared = [line.split()[-2:] for line in output.splitlines()[2:] if not line.startswith("weights of")]

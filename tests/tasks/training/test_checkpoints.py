@@ -18,8 +18,7 @@ stages:
     cmd: python train.py {seed}
     outs:
       - models/pretrained
-      - metrics/timing/pretrain.json:
-          cache: false
+      - metrics/timing/pretrain.json
   report:
     cmd: python -m tasks.report
 """

@@ -46,8 +46,8 @@ class NearDuplicatesConfig:
 
 
 class NearDuplicates:
-    """The documents that were kept so far: of each one its signature and, by band, its number. The latest ones are held
-    in memory, all others are on disk, the bands sorted."""
+    """The documents that were kept so far: of each one its signature and, by band, its number. All are on disk, the
+    bands sorted, but for the latest ones, which are held with their places among those."""
 
     def __init__(self, config: NearDuplicatesConfig, directory: Path, most: int = MOST):
         self._threshold, self._bands, self._most = config.threshold, bands(config.threshold), most
@@ -68,32 +68,32 @@ class NearDuplicates:
         kept = []
         for value, own in zip(values, keys, strict=True):
             older = {_number(entry) for _ in own for entry in next(others)}
-            newer = {number for key in own for number in self._latest.get(key, ())}
-            kept.append(not self._repeats(value, sorted(older), sorted(newer)))
+            newer = {place for key in own for place in self._latest.get(key, ())}
+            kept.append(not self._repeats(value, sorted(older), newer))
             if kept[-1]:
                 self._keep(value, own)
         if len(self._signatures) * self._bands >= self._most:
             self._write()
         return kept
 
-    def _repeats(self, value: Values, older: list[int], newer: list[int]) -> bool:
-        found = [self._of_others[older], *(self._signatures[number - len(self._of_others)] for number in newer)]
+    def _repeats(self, value: Values, older: list[int], newer: set[int]) -> bool:
+        found = [self._of_others[older], *(self._signatures[place] for place in newer)]
         alike: int = np.count_nonzero(np.vstack(found) == value, axis=1).max(initial=0)
         return alike / HASHES >= self._threshold
 
     def _keep(self, value: Values, keys: Sequence[bytes]) -> None:
         for key in keys:
-            self._latest[key].append(len(self._of_others) + len(self._signatures))
+            self._latest[key].append(len(self._signatures))
         self._signatures.append(value)
 
     def _write(self) -> None:
-        count = len(self._of_others) + len(self._signatures)
+        before, count = len(self._of_others), len(self._of_others) + len(self._signatures)
         rest = memoryview(np.array(self._signatures).tobytes())
         while rest:
             rest = rest[self._file.write(rest) :]
         self._of_others = np.memmap(self._file, np.uint32, "r", shape=(count, HASHES))
         self._signatures.clear()
-        self._others.add(key + _bytes(number) for key, numbers in self._latest.items() for number in numbers)
+        self._others.add(key + _bytes(before + place) for key, places in self._latest.items() for place in places)
         self._latest.clear()
 
 

@@ -45,7 +45,8 @@ def main(stages: list[str]) -> int:
             print(f"stopping before the limit: the stage has {GRACE:.0f} s for a checkpoint", flush=True)
         status = release(dvc, timeout=GRACE + 10) if stopping.asked else dvc.returncode
         # Where it preempts a job, Slurm may tell the other nodes alone at first: the training stops with them.
-        stopped = status != 0 and (stopping.asked or (others is not None and _ended(others) == STOPPED))
+        told = others is not None and _ended(others) == STOPPED
+        stopped = status != 0 and (stopping.asked or told)
     return _requeue(environment) if stopped else int(status or 0)
 
 
@@ -118,7 +119,6 @@ def _other_nodes(count: int, environment: Mapping[str, str]) -> Iterator["subpro
     try:
         yield step
     finally:
-        _ended(step)
         step.terminate()
         step.wait()
 

@@ -138,8 +138,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 @cache
 def _parsed(text: str) -> dict[str, Any]:
-    """dvc.lock takes a tenth of a second, and a stage asks for it several times."""
-    return YAML(typ="safe", pure=True).load(text)
+    """By libyaml: dvc.lock takes a tenth of a second else. A stage asks for it several times."""
+    return YAML(typ="safe").load(text)
 
 
 def _md5(path: Path) -> str:

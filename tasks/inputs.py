@@ -89,6 +89,7 @@ def run(_: StageRun) -> None:
         for name, task in tasks.items():
             where = f"finetune.tasks.{name}"
             _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
+            _check_no_output(f"{where}.init_from", task.init_from, FINETUNED)
             _link(task.init_from, beside / "encoders" / name, f"{where}.init_from")
             teacher = task.distillation.teacher if task.distillation else None
             _link(teacher, beside / "teachers" / name, f"{where}.distillation.teacher")
@@ -151,6 +152,8 @@ def _clear_removed(tasks: set[str]) -> None:
         for path in directory.iterdir() if directory.is_dir() else ():
             if path.name.startswith(".") or path.name.removesuffix(".json") in tasks:
                 continue
+            if path.is_symlink() and path.is_dir():
+                continue  # of a run in a tree of its own: it leads to a model of the user's tree that init_from names
             logger.info("removed %s: params.yaml names no such task", path)
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
@@ -232,12 +235,13 @@ def _check_local(paths: dict[str, str | None]) -> None:
 
 
 def _check_no_output(where: str, path: str | None, output: Path) -> None:
-    """What a stage writes anew, it cannot begin with."""
+    """What the pipeline writes anew, it cannot begin with."""
     if path is not None and Path(path).resolve().is_relative_to(output.resolve()):
         copy = f"{Path(path).name}-before"
+        other = ", or give it to finetune-flow" if where.endswith(".init_from") and output == FINETUNED else ""
         raise ConfigError(
-            f"params.yaml: {where}: found {path!r}, which the same stage writes, expected a directory that no stage "
-            f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}"
+            f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected a directory that no stage "
+            f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}{other}"
         )
 
 

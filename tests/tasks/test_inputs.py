@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -206,6 +207,30 @@ def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict
         check(values)
 
 
+def test_a_model_that_a_stage_writes_starts_a_task_in_a_tree_of_its_own_alone(
+    project: Path, values: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (project / "cola").mkdir()
+    for name in ("train.tsv", "dev.tsv"):
+        (project / "cola" / name).write_text("source\t1\t\tThe cat sat.\n")
+    elsewhere = tmp_path_factory.mktemp("tree") / "nli"
+    for directory in (elsewhere, Path("models/finetuned/nli")):
+        directory.mkdir(parents=True)
+        (directory / "config.json").write_text(json.dumps(asdict(ModelConfig(preset="tiny").build(100))))
+    entry = {"format": "glue/cola", "data": "cola", "init_from": "models/finetuned/nli"}
+    values["finetune"]["tasks"] = {"cola": entry}
+    write(project, values)
+    refused = r"^params\.yaml: finetune\.tasks\.cola\.init_from: found 'models/finetuned/nli', which .*finetune-flow"
+    with pytest.raises(ConfigError, match=refused):
+        run()
+    assert Path("models/finetuned/nli/config.json").is_file()
+    shutil.rmtree("models/finetuned/nli")
+    Path("models/finetuned/nli").symlink_to(elsewhere)  # as finetune-flow has it in its tree
+    run()
+    assert Path("models/finetuned/nli/config.json").is_file()
+    assert Path("data/inputs/encoders/cola/config.json").is_file()
+
+
 def distilled(project: Path, values: dict[str, Any]) -> Path:
     """Params of a distillation, and its teacher's directory."""
     (teacher := project / "teacher").mkdir()
@@ -253,7 +278,7 @@ def test_a_teacher_is_linked_for_dvc_to_watch(project: Path, values: dict[str, A
         (
             "pretrain.init_from",
             "models/pretrained",
-            "init_from: found 'models/pretrained', which the same",
+            "init_from: found 'models/pretrained', which the pipeline",
         ),
     ],
 )

@@ -21,6 +21,7 @@ from ruamel.yaml import YAML
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.files import write_json
 from flows.environment import ROOT, project_environment
+from flows.guard import guarded, release
 from flows.trees import share_cache
 from tasks import params
 from tasks.comparing import page, tracking
@@ -32,6 +33,8 @@ from tasks.status import exit_status
 from tasks.tracking.lineage import git_commit
 
 _YAML = YAML(typ="safe", pure=True)
+_GRACE = 25.0
+"""Seconds that a stage has for a checkpoint."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -115,11 +118,17 @@ def _check(values: dict[str, Any], name: str) -> None:
 
 
 def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
-    """`dvc repro` with `values` as params.yaml; what is up to date is not run again."""
+    """`dvc repro` with `values` as params.yaml; what is up to date is not run again. It ends with this process, however
+    that ends: one that went on would meet the params of the next."""
     with (tree / "params.yaml").open("w", encoding="utf-8") as file:
         _YAML.dump(values, file)
-    command = [sys.executable, "-m", "dvc", "--quiet", "repro", *stages]
-    if subprocess.run(command, cwd=tree, env=project_environment(), check=False).returncode:
+    command = [sys.executable, "-m", "dvc", "--quiet", "--wait-for-lock", "repro", *stages]
+    process = guarded(command, stop_signal="SIGINT", grace=_GRACE, cwd=tree, env=project_environment())
+    try:
+        status = process.wait()
+    finally:
+        release(process, timeout=_GRACE + 5)
+    if status:
         raise TrainingError(
             f"{tree}: `dvc repro {' '.join(stages)}`".rstrip() + " failed; see above, and run this again"
         )

@@ -1,8 +1,12 @@
 """Parameters that are sound each for itself and cannot work together: found before anything is computed."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from bertcore.compressed import read_json
 from bertcore.config import parse
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import ConfigError
@@ -11,8 +15,8 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import LABELS, MaskConfig
 from bertcore.minimal_pairs.scoring import check_variant
-from bertcore.model.architecture import EncoderConfig
-from bertcore.model.config import architecture_of
+from bertcore.model.architecture import EncoderConfig, HeadFamily
+from bertcore.model.config import architecture_of, build_head
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, check_vocabulary_file, entries_of
@@ -22,8 +26,16 @@ from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 Configs = dict[str, Any]
 """Sections of params.yaml by name, as their dataclasses."""
 
-_AROUND_A_QUESTION = 3
-"""[CLS] and two [SEP]."""
+_HEADS: dict[str, HeadFamily] = {
+    "classification": "sequence_classification",
+    "multi_label": "sequence_classification",
+    "tagging": "token_classification",
+    "question_answering": "question_answering",
+    "multiple_choice": "multiple_choice",
+}
+"""`ExampleSet.family` -> the head that a task of it has."""
+_READ_BY = {"crf": "tagging", "labels_on": "tagging", "null_threshold": "question_answering"}
+"""Field of a task -> the only family that reads it."""
 
 
 def check_pretraining(configs: Configs) -> None:
@@ -55,8 +67,20 @@ def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
     _check_length(where, task.sequence_length, model, own=task.init_from is None)
     if task.distillation is not None:
         _check_length(where, task.sequence_length, load_config(Path(task.distillation.teacher)), own=False)
+        _check_teacher(where, task, Path(task.distillation.teacher))
+    for field in dataclasses.fields(task):
+        only = _READ_BY.get(field.name)
+        if only and only not in FORMATS[task.format].families and getattr(task, field.name) != field.default:
+            raise ConfigError(
+                f"params.yaml: {where}.{field.name}: found {getattr(task, field.name)!r} with the format "
+                f"{task.format!r}, which does not read it; remove it"
+            )
+    if FORMATS[task.format].pairs:
+        _check_segments(name, task, configs)
     if FORMATS[task.format].families == ("question_answering",):
-        least = task.max_query_length + _AROUND_A_QUESTION + 1
+        kinds = architecture_of(model).tokenizers or tuple(KINDS)
+        kinds = kinds if task.init_from else (configs["tokenizer"].kind,)
+        least = task.max_query_length + 2 + min(KINDS[kind].separators for kind in kinds) + 1
         if task.sequence_length < least:
             raise ConfigError(
                 f"params.yaml: {where}.sequence_length: found {task.sequence_length} tokens with max_query_length "
@@ -70,11 +94,30 @@ def check_pairs(name: str, task: TaskConfig, examples: ExampleSet, configs: Conf
     pairs = examples.family in ("question_answering", "multiple_choice") or any(
         "text_b" in table.column_names and table["text_b"].null_count < len(table) for table in examples.splits.values()
     )
-    if pairs and (found := encoder_of(task, configs).segments) == 1:
+    if pairs:
+        _check_segments(name, task, configs)
+
+
+def _check_segments(name: str, task: TaskConfig, configs: Configs) -> None:
+    if (found := encoder_of(task, configs).segments) == 1:
         key = f"finetune.tasks.{name}.init_from" if task.init_from else "pretrain.model.type_vocab_size"
         raise ConfigError(
             f"params.yaml: {key}: found an encoder with type_vocab_size {found}, expected 2 for {task.format!r}, whose "
             "examples are pairs of texts; take another encoder or remove the task"
+        )
+
+
+def _check_teacher(where: str, task: TaskConfig, directory: Path) -> None:
+    """Whether it was fine-tuned for a task of this kind. Its labels and its tokenizer are compared when they are there,
+    by stage finetune."""
+    config = load_config(directory)
+    with torch.device("meta"):
+        heads = [build_head(config, _HEADS[family]).architecture for family in FORMATS[task.format].families]
+    found = read_json(directory / "config.json").get("architectures")
+    if found is None or not set(found) & set(heads):
+        raise ConfigError(
+            f"params.yaml: {where}.distillation.teacher: found {directory} with the architectures {found}, expected "
+            f"{heads[0]!r}; give a model that was fine-tuned for this task"
         )
 
 

@@ -32,22 +32,24 @@ class Format:
     """What may stand under the task's `options`, as a dataclass."""
     reader: Callable[[Path, Any], ExampleSet]
     """Reads a directory with those options: the task's files, or for `pydoc/…` that of the corpus."""
+    pairs: bool = False
+    """Whether every example is two texts; of the others, the examples themselves tell."""
 
 
-def _derived(family: str, reader: Callable[[Path], ExampleSet]) -> Format:
-    return Format((family,), NoOptions, lambda corpus, options: reader(corpus))
+def _derived(family: str, reader: Callable[[Path], ExampleSet], pairs: bool = False) -> Format:
+    return Format((family,), NoOptions, lambda corpus, options: reader(corpus), pairs)
 
 
 FORMATS: dict[str, Format] = {
     "pydoc/topic": _derived("classification", docstrings.READERS["topic"]),
-    "pydoc/pair": _derived("classification", docstrings.READERS["pair"]),
+    "pydoc/pair": _derived("classification", docstrings.READERS["pair"], pairs=True),
     "pydoc/tagging": _derived("tagging", docstrings.READERS["tagging"]),
-    "pydoc/qa": _derived("question_answering", docstrings.READERS["qa"]),
+    "pydoc/qa": _derived("question_answering", docstrings.READERS["qa"], pairs=True),
     **{f"glue/{task}": Format(("classification",), GlueOptions, partial(glue.read, task)) for task in glue.TASKS},
-    "squad": Format(("question_answering",), SquadOptions, squad.read),
+    "squad": Format(("question_answering",), SquadOptions, squad.read, pairs=True),
     "conll": Format(("tagging",), ConllOptions, conll.read),
     "table": Format(("classification", "multi_label"), TableOptions, table.read),
-    "choices": Format(("multiple_choice",), ChoicesOptions, choices.read),
+    "choices": Format(("multiple_choice",), ChoicesOptions, choices.read, pairs=True),
 }
 
 

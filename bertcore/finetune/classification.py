@@ -53,6 +53,7 @@ class Classification:
 
     gold = "label"
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
+    tunes = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._labels, self._pairs = examples.labels, all_pairs(examples.splits.get("train"))

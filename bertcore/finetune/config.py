@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
-from bertcore.training.optimizers.config import OptimizationConfig
+from bertcore.training.optimizers.config import OptimizationConfig, check_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,8 @@ class RunConfig(OptimizationConfig):
     data: str
     """Where it is: a local file or directory, `hf://ORG/NAME`, or `corpus` for tasks that the corpus itself gives."""
     init_from: str | None = None
-    """A Hugging Face BERT directory to start from, with its own tokenizer; None = the encoder of stage `pretrain`."""
+    """A Hugging Face directory to start from, of any architecture here, with its own tokenizer; None = the encoder of
+    stage `pretrain`."""
     sequence_length: int = 128
     """Tokens of one sequence at most, [CLS] and [SEP] included."""
     long_texts: Literal["truncate", "windows"] = "truncate"
@@ -95,6 +96,7 @@ class RunConfig(OptimizationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_seed(self.seed)
         for name in ("batch_size", "epochs", "doc_stride", "max_query_length", "max_answer_length", "n_best"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")

@@ -7,16 +7,19 @@ divergence from the teacher's probabilities at a temperature, times its square; 
 import json
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from bertcore.errors import ArtifactError
 from bertcore.finetune.family import Family
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.tokens.tokenizer import entries_in
 
 
-def load_teacher(directory: Path, name: str, family: Family, entries: int) -> EncoderModule:
+def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenizer) -> EncoderModule:
     """The fine-tuned model in `directory`, which the user calls `name`, for evaluation; `ArtifactError` unless it is of
-    the same head family and labels, and reads ids of a vocabulary of as many entries."""
+    the same head family and labels, and every id means to it what it means to the student's `tokenizer`."""
     config = load_config(directory)
     raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     teacher = family.build(config.with_dropout(0.0, 0.0))
@@ -32,15 +35,28 @@ def load_teacher(directory: Path, name: str, family: Family, entries: int) -> En
             f"{name}/config.json: label2id: found {_short(theirs)}, expected {_short(mine)} as the examples have; give "
             "a model that was fine-tuned for this task"
         )
-    if config.vocab_size < entries:
-        raise ArtifactError(
-            f"{name}/config.json: vocab_size: found {config.vocab_size}, expected at least the {entries} entries of "
-            "the student's tokenizer; give a teacher with the same tokenizer"
-        )
+    _check_entries(directory, name, config.vocab_size, tokenizer)
     optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional) or ("\0",)
     if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(optional)]:
         raise ArtifactError(f"{name}: found no tensor for {missing[0]!r}, expected a whole fine-tuned model")
     return teacher.eval().requires_grad_(False)
+
+
+def _check_entries(directory: Path, name: str, vocab_size: int, tokenizer: Tokenizer) -> None:
+    remedy = "give a teacher with the student's tokenizer"
+    ids, theirs = tokenizer.get_vocab(), entries_in(directory)
+    mine = sorted(ids, key=ids.__getitem__)
+    if vocab_size < len(mine) or len(theirs) < len(mine):
+        raise ArtifactError(
+            f"{name}: found {len(theirs):,} entries in its tokenizer and a vocab_size of {vocab_size:,}, expected the "
+            f"{len(mine):,} entries of the student's tokenizer; {remedy}"
+        )
+    for index, (found, expected) in enumerate(zip(theirs, mine, strict=False)):
+        if found != expected:
+            raise ArtifactError(
+                f"{name}: found {found!r} as entry {index} of its tokenizer, expected {expected!r} as the student's "
+                f"has; {remedy}"
+            )
 
 
 def _short(labels: object) -> str:

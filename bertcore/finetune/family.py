@@ -52,6 +52,9 @@ class Family(Protocol):
     reading: tuple[str, ...]
     """The fields of a `RunConfig` that are saved under `READING`."""
 
+    tunes: bool
+    """Whether `tune` sets anything."""
+
     def build(self, config: EncoderConfig) -> EncoderModule:
         """The encoder with the family's head, with initial weights.
 

@@ -127,6 +127,7 @@ class QuestionAnswering:
         if may_be_null is None:
             may_be_null = not all(examples.splits["train"]["answers"].to_pylist())
         self._may_be_null = may_be_null
+        self.tunes = may_be_null and task.null_threshold == "tuned"
 
     def build(self, config: EncoderConfig) -> EncoderModule:
         return build_head(config, "question_answering")
@@ -201,7 +202,7 @@ class QuestionAnswering:
 
     def tune(self, predictions: dict[str, Answers]) -> dict[str, float]:
         """Set the null threshold that is best by F1 on what was kept back from train, where it is to be tuned."""
-        if not (self._may_be_null and self._task.null_threshold == "tuned"):
+        if not self.tunes:
             return {}
         threshold = best_threshold(predictions[CHOICE])
         predictions |= {split: replace(answers, null_threshold=threshold) for split, answers in predictions.items()}

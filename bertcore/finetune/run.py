@@ -65,7 +65,7 @@ class Finetuning:
             )
         self._family = FAMILIES[examples.family](task, examples, tokenizer)
         self._tables = {"train": _limit(examples.splits["train"], task.max_train_examples)}
-        if several_settings or task.early_choice or task.null_threshold == "tuned":
+        if several_settings or task.early_choice or self._family.tunes:
             self._tables |= _keep_back(self._tables["train"], task)
         self._tables |= {split: table for split, table in sorted(examples.splits.items()) if split != "train"}
         self._features = {split: self._family.featurize(table) for split, table in self._tables.items()}
@@ -76,7 +76,8 @@ class Finetuning:
         self._soft: NDArray[np.float32] | None = None
         if (distillation := task.distillation) is not None:
             directory = teacher or Path(distillation.teacher)
-            loaded = load_teacher(directory, distillation.teacher, self._family, tokenizer.get_vocab_size())
+            loaded = load_teacher(directory, distillation.teacher, self._family, tokenizer)
+            self._check_segments(loaded.config, distillation.teacher)
             self.teacher = loaded.to(self.accelerator.device)
             # Asked once for all epochs, seeds and settings: it drops nothing out, and the examples stay the same.
             self._soft = logits_of(self.teacher, self._features["train"], self.accelerator)
@@ -175,10 +176,18 @@ class Finetuning:
                 f"sequence_length: found {task.sequence_length}, expected at most the "
                 f"{config.max_sequence_length} positions of the encoder; lower it"
             )
+        self._check_segments(config, where)
         model = self._family.build(config.with_dropout(task.dropout, task.attention_dropout))
         if isinstance(encoder, Path):
             _load_encoder(model, encoder)
         return model
+
+    def _check_segments(self, config: EncoderConfig, name: str) -> None:
+        if config.segments == 1 and any(features.token_types.any() for features in self._features.values()):
+            raise ConfigError(
+                f"{name}: type_vocab_size: found 1, expected 2 for examples that are pairs of texts; take another "
+                "encoder"
+            )
 
     def scored(self, model: EncoderModule, split: str = "dev") -> tuple[dict[str, float], float]:
         """The metrics of any model of the family on a split with labels, and the seconds that its logits took."""

@@ -51,6 +51,10 @@ class DistillationOptions:
         require_weights(self, "kl_weight", "mlm_weight", "cosine_weight")
         if not self.kl_weight + self.cosine_weight > 0:
             raise ValueError("kl_weight: found 0 beside cosine_weight 0, expected something to learn from the teacher")
+        if not self.kl_weight + self.mlm_weight > 0:
+            raise ValueError(
+                "mlm_weight: found 0 beside kl_weight 0, expected something that the head for masked tokens learns from"
+            )
         if not self.temperature > 0:
             raise ValueError(f"temperature: found {self.temperature}, expected more than 0, such as 2.0")
 
@@ -222,6 +226,13 @@ def _check_layers(config: EncoderConfig, options: DistillationOptions, teacher: 
         )
     with torch.device("meta"):
         student = build_pretraining(config)
+    taken: dict[EncoderLayer, int] = {}
+    for own, index in zip(student.base_model.layers, layers, strict=True):
+        if taken.setdefault(own, index) != index:
+            raise ValueError(
+                f"layers: found {taken[own]} and {index} for layers of the model that share their weights, expected "
+                f"the same one for all of them, such as {[layers[0]] * len(layers)}; or set layers to []"
+            )
     for place, (own, index) in enumerate(zip(student.base_model.layers, layers, strict=True)):
         wanted, found = _shapes(own), _shapes(teacher.base_model.layers[index])
         if wanted != found:

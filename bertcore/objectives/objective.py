@@ -109,10 +109,14 @@ def freeze_pair_head(model: EncoderModule) -> None:
 
 
 def require_weights(options: Any, *names: str) -> None:
-    """`ValueError` where the weight of a term in the loss, a field of `options`, is negative or no number."""
+    """`ValueError` where the weight of a term in the loss, a field of `options`, is negative or no number, or where all
+    are 0."""
     for name in names:
         if not getattr(options, name) >= 0:
             raise ValueError(f"{name}: found {getattr(options, name)}, expected 0 or more, such as 1.0")
+    if not any(getattr(options, name) for name in names):
+        others = "".join(f" beside {name} 0" for name in names[1:])
+        raise ValueError(f"{names[0]}: found 0{others}, expected something to learn, such as 1.0")
 
 
 def last_layer_flops(config: EncoderConfig, batch: PreTrainingBatch, count: int, table_width: int) -> int:

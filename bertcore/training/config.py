@@ -7,7 +7,7 @@ from bertcore.config import parse, suggest
 from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
-from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+from bertcore.training.optimizers.config import OptimizationConfig, Refinements, check_seed
 from bertcore.training.schedule import SCHEDULES, above, decay_begin, wsd
 
 
@@ -155,6 +155,7 @@ class PretrainConfig(OptimizationConfig):
             raise ValueError(f"checkpoint_steps: found {self.checkpoint_steps}, expected at least 1, or null")
         if self.loss_spike is not None and self.loss_spike <= 1:
             raise ValueError(f"loss_spike: found {self.loss_spike}, expected a factor above 1, such as 2.0, or null")
+        check_seed(self.seed)
         for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
@@ -200,6 +201,11 @@ class PretrainConfig(OptimizationConfig):
             raise ValueError(f"ema_decay: found {self.ema_decay}, expected 0 < decay < 1, such as 0.999, or null")
         if not 0 < self.decay_share <= 1:
             raise ValueError(f"decay_share: found {self.decay_share}, expected 0 < share <= 1, such as 0.2")
+        if self.schedule == "wsd" and decay_begin(self.max_steps, self.decay_share) == self.max_steps:
+            raise ValueError(
+                f"decay_share: found {self.decay_share} of {self.max_steps} steps with schedule wsd, expected one step "
+                "at least; raise it, or take schedule constant"
+            )
         if not 0 <= self.learning_rate_floor < 1:
             raise ValueError(f"learning_rate_floor: found {self.learning_rate_floor}, expected 0 <= share < 1")
         if self.learning_rate_floor and self.schedule not in _WITH_FLOOR:

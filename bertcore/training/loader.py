@@ -120,13 +120,15 @@ class Loader:
     """Smaller batches at the beginning."""
     rule: Callable[[int], MaskingRule] | None = None
     """Step -> the rule of the masks drawn in it; None = the one of the sources' config in all steps."""
+    key: str = "pretrain.batch_size"
+    """Which one of params.yaml says `batch_size`."""
 
     def __post_init__(self) -> None:
         self._counts = np.array([len(source) for source in self.open_epoch(0)], np.int64)
         if self.batch_size > self.sequences_per_epoch:
             raise InputError(
-                f"params.yaml: pretrain.batch_size: found {self.batch_size}, but an epoch has only "
-                f"{self.sequences_per_epoch} sequences; lower batch_size or give more text"
+                f"params.yaml: {self.key}: found {self.batch_size}, but an epoch has only "
+                f"{self.sequences_per_epoch} sequences; lower it or give more text"
             )
         self._epochs: dict[int, _Epoch] = {}
         self._pools: dict[tuple[int, int], Pool] = {}

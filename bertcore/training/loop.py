@@ -28,7 +28,7 @@ from bertcore.training.loader import Loader, Phases
 from bertcore.training.metrics import History, Timed, silent
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.groups import set_learning_rate
-from bertcore.training.segments import distance_of, keep_distance
+from bertcore.training.segments import distance_of, keep_distance, rows_of
 from bertcore.training.state import TrainingState, divided, random_state, set_random_state, whole_model
 from bertcore.training.step import Computed, Feed, Gradients, WithObjective, explain_out_of_memory
 from bertcore.training.supervision import Interrupted, Keeper, Supervision
@@ -73,7 +73,6 @@ class Pretraining:
         self._control, self._interval = Control(accelerator.num_processes), Timed()
         self.model = model
         """The trained model, without its wrappers."""
-        self._distance = distance_of(model, config)
         self._prepare(new_heads, published)
         supervision, watch = supervision or Supervision(), LossWatch(config.loss_spike)
         history = History(supervision.report if accelerator.is_main_process else silent)
@@ -96,12 +95,13 @@ class Pretraining:
     def _prepare(self, new_heads: Collection[str], published: Path | None) -> None:
         """The model as the processes train it, its optimizer, and what computes its gradients."""
         config, model, accelerator = self._config, self.model, self._accelerator
-        new = {f"model.{name}" for name in new_heads}
+        new, built = {f"model.{name}" for name in new_heads}, rows_of(model)
         with torch.random.fork_rng(devices=[]):  # the same initial weights on every rank, and none like the model's
             torch.default_generator.manual_seed(draws.key("objective", config.seed))
             objective = self._objective = build_objective(config.objective, model, config.objective_options)
             if published is not None:
                 new |= {f"objective.{name}" for name in objective.load(model, published)}
+        self._distance = distance_of(model, config, built)
         self._trained = WithObjective(model, objective)
         for layers in (module for module in self._trained.modules() if isinstance(module, LayerStack)):
             layers.activation_checkpointing = activation_checkpointing()
@@ -129,7 +129,7 @@ class Pretraining:
             whole = {folder: whole_model(model, self._accelerator) for folder, model in models.items()}
         else:
             with self.state.average.in_place():
-                whole = {folder: copy.deepcopy(model) for folder, model in models.items()}
+                whole = copy.deepcopy(models)  # at once: embeddings that they share stay shared
         if self._distance is not None:
             keep_distance(whole[""], self._distance)
         return whole

@@ -5,9 +5,10 @@ the other segments; pairs of texts and questions use them when the model is fine
 would add noise there that the encoder has never seen: a tiny BERT's held-out loss was 6.43 with segment 0 and 6.58 with
 segment 1. Segments drawn at random would teach no more than to ignore them.
 
-So the rows keep the distance from row 0 that they had in the published weights that the training began with; without
-such, they are equal to it. The saved model then reads every segment exactly as it has learned to read segment 0, as a
-RoBERTa does, which has one only; and what a published model knows about segments stays.
+So the rows keep the distance from row 0 that they had in the weights that the training began with, published ones or
+those of a teacher; where they were drawn, they are equal to it. The saved model then reads every segment exactly as it
+has learned to read segment 0, as a RoBERTa does, which has one only; and what a published model knows about segments
+stays.
 """
 
 import torch
@@ -24,14 +25,21 @@ def sees_pairs(objective: str) -> bool:
     return any(packing in LABELS for packing in OBJECTIVES[objective].packings)
 
 
-def distance_of(model: EncoderModule, config: PretrainConfig) -> Tensor | None:
-    """(S - 1, H) what the rows of further segments are to have over that of segment 0, from the initial `model`; None
-    where it has no such rows, or where they are trained."""
+def rows_of(model: EncoderModule) -> Tensor | None:
+    """(S, H) a copy of the embeddings of segments; None where there are none."""
     table = model.base_model.segment_embeddings
-    if table is None or sees_pairs(config.objective):
+    return None if table is None else table.weight.detach().clone()
+
+
+def distance_of(model: EncoderModule, config: PretrainConfig, built: Tensor | None) -> Tensor | None:
+    """(S - 1, H) what the rows of further segments are to have over that of segment 0, from the model that a training
+    begins with; None where it has no such rows, or where they are trained. `built`: its `rows_of` before its objective
+    has prepared it, as distillation does with its teacher's."""
+    rows = rows_of(model)
+    if rows is None or built is None or sees_pairs(config.objective):
         return None
-    further = table.weight.detach()[1:]
-    return torch.zeros_like(further) if config.init_from is None else further - table.weight.detach()[:1]
+    drawn = config.init_from is None and torch.equal(rows, built)
+    return torch.zeros_like(rows[1:]) if drawn else rows[1:] - rows[:1]
 
 
 @torch.no_grad()

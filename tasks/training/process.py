@@ -176,7 +176,8 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
     if config.second_phase:
         batch_size = config.second_phase.batch_size or config.batch_size
         begin, longer = config.first_phase_steps, second[0]
-        loaders.append((begin, Loader(opener(longer), batch_size, config.seed, rule=rules(longer, begin))))
+        key = "pretrain.second_phase.batch_size"
+        loaders.append((begin, Loader(opener(longer), batch_size, config.seed, rule=rules(longer, begin), key=key)))
     return Phases(loaders)
 
 

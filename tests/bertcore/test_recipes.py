@@ -46,6 +46,21 @@ def test_published_weights_keep_their_shape() -> None:
     assert (config.model.architecture, config.model.fields, config.optimizer) == ("bert", {}, "muon")
 
 
+def test_the_rates_of_a_recipe_belong_to_its_optimizer_and_keep_their_shares() -> None:
+    peaks = ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate")
+
+    def of_modern(**given: Any) -> dict[str, Any]:
+        found: dict[str, Any] = with_recipe({"recipe": "modern", "pretrain": given})["pretrain"]
+        return found
+
+    assert [of_modern()[name] for name in peaks] == [6e-3] * 3
+    slower = of_modern(learning_rate=5e-3, head_learning_rate=None)
+    assert [slower[name] for name in peaks] == [3e-3, None, 3e-3] and slower["hidden_weight_decay"] == 0.3
+    other = of_modern(optimizer="adamw", learning_rate=1e-4)
+    assert not {*peaks, "hidden_weight_decay"} & other.keys() and other["learning_rate"] == 1e-4
+    assert of_modern(learning_rate="fast")["learning_rate"] == "fast", "is told by those who check it"
+
+
 @pytest.mark.parametrize("values", [{}, {"recipe": None}])
 def test_without_a_recipe_everything_is_as_written(values: dict[str, Any]) -> None:
     written = {**values, "mask": {"masking": "span"}, "pretrain": None}

@@ -112,9 +112,9 @@ def test_what_is_accepted_can_be_done(
     encoder = replace(config, max_position_embeddings=positions, type_vocab_size=segments)
     configs = {
         "pretrain": SimpleNamespace(init_from=None, model=SimpleNamespace(build=lambda entries: encoder)),
-        "tokenizer": SimpleNamespace(vocab_size=encoder.vocab_size),
+        "tokenizer": SimpleNamespace(vocab_size=encoder.vocab_size, kind="wordpiece"),
     }
-    form = {"questions": "squad", "choices": "choices"}.get(kind, "table")
+    form = {"tags": "conll", "questions": "squad", "choices": "choices"}.get(kind, "table")
     try:
         task = parse(TaskConfig, {"format": form, "data": "d", **fields}, "params.yaml: finetune.tasks.t")
         contradictions.check_task("t", task, configs)

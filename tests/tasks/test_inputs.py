@@ -413,6 +413,19 @@ _PAIRS = {"mask.packing": "pairs", "pretrain.objective": "mlm_nsp"}
             {"finetune.tasks.qa.max_query_length": 125},
             "finetune.tasks.qa.sequence_length: found 128 tokens with max_query_length 125, expected at least 129",
         ),
+        (
+            {"finetune.tasks.topic.crf": True},
+            "finetune.tasks.topic.crf: found True with the format 'pydoc/topic', which does not read it; remove it",
+        ),
+        (
+            {"finetune.tasks.pair.null_threshold": "tuned"},
+            "finetune.tasks.pair.null_threshold: found 'tuned' with the format 'pydoc/pair'",
+        ),
+        ({"finetune.tasks.topic.seed": [1, -1]}, "finetune.tasks.topic.seed: found -1, expected 0 <= seed < 2^32"),
+        (
+            {"pretrain.model": {"type_vocab_size": 1}, "pretrain.objective": "mlm", "mask.packing": "full_sentences"},
+            "pretrain.model.type_vocab_size: found an encoder with type_vocab_size 1, expected 2 for 'pydoc/pair'",
+        ),
         *(
             ({"pretrain.init_from": "BERT", f"pretrain.model.{name}": value}, f"pretrain.model.{name}: found {value!r}")
             for name, value in (("hidden_size", 64), ("hidden_act", "relu"), ("max_position_embeddings", 256))
@@ -504,6 +517,30 @@ def test_pairs_of_texts_need_an_encoder_with_two_segments(project: Path, values:
     table_task(project, values, "a\tb\tlabel\nx y\tz\t1\nu\tv\t0\n", options=options, init_from=encoder)
     with pytest.raises(ConfigError, match="finetune.tasks.own.init_from: found an encoder with type_vocab_size 1"):
         run()
+
+
+def test_a_teacher_of_another_kind_of_task_is_found_first(tmp_path: Path, values: dict[str, Any]) -> None:
+    teacher = Path(published(tmp_path / "teacher"))
+    values["finetune"]["tasks"]["topic"]["distillation"] = {"teacher": str(teacher)}
+    config = json.loads((teacher / "config.json").read_text())
+    for architectures in ({}, {"architectures": ["BertForMaskedLM"]}):
+        (teacher / "config.json").write_text(json.dumps(config | architectures))
+        with pytest.raises(ConfigError, match=r"topic\.distillation\.teacher: .* expected 'BertForSequenceClassif"):
+            check(values)
+    (teacher / "config.json").write_text(json.dumps(config | {"architectures": ["BertForSequenceClassification"]}))
+    check(values)
+
+
+def test_a_question_needs_room_for_the_separators_of_its_tokenizer(roberta: dict[str, Any]) -> None:
+    qa = roberta["finetune"]["tasks"]["qa"]
+    qa["max_query_length"] = 64
+    for length in (68, 69):
+        qa["sequence_length"] = length
+        if length == 69:
+            check(params.complete(roberta))
+        else:
+            with pytest.raises(ConfigError, match=r"qa\.sequence_length: found 68 tokens .* at least 69"):
+                check(params.complete(roberta))
 
 
 def test_minimal_pairs_are_linked_and_read_before_any_work(project: Path, values: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional
 
-from bertcore.errors import ArtifactError
+from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import DistillationConfig, RunConfig
 from bertcore.finetune.divergences import class_divergence, yes_no_divergence
@@ -184,6 +184,27 @@ def test_a_teacher_of_another_task_is_refused(
         Finetuning(taught, others, tokenizer)
     with pytest.raises(ArtifactError, match=r"label2id: found .*, expected {'score': 0}"):
         Finetuning(taught, toy("regression", make_examples), tokenizer)
+    entries = (tmp_path / "teacher" / "vocab.txt").read_text().split("\n")
+    for changed, message in (
+        ([*entries[:7], entries[8], entries[7], *entries[9:]], r"teacher: found .* as entry 7 of its tokenizer"),
+        (entries[:9], r"teacher: found 9 entries in its tokenizer and a vocab_size of .*student's tokenizer"),
+    ):
+        (tmp_path / "teacher" / "vocab.txt").write_text("\n".join(changed))
+        with pytest.raises(ArtifactError, match=message):
+            Finetuning(taught, examples, tokenizer)
+
+
+def test_an_encoder_of_one_segment_reads_no_pairs(
+    make_examples: Callable[..., ExampleSet],
+    make_task: Callable[..., RunConfig],
+    tokenizer: Tokenizer,
+    configs: dict[str, EncoderConfig],
+) -> None:
+    rows = [{"text_a": "cat", "text_b": "sat", "label": label} for label in ("x", "y")]
+    examples = make_examples("classification", ["x", "y"], ["accuracy"], train=rows, dev=rows)
+    prepared = Finetuning(make_task(), examples, tokenizer)
+    with pytest.raises(ConfigError, match="^encoder: type_vocab_size: found 1, expected 2 for examples that are pairs"):
+        prepared.run(replace(configs["bert"], type_vocab_size=1))
 
 
 @pytest.mark.parametrize("values", [{"alpha": 0.0}, {"alpha": 1.1}, {"temperature": 0.0}])

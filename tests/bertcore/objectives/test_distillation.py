@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertcore.errors import ArtifactError
 from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.model.albert import AlbertConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertModel
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.distilbert import DistilBertConfig
@@ -208,6 +209,11 @@ def test_teachers_of_other_architectures_teach(architecture: str, tmp_path: Path
             {"cosine_weight": 0.0},
             r"layers: found 0 for layer 0, whose attention.output.bias has shape \(64,\), but the teacher's \(32,\)",
         ),
+        (
+            AlbertConfig(num_hidden_layers=2, embedding_size=24, **SIZES),
+            {"layers": [1, 2]},
+            r"layers: found 1 and 2 for layers of the model that share their weights, .* such as \[1, 1\]; or set",
+        ),
         (STUDENT, {"layers": [0, 4]}, "layers: found 4, expected layers of the teacher, 0 to 3; correct it"),
         (STUDENT, {"layers": [0]}, "layers: found 1 of them, expected one for each of the 2 layers"),
         (DistilBertConfig(**{**SIZES, "vocab_size": 91}), {}, "teacher: found a model with vocab_size 90, expected at"),
@@ -232,7 +238,15 @@ def test_a_teacher_without_a_head_for_masked_tokens_is_refused(tmp_path: Path) -
         check(STUDENT, DistillationOptions(teacher=str(tmp_path / "encoder")), 64)
 
 
-@pytest.mark.parametrize("values", [{"temperature": 0.0}, {"mlm_weight": -1.0}, {"kl_weight": 0.0, "cosine_weight": 0}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"temperature": 0.0},
+        {"mlm_weight": -1.0},
+        {"kl_weight": 0.0, "cosine_weight": 0},
+        {"mlm_weight": 0.0, "kl_weight": 0.0},
+    ],
+)
 def test_impossible_options_are_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(values))}: found"):
         DistillationOptions(**values)

@@ -21,6 +21,9 @@ from bertcore.training.config import PretrainConfig
         ({"head_learning_rate": 0.0}, r"head_learning_rate: found 0\.0, expected more than 0, or null"),
         ({"ema_decay": 1.0}, r"ema_decay: found 1\.0, expected 0 < decay < 1"),
         ({"decay_share": 0.0}, r"decay_share: found 0\.0"),
+        ({"schedule": "wsd", "max_steps": 10, "decay_share": 0.01}, r"decay_share: found 0\.01 of 10 steps with"),
+        ({"seed": -1}, r"seed: found -1, expected 0 <= seed < 2\^32"),
+        ({"seed": 2**32}, r"seed: found 4294967296"),
         ({"learning_rate_floor": 1.0}, r"learning_rate_floor: found 1\.0"),
         ({"learning_rate_floor": 0.1, "schedule": "bert"}, r"learning_rate_floor: found 0\.1 with schedule bert"),
         (

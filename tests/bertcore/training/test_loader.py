@@ -208,6 +208,8 @@ def test_growing_batches_show_the_same_sequences_in_the_same_order(
 def test_a_batch_larger_than_an_epoch_is_refused() -> None:
     with pytest.raises(InputError, match=r"pretrain.batch_size: found 11, but an epoch has only 10 sequences"):
         loader_of([4, 6], 11)
+    with pytest.raises(InputError, match=r"^params.yaml: pretrain.second_phase.batch_size: found 11, but an epoch"):
+        Loader(loader_of([4, 6], 2).open_epoch, 11, 1, key="pretrain.second_phase.batch_size")
 
 
 FALLING = replace(CONFIG, duplicates=0, masked_lm_prob_start=0.3)

@@ -11,6 +11,7 @@ from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
@@ -67,6 +68,18 @@ def test_every_segment_of_a_training_without_pairs_is_read_as_the_first(
 def test_segments_of_pairs_are_left_as_they_were_trained(tmp_path: Path) -> None:
     model, _ = trained(tmp_path, objective="mlm_nsp")
     assert not torch.equal(*rows(model))
+
+
+def test_a_student_keeps_what_its_teacher_knows_of_segments(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    teacher, _ = trained(tmp_path / "first", objective="mlm_nsp")
+    save_pretrained(teacher, tmp_path / "teacher")
+    options = {"teacher": str(tmp_path / "teacher")}
+    student, _ = trained(tmp_path / "second", objective="distillation", objective_options=options)
+    distance = rows(teacher)[1] - rows(teacher)[0]
+    torch.testing.assert_close(rows(student)[1] - rows(student)[0], distance, rtol=0, atol=1e-7)
+    assert not torch.equal(rows(student), rows(teacher))
 
 
 def test_published_segments_keep_their_distance(tmp_path: Path) -> None:

@@ -1,10 +1,15 @@
 """Variants side by side: what is asked, what is read, what is said, and what stands in MLflow."""
 
 import json
+import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from mlflow.tracking import MlflowClient
@@ -219,3 +224,21 @@ def test_the_committed_file_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> 
     for name, values in config.variants.items():
         if "teacher" not in values:
             compare._check(config.params_of(name, committed, 500, Path("/nowhere")), name)
+
+
+def test_a_killed_comparison_leaves_no_pipeline_running(tmp_path: Path) -> None:
+    stage = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
+    (tmp_path / "stage.py").write_text(stage)
+    (tmp_path / "dvc.yaml").write_text("stages: {slow: {cmd: python stage.py}}\n")
+    subprocess.run([sys.executable, "-m", "dvc", "init", "--quiet", "--no-scm"], cwd=tmp_path, check=True)
+    begin = "import sys; from pathlib import Path; from flows import compare; compare._repro(Path(sys.argv[1]), {}, [])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    comparison = subprocess.Popen([sys.executable, "-c", begin, str(tmp_path)], cwd=ROOT, env=environment)
+    pid = tmp_path / "pid"
+    while not (pid.is_file() and pid.read_text()):
+        assert comparison.poll() is None
+        time.sleep(0.1)
+    running = psutil.Process(int(pid.read_text()))
+    comparison.kill()
+    comparison.wait()
+    running.wait(60)

@@ -26,7 +26,6 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
     recipe = {name: values[name] for name in ("recipe", "mask", "pretrain") if values.get(name) is not None}
     return Card(
         name=folder or "pretrained",
-        architecture=model.architecture,
         model_type=model.config.model_type,
         pipeline_tag=tag,
         language=corpus.get("language"),
@@ -59,7 +58,6 @@ def of_finetuned(
     entry = params.task_entry(name)
     return Card(
         name=name,
-        architecture=model.architecture,
         model_type=model.config.model_type,
         pipeline_tag=tag,
         tags=[metrics["family"]],

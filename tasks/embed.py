@@ -94,7 +94,6 @@ def _card(model: Encoder, pairs: PairSets, metrics: dict[str, Any]) -> str:
     python = f'from sentence_transformers import SentenceTransformer\n\nuse = SentenceTransformer("{EMBEDDING}")'
     return Card(
         name="embedding",
-        architecture=model.architecture,
         model_type=model.config.model_type,
         pipeline_tag="sentence-similarity",
         tags=["sentence-transformers"],

@@ -1,6 +1,6 @@
 """The words that a masked language model expects in place of [MASK]."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from bertcore.tokens.tokenizer import Vocabulary, kind_of, load_tokenizer
 MASK = "[MASK]"
 """How a mask may always be written, whatever the tokenizer's own word for it."""
 TOKENS_AT_ONCE = 4096
+_MASKS_AT_ONCE = 64
+"""Whose probabilities, each a number for every entry of the vocabulary, are kept at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +60,14 @@ def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) ->
     encodings = model.tokenizer.encode_batch_fast(written)
     sequences = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
     _check(texts, sequences, model)
-    found: list[list[NDArray[np.float64]]] = [[] for _ in texts]
+    found: list[list[list[dict[str, Any]]]] = [[] for _ in texts]
     for rows in by_length(np.asarray([len(ids) for ids in sequences]), TOKENS_AT_ONCE):
         batch = [sequences[row] for row in rows]
         places = [np.flatnonzero(ids == model.vocabulary.mask) for ids in batch]
-        probabilities = iter(_probabilities(model.model, batch, places))
+        probabilities = _probabilities(model.model, batch, places)
         for row, of_text in zip(rows, places, strict=True):
-            found[row] = [next(probabilities) for _ in of_text]
-    return [
-        {"masks": [_best(model, text, own, nth, row, top) for nth, row in enumerate(of_text)]}
-        for text, of_text in zip(written, found, strict=True)
-    ]
+            found[row] = [_best(model, written[row], own, nth, next(probabilities), top) for nth in range(len(of_text))]
+    return [{"masks": of_text} for of_text in found]
 
 
 def _check(texts: Sequence[str], sequences: Sequence[NDArray[np.int64]], model: MaskedLanguageModel) -> None:
@@ -86,8 +85,8 @@ def _check(texts: Sequence[str], sequences: Sequence[NDArray[np.int64]], model: 
 @torch.inference_mode()
 def _probabilities(
     model: EncoderModule, batch: Sequence[NDArray[np.int64]], places: Sequence[NDArray[np.int64]]
-) -> NDArray[np.float64]:
-    """(M, V) of all masks of the sequences, in their order."""
+) -> Iterator[NDArray[np.float64]]:
+    """(V,) of each mask of the sequences, in their order."""
     device = next(model.parameters()).device
     lengths = np.asarray([len(ids) for ids in batch])
     starts = np.cumsum(lengths) - lengths
@@ -95,7 +94,8 @@ def _probabilities(
     layout = Layout.from_lengths(torch.from_numpy(lengths)).to(device)
     positions = torch.from_numpy(np.concatenate([first + own for first, own in zip(starts, places, strict=True)]))
     logits, *_ = model(ids, torch.zeros_like(ids), layout, positions.to(device))
-    return torch.softmax(logits[: len(positions)].double(), dim=1).cpu().numpy()
+    for part in logits[: len(positions)].split(_MASKS_AT_ONCE):
+        yield from torch.softmax(part.double(), dim=1).cpu().numpy()
 
 
 def _best(

@@ -120,8 +120,8 @@ class Index:
         }
         made_from = {**made_by, "words": words, "passages": _hash_of(passages)}
         before = _made_from(directory)
-        if before == made_from:
-            return cls(passages, np.load(directory / _VECTORS, mmap_mode="r"), 0, precision)
+        if before == made_from and (kept := _vectors(directory)) is not None and len(kept) == len(passages):
+            return cls(passages, kept, 0, precision)
         known = _known(directory) if {name: before.get(name) for name in made_by} == made_by else {}
         new = list(dict.fromkeys(each.text for each in passages if each.text not in known))
         known |= dict(zip(new, compact(embedder.unit(new, progress), precision), strict=True)) if new else {}
@@ -160,6 +160,15 @@ def _made_from(directory: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _vectors(directory: Path) -> NDArray[Any] | None:
+    """Those of the index in `directory`, read as they are needed; None where they are damaged."""
+    try:
+        found: NDArray[Any] = np.load(directory / _VECTORS, mmap_mode="r")
+    except (OSError, ValueError):
+        return None
+    return found
 
 
 def _known(directory: Path) -> dict[str, NDArray[Any]]:

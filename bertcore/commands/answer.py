@@ -8,7 +8,7 @@ from typing import Any
 
 from bertcore.apply.answer import answer, answer_pairs
 from bertcore.apply.finetuned import FineTuned
-from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.results import Record, add_output, check_output, check_place, write
 from bertcore.commands.texts import add_model, at_least_one, model_directory, progress_of, read_file
 from bertcore.compressed import read_text
 from bertcore.errors import ConfigError, InputError
@@ -31,7 +31,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", help="a text of any length, or a file with one; also .gz, .zst")
     parser.add_argument("--file", type=Path, help="a table with the columns question and context")
     parser.add_argument("--squad", type=Path, help="a file in SQuAD's layout; also .gz, .zst")
-    parser.add_argument("--top", type=at_least_one, default=3, help="answers for each question (default: %(default)s)")
+    parser.add_argument(
+        "--top", type=at_least_one("--top"), help="answers for each question (default: 3; at most the task's n_best)"
+    )
     add_output(parser)
 
 
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     found = answer_pairs(model, pairs, progress_of("answer", len(pairs)))
     records: list[dict[str, Any]] = [
-        {"question": question, "answer": row["answer"], "best": row["best"][: options.top]}
+        {"question": question, "answer": row["answer"], "best": row["best"][: options.top or 3]}
         for (question, _), row in zip(pairs, found, strict=True)
     ]
     write(options, records, _rows)
@@ -60,6 +62,11 @@ def run(options: argparse.Namespace) -> None:
 def _squad(options: argparse.Namespace) -> None:
     if options.out is None or options.out.suffix != ".json":
         raise ConfigError(f"--out: found {options.out}, expected a .json file with --squad; name one")
+    if options.format is not None or options.top is not None:
+        raise ConfigError(
+            "--squad: found --format or --top, expected neither: the file has one answer for each question"
+        )
+    check_place(options.out)
     questions = read_squad(options.squad, is_train=False, labelled=False)
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     write_json(options.out, answer(model, questions, progress_of("answer", questions.num_rows)).predicted)

@@ -35,7 +35,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question-column", metavar="NAME", help="(default: none)")
     help_of_choices = "with a list (in CSV as JSON), or a column for each choice (default: choices)"
     parser.add_argument("--choices-column", metavar="NAME", nargs="+", default=["choices"], help=help_of_choices)
-    parser.add_argument("--top", type=at_least_one, help="choices of each context, the best first (default: all)")
+    parser.add_argument(
+        "--top", type=at_least_one("--top"), help="choices of each context, the best first (default: all)"
+    )
     add_output(parser)
 
 

@@ -39,6 +39,8 @@ def run(options: argparse.Namespace) -> None:
             f"--calibrate: found {missing}, expected --int8 and the examples of the task; give --examples DIR, as "
             "stage examples leaves them"
         )
+    if options.examples is not None and not options.examples.is_dir():
+        raise ConfigError(f"--examples: found no directory {examples}, expected one that stage examples has left")
     batches = calibration(options.directory, examples) if options.calibrate else None
     print(onnx.export(options.directory, path, int8=options.int8, examples=batches))
     if options.examples is not None or (options.int8 and examples.is_dir()):

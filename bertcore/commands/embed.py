@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from bertcore.apply.compact import PRECISIONS, compact, normalized
 from bertcore.apply.embed import ENDINGS, Embedder, write_vectors
 from bertcore.apply.pooling import POOLINGS
-from bertcore.commands.results import WRITERS, Record, add_output, write
+from bertcore.commands.results import WRITERS, Record, add_output, check_place, write
 from bertcore.commands.texts import add_input, add_model, model_directory, progress_of, texts_of
 from bertcore.errors import ConfigError
 
@@ -63,6 +63,7 @@ def embedder_of(options: argparse.Namespace) -> Embedder:
 def run(options: argparse.Namespace) -> None:
     if options.out is not None and options.out.suffix not in (expected := {*ENDINGS, *WRITERS}):
         raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(sorted(expected))}")
+    check_place(options.out)
     texts = texts_of(options)
     embedder = embedder_of(options)
     vectors, cut = embedder.embed(texts, progress_of("embed", len(texts)))
@@ -80,7 +81,7 @@ def run(options: argparse.Namespace) -> None:
         for text, vector in zip(texts, vectors, strict=True):
             yield {"text": text, "vector": vector.tolist()}
 
-    write(options, records(), _rows if options.out is None and options.format != "jsonl" else None)
+    write(options, records(), _rows if options.out is None and options.format in (None, "table") else None)
 
 
 def _rows(record: Record) -> Iterator[Record]:

@@ -17,7 +17,9 @@ EXAMPLES = """\
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_model(parser)
-    parser.add_argument("--top", type=at_least_one, default=5, help="words for each mask (default: %(default)s)")
+    parser.add_argument(
+        "--top", type=at_least_one("--top"), default=5, help="words for each mask (default: %(default)s)"
+    )
     add_output(parser)
 
 

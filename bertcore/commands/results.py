@@ -3,6 +3,7 @@
 import argparse
 import csv
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,17 @@ def check_output(options: argparse.Namespace) -> None:
     """`ConfigError`, before anything is computed, for a file of a kind that is not written."""
     if options.out is not None and options.out.suffix not in WRITERS:
         raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(WRITERS)}; rename it")
+    check_place(options.out)
+
+
+def check_place(out: Path | None) -> None:
+    """`ConfigError` where no file can be written at `out`."""
+    if out is None:
+        return
+    above = next(each for each in out.absolute().parents if each.exists())
+    if out.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
+        found = "a directory" if out.is_dir() else f"{above}, where nothing can be written"
+        raise ConfigError(f"--out: found {found}, expected a place for the file {out.name}; name another one")
 
 
 def numbered(found: Iterable[tuple[str, Record]]) -> Iterator[Record]:

@@ -23,9 +23,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queries", nargs="+", metavar="QUERY")
     parser.add_argument("--in", dest="place", type=Path, required=True, metavar="PATH", help="a file, or a directory")
     parser.add_argument("--index", type=Path, metavar="DIR", help="where it is kept (default: with the texts)")
-    parser.add_argument("--words", type=int, default=120, help="of a passage at most (default: %(default)s)")
+    parser.add_argument(
+        "--words", type=at_least_one("--words"), default=120, help="of a passage at most (default: %(default)s)"
+    )
     add_precision(parser)
-    parser.add_argument("--top", type=at_least_one, default=5, help="passages for each query (default: %(default)s)")
+    parser.add_argument(
+        "--top", type=at_least_one("--top"), default=5, help="passages for each query (default: %(default)s)"
+    )
     add_model(parser)
     add_pooling(parser)
     add_output(parser)

@@ -39,7 +39,7 @@ _HELP = {
     "texts": "of a request (default: %(default)s)",
     "characters": "of a text (default: %(default)s)",
     "queue": "texts that wait; more are answered 429 (default: %(default)s)",
-    "batch": "texts computed at once (default: %(default)s)",
+    "batch": "texts up to which requests are computed together (default: %(default)s)",
     "grace": "seconds for running requests at the end (default: %(default)s)",
 }
 

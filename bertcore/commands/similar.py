@@ -20,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("texts", nargs="+", metavar="TEXT", help="the first one is compared with the others")
     parser.add_argument("--file", type=Path, help="find the nearest of these texts to each TEXT instead")
     parser.add_argument("--column", default="text", help="of the texts in a table (default: %(default)s)")
-    parser.add_argument("--top", type=at_least_one, default=10, help="of a file (default: %(default)s)")
+    parser.add_argument("--top", type=at_least_one("--top"), default=10, help="of a file (default: %(default)s)")
     add_model(parser)
     add_pooling(parser)
     add_output(parser)

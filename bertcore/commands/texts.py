@@ -26,11 +26,15 @@ AT_ONCE = 2**15
 """Texts that are read, computed and written at once. Below it, batches are those of the evaluation, to the last bit."""
 
 
-def at_least_one(text: str) -> int:
-    """The value of --top; `ConfigError` for any other."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"--top: found {text}, expected at least 1; give a whole number, or leave it out")
-    return int(text)
+def at_least_one(option: str) -> Callable[[str], int]:
+    """What reads the value of such an option; `ConfigError` for any other one."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < 1:
+            raise ConfigError(f"{option}: found {text}, expected at least 1; give a whole number, or leave it out")
+        return int(text)
+
+    return read
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -70,9 +74,13 @@ def read(options: argparse.Namespace) -> list[Text]:
     second, pair_column = getattr(options, "pair", None), getattr(options, "pair_column", None)
     if options.texts and options.file:
         raise ConfigError(f"found a text and --file {options.file}, expected one of them; leave one out")
+    if options.texts and pair_column is not None:
+        raise ConfigError(f"--pair-column: found {pair_column} beside a text, expected a table; give --file, or --pair")
     if second is not None and len(options.texts) != 1:
         raise ConfigError(f"--pair: found {len(options.texts)} first texts, expected one; give a table of pairs")
     if options.texts:
+        for text in (*options.texts, *([second] if second else [])):
+            check_encodable(text, "the command line")
         return list(options.texts) if second is None else [(options.texts[0], second)]
     if options.file is not None:
         found = read_file(options.file, options.column, pair_column)
@@ -102,6 +110,14 @@ def read_file(path: Path, column: str = "text", pair_column: str | None = None, 
     return found
 
 
+def check_encodable(text: str, where: str) -> None:
+    """`InputError` for a text that is no Unicode: with bytes that are not UTF-8, or half of a surrogate pair."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where}: found a text that is not UTF-8 ({error.reason}); convert it") from None
+
+
 def _lines(path: Path, where: str) -> Iterator[str]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
@@ -117,11 +133,12 @@ def _cells(path: Path, columns: Sequence[str], where: str) -> Iterator[list[str]
         for column in columns:
             if column not in row:
                 raise InputError(
-                    f"{where}:{number}: found no column {column!r}; {suggest(column, list(map(str, row)))} (--column)"
+                    f"{where}:{number}: found no column {column!r}; {suggest(column, list(map(str, row)))}"
                 )
             if not isinstance(row[column], str):
                 kind = type(row[column]).__name__
                 raise InputError(f"{where}:{number}: {column}: found a {kind}, expected a text; correct the row")
+            check_encodable(row[column], f"{where}:{number}: {column}")
         yield [row[column] for column in columns]
 
 

@@ -65,8 +65,6 @@ class Card:
     """What is said of one model."""
 
     name: str
-    architecture: str
-    """Hugging Face's name of the class."""
     model_type: str
     pipeline_tag: str
     language: str | None = None
@@ -148,7 +146,6 @@ def describe(directory: Path) -> Card:
     name = directory.resolve().name
     return Card(
         name=name,
-        architecture=architecture,
         model_type=config.model_type,
         pipeline_tag=tag,
         sections={

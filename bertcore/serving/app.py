@@ -1,6 +1,7 @@
 """The server's paths: what may be asked, and how a question becomes work for a model."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -8,19 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 
 from bertcore.apply.choose import Asked
 from bertcore.errors import BertcoreError, InputError
 from bertcore.serving import schema
 from bertcore.serving.batching import Batcher, FullError
-from bertcore.serving.guard import Guard
+from bertcore.serving.guard import SECURITY, Guard
 from bertcore.serving.limits import Limits
 from bertcore.serving.measures import Measures
 from bertcore.serving.models import Models
 
+logger = logging.getLogger(__name__)
+
 PAGE = Path(__file__).parent / "page"
 PREFIX = "/v1/"
+_LAST_SECONDS = 1.0
+"""For what is computed still when all requests have had their seconds of grace."""
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {status: {"model": schema.Problem} for status in (401, 404, 413, 422, 429)}
 
@@ -44,9 +50,10 @@ def create_app(models: Models, limits: Limits, token: str | None = None) -> Fast
         running = asyncio.create_task(batcher.run())
         yield
         batcher.end()
-        await running
+        await asyncio.wait({running}, timeout=_LAST_SECONDS)  # whoever asked is answered, or has been told that it ends
 
     app = FastAPI(title="bertcore", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.state.batcher = batcher
     app.add_middleware(Guard, token=token, body_bytes=limits.body_bytes)
     _answer_errors(app)
     _add_work(app, models, limits, batcher)
@@ -68,6 +75,12 @@ def _answer_errors(app: FastAPI) -> None:
         status = next(status for kind, status in statuses.items() if isinstance(error, kind))
         headers = {"retry-after": "1"} if status == 429 else None
         return JSONResponse({"detail": str(error)}, status, headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def misunderstood(_: Request, error: RequestValidationError) -> JSONResponse:
+        """One line, which does not say again what was sent."""
+        first = error.errors()[0]
+        return JSONResponse({"detail": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"}, 422)
 
 
 def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) -> None:
@@ -166,7 +179,11 @@ def _add_measures(app: FastAPI, models: Models, measures: Measures) -> None:
     @app.middleware("http")
     async def measure(request: Request, call_next: Callable[[Request], Any]) -> Response:
         began = time.perf_counter()
-        response: Response = await call_next(request)
+        try:
+            response: Response = await call_next(request)
+        except Exception:
+            logger.exception("%s could not be answered", request.url.path)
+            response = JSONResponse({"detail": "internal error"}, 500, SECURITY)
         route = request.scope.get("route")
         if route is not None and route.path.startswith(PREFIX):  # never a path that somebody has made up
             use = route.path.removeprefix(PREFIX)

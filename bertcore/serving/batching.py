@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from bertcore.errors import BertcoreError, UnavailableError
+from bertcore.errors import UnavailableError
 from bertcore.serving.limits import Limits
 
 Work = Callable[[Sequence[Any]], list[Any]]
@@ -40,6 +40,8 @@ class Batcher:
     limits: Limits
     on_batch: Callable[[int], None] = lambda size: None
     """Told the number of texts of each batch."""
+    busy: bool = False
+    """Whether a batch is being computed."""
     _jobs: deque[Job] = field(default_factory=deque)
     _waiting: int = 0
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -69,7 +71,7 @@ class Batcher:
             self._wake.clear()
             while self._jobs:
                 await self._compute(self._next())
-        self._thread.shutdown()
+        self._thread.shutdown(wait=False)
 
     def end(self) -> None:
         """Take nothing new, and let `run` return when all is done."""
@@ -90,23 +92,25 @@ class Batcher:
         self._waiting -= size
         return [job for job in taken if not job.result.cancelled()]
 
+    def _work(self, work: Work, items: Sequence[Any]) -> list[Any]:
+        self.busy = True
+        try:
+            return work(items)
+        finally:
+            self.busy = False
+
     async def _compute(self, jobs: list[Job]) -> None:
         if not jobs:
             return
         items = [item for job in jobs for item in job.items]
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, jobs[0].work, items)
-        except BertcoreError as error:
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._work, jobs[0].work, items)
+        except Exception as error:  # not to be lost: its request answers 422 or 500, and the server goes on
             if len(jobs) > 1:  # one of them cannot be used: the others are not to pay for it
                 for job in jobs:
                     await self._compute([job])
             elif not jobs[0].result.done():
                 jobs[0].result.set_exception(error)
-            return
-        except Exception as error:  # not to be lost: each request answers 500, and the server goes on
-            for job in jobs:
-                if not job.result.done():
-                    job.result.set_exception(error)
             return
         self.on_batch(len(items))
         start = 0

@@ -23,7 +23,8 @@ class Limits:
     queue: int = 512
     """Texts that wait at most; a request that would make it more is answered 429, and should come again."""
     batch: int = 64
-    """Texts that are computed at once at most. While they are computed, the next batch gathers."""
+    """Texts up to which requests are computed together; a larger request is computed alone. While they are computed,
+    the next batch gathers."""
     grace: int = 20
     """Seconds that running requests get when the server is told to end."""
 
@@ -31,6 +32,8 @@ class Limits:
         for name, value in vars(self).items():
             if value < 1:
                 raise ValueError(f"{name}: found {value}, expected 1 or more")
+        if self.queue < self.texts:
+            raise ValueError(f"queue: found {self.queue}, expected room for one request of {self.texts} texts; raise it, or lower texts")
 
 
 def token_for(host: str) -> str | None:

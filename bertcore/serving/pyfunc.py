@@ -39,20 +39,29 @@ class Rows:
         if self.use == "choose":
             return self.served.works["choose"](_asked(table))
         first, second = ("question", "context") if self.use == "answer" else ("text", "pair")
-        items = _column(table, first)
+        items = _required(table, first)
         if self.use in ("answer", "classify", "regress") and (self.use == "answer" or second in table.columns):
-            pairs = zip(items, _column(table, second), strict=True)
-            items = [one if other is None and self.use != "answer" else (one, other) for one, other in pairs]
+            others = _required(table, second) if self.use == "answer" else _column(table, second)
+            pairs = zip(items, others, strict=True)
+            items = [one if other is None else (one, other) for one, other in pairs]
         more = [int((params or {}).get("top", TOP))] if self.use in ("answer", "fill-mask") else []
         found = self.served.works[self.use](items, *more)
         return [{"vector": row} for row in found] if self.use == "embed" else found
 
 
 def _asked(table: Columns) -> list[Asked]:
-    contexts = _column(table, "context")
-    choices = [[] if each is None else list(each) for each in _column(table, "choices")]
+    contexts = _required(table, "context")
+    choices = [list(each) for each in _required(table, "choices")]
     questions = _column(table, "question") if "question" in table.columns else [None] * len(contexts)
     return [Asked(*row) for row in zip(contexts, choices, questions, strict=True)]
+
+
+def _required(table: Columns, name: str) -> list[Any]:
+    """`InputError` for an empty cell."""
+    cells = _column(table, name)
+    if empty := [row for row, cell in enumerate(cells) if cell is None]:
+        raise InputError(f"{name}: row {empty[0]}: found nothing, expected a value; add it, or leave out the row")
+    return cells
 
 
 def _column(table: Columns, name: str) -> list[Any]:

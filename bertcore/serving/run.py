@@ -1,5 +1,6 @@
 """The server's process: from a free port to the end that SIGTERM asks for."""
 
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -35,6 +36,8 @@ def serve(app: FastAPI, host: str, port: int, limits: Limits, ready: Callable[[s
     before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         _Server(config, lambda: ready(address)).run(sockets=[listening])
+        if app.state.batcher.busy:
+            os._exit(0)  # nobody waits for that result any more, and a thread in the middle of it cannot be ended
     finally:
         listening.close()
         for number, handler in before.items():

@@ -2,12 +2,21 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 Name = Annotated[
     str | None, Field(description="a model's name, as /v1/models lists them; null: the first for this use")
 ]
 Top = Annotated[int, Field(ge=1, le=100)]
+
+
+def _encodable(text: str) -> str:
+    """`ValueError` for half of a surrogate pair, as JSON may hold it: no tokenizer can read that."""
+    text.encode("utf-8")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
 
 
 class _Strict(BaseModel):
@@ -17,14 +26,14 @@ class _Strict(BaseModel):
 class TextsRequest(_Strict):
     """Texts for a model."""
 
-    texts: Annotated[list[str], Field(min_length=1)]
+    texts: Annotated[list[Text], Field(min_length=1)]
     model: Name = None
 
 
 class PairsRequest(TextsRequest):
     """Texts, or pairs of texts."""
 
-    pairs: Annotated[list[str] | None, Field(description="the second text of each, for models of two")] = None
+    pairs: Annotated[list[Text] | None, Field(description="the second text of each, for models of two")] = None
 
 
 class FillMaskRequest(TextsRequest):
@@ -36,8 +45,8 @@ class FillMaskRequest(TextsRequest):
 class AnswerRequest(_Strict):
     """Questions about one text of any length."""
 
-    questions: Annotated[list[str], Field(min_length=1)]
-    context: Annotated[str, StringConstraints(min_length=1)]
+    questions: Annotated[list[Text], Field(min_length=1)]
+    context: Annotated[Text, StringConstraints(min_length=1)]
     top: Top = 3
     model: Name = None
 
@@ -45,16 +54,16 @@ class AnswerRequest(_Strict):
 class ChooseRequest(_Strict):
     """A context with its choices; `question`: what is put before each of them."""
 
-    context: Annotated[str, StringConstraints(min_length=1)]
-    choices: Annotated[list[str], Field(min_length=2)]
-    question: str | None = None
+    context: Annotated[Text, StringConstraints(min_length=1)]
+    choices: Annotated[list[Text], Field(min_length=2)]
+    question: Text | None = None
     model: Name = None
 
 
 class SearchRequest(_Strict):
     """Queries for the passages that the server was started with."""
 
-    queries: Annotated[list[str], Field(min_length=1)]
+    queries: Annotated[list[Text], Field(min_length=1)]
     top: Top = 5
 
 

@@ -49,6 +49,18 @@ def test_another_ending_is_refused_before_any_work() -> None:
         check_output(options(Path("a.doc")))
 
 
+def test_a_place_for_no_file_is_refused_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "dir.jsonl").mkdir()
+    (tmp_path / "file.md").write_text("")
+    for out, said in (
+        (tmp_path / "dir.jsonl", r"--out: found a directory, expected a place for the file dir\.jsonl"),
+        (tmp_path / "file.md" / "x.jsonl", r"--out: found .*file\.md, where nothing can be written, expected a place"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            check_output(options(out))
+    check_output(options(tmp_path / "new" / "x.jsonl"))
+
+
 def test_text_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     """Not as the markup of whatever draws the table."""
     write(options(shown="table"), [{"text": "[bold]:smile:", "score": 0.123456, "none": None}])

@@ -145,6 +145,9 @@ def test_an_index_follows_its_texts_and_its_model(saved: Path, texts: Path, conf
     assert opened(layer=0).embedded == 3 and opened().embedded == 3 and opened(words=1).embedded == 7
     _save(config, tmp_path, seed=2)
     assert opened().embedded == 3
+    for damage in (lambda path: path.write_bytes(b"damaged"), Path.unlink):
+        damage(place / "vectors.npy")
+        assert opened().embedded == 3 and opened().embedded == 0
     (place / "vectors.npy").write_bytes(b"damaged")
     (texts / "a.txt").write_text("green bird\n")
     assert opened().embedded == 2
@@ -178,6 +181,8 @@ def test_what_cannot_be_searched_is_one_line(
         (tmp_path / "empty", None, "empty: found no text, expected a file"),
         (texts, texts / "more", "more: found something that is no index, expected one or nothing"),
     ):
+        assert main(["search", "a", "--in", str(place), "--words", "0"]) == BAD_INPUT
+        assert capsys.readouterr().err.startswith("error: --words: found 0, expected at least 1; ")
         arguments = ["search", "a", "--in", str(place), "--model", str(saved)]
         status = main([*arguments, *([] if index is None else ["--index", str(index)])])
         error = capsys.readouterr().err

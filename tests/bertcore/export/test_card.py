@@ -13,7 +13,6 @@ from tests.bertcore.export.conftest import Example
 
 CARD = Card(
     name="topic: a/b",
-    architecture="BertForSequenceClassification",
     model_type="bert",
     pipeline_tag="text-classification",
     language="en",

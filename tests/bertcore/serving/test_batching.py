@@ -5,6 +5,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from bertcore.errors import InputError
 from bertcore.serving.batching import Batcher, FullError
 from bertcore.serving.limits import Limits
@@ -60,7 +62,9 @@ def test_a_batch_is_not_larger_than_its_limit_but_for_one_request() -> None:
 
 def test_more_than_the_queue_holds_is_refused_at_once() -> None:
     work = Slow()
-    found = asyncio.run(scenario(Limits(queue=3), [("a", [1]), ("a", [2, 3]), ("a", [4, 5]), ("a", [6])], work))
+    found = asyncio.run(
+        scenario(Limits(queue=3, texts=3), [("a", [1]), ("a", [2, 3]), ("a", [4, 5]), ("a", [6])], work)
+    )
     assert found[:2] == [[2], [4, 6]] and isinstance(found[2], FullError) and found[3] == [12]
 
 
@@ -70,7 +74,12 @@ def test_an_error_is_that_of_its_own_request() -> None:
     assert [found[0], found[1], found[3]] == [[2], [4], [6]] and isinstance(found[2], InputError)
 
 
-def test_a_mistake_of_the_program_reaches_every_request_and_the_next_batch_is_computed() -> None:
+def test_a_mistake_of_the_program_reaches_its_own_request_and_no_other() -> None:
     work = Slow()
-    found = asyncio.run(scenario(Limits(), [("a", [1]), ("a", ["broken"]), ("b", [3])], work))
-    assert found[0] == [2] and isinstance(found[1], RuntimeError) and found[2] == [6]
+    found = asyncio.run(scenario(Limits(), [("a", [1]), ("a", [2]), ("a", ["broken"]), ("b", [3])], work))
+    assert found[:2] == [[2], [4]] and isinstance(found[2], RuntimeError) and found[3] == [6]
+
+
+def test_a_queue_that_could_never_take_a_request_is_refused() -> None:
+    with pytest.raises(ValueError, match="queue: found 100, expected room for one request of 256 texts; raise it, or"):
+        Limits(queue=100)

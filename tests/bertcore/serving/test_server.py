@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT, UNAVAILABLE
 from bertcore.serving.limits import TOKEN_VARIABLE
 from tests.bertcore.serving.conftest import Server, Starter
+from tests.import_closure import ROOT
 
 
 def rounded(value: Any) -> Any:
@@ -92,21 +95,24 @@ def test_it_says_what_it_has(server: Server) -> None:
         ("/v1/fill-mask", {"texts": ["a"]}, 422, "'a': found no [MASK]"),
         ("/v1/classify", {"texts": ["a"], "pairs": ["b", "c"]}, 422, "pairs: found 2 second texts, expected 1"),
         ("/v1/answer", {"questions": [" "], "context": "a"}, 422, "question: found ' ', expected words"),
-        ("/v1/choose", {"context": "a", "choices": ["b"]}, 422, "too_short"),
+        ("/v1/choose", {"context": "a", "choices": ["b"]}, 422, "body.choices: List should have at least 2 items"),
         ("/v1/choose", {"context": "a", "choices": ["b", " "]}, 422, "context 'a': found an empty choice at place 1"),
         ("/v1/choose", {"context": "a", "choices": ["b"] * 9}, 413, "found 9 texts, expected at most 8"),
         ("/v1/choose", {"context": "a" * 499, "choices": ["b", "cc"]}, 413, "found a text of 501 characters"),
         ("/v1/classify", {"texts": ["a"] * 9}, 413, "found 9 texts, expected at most 8"),
         ("/v1/classify", {"texts": ["a" * 501]}, 413, "found a text of 501 characters, expected at most 500"),
         ("/v1/classify", {"texts": ["a" * 5000]}, 413, "bytes, expected at most 4000"),
-        ("/v1/classify", {"texts": []}, 422, "too_short"),
-        ("/v1/classify", {"text": ["a"]}, 422, "extra_forbidden"),
+        ("/v1/classify", {"texts": []}, 422, "body.texts: List should have at least 1 item"),
+        ("/v1/classify", {"text": ["a"]}, 422, "body.texts: Field required"),
+        ("/v1/classify", {"texts": ["a \ud800 b"]}, 422, "body.texts.0: Value error, 'utf-8' codec can't encode"),
+        ("/v1/answer", {"questions": ["a"], "context": "\udfff"}, 422, "body.context: Value error, 'utf-8' codec"),
+        ("/v1/fill-mask", {"texts": ["[MASK]"], "top": float("nan")}, 422, "body.top: Input should be a finite number"),
         ("/v1/nothing", {}, 404, "Not Found"),
     ],
 )
 def test_what_cannot_be_answered_says_why(path: str, body: Any, status: int, said: str, server: Server) -> None:
     found, answer, _ = server.request(path, body)
-    assert found == status and said in json.dumps(answer["detail"]).replace('\\"', '"')
+    assert found == status and said in answer["detail"]
 
 
 def test_a_body_that_does_not_say_how_long_it_is_is_cut_off(server: Server) -> None:
@@ -179,7 +185,7 @@ def test_without_the_token_nobody_comes_in(start: Starter) -> None:
 
 
 def test_an_overload_is_answered_and_not_queued_without_end(start: Starter) -> None:
-    server = start("answers", options=("--max-queue", "12", "--max-batch", "4"))
+    server = start("answers", options=("--max-queue", "12", "--max-texts", "4", "--max-batch", "4"))
     statuses: list[int] = []
     body = {"questions": ["what colour is the cat"] * 4, "context": "the red cat is on the table . " * 600}
 
@@ -213,6 +219,42 @@ def test_it_ends_when_what_runs_is_done(start: Starter) -> None:
     assert answer.status == 200 and len(json.loads(answer.read())) == 8
     connection.close()
     assert server.process.stderr is not None and server.process.stderr.read().endswith("ended\n")
+
+
+SLOW = """
+import sys, time
+from types import SimpleNamespace
+
+from bertcore.serving.app import create_app
+from bertcore.serving.limits import Limits
+from bertcore.serving.run import serve
+
+def work(items):
+    if items == ["broken"]:
+        raise RuntimeError("a mistake of the program")
+    time.sleep(600)
+
+served = SimpleNamespace(name="slow", works={"classify": work})
+models = SimpleNamespace(index=None, by_name={}, choose=lambda *_: served)
+limits = Limits(grace=1)
+serve(create_app(models, limits), "127.0.0.1", 0, limits, lambda address: print(address, flush=True))
+"""
+
+
+def test_what_is_not_done_in_time_ends_with_the_server_and_mistakes_are_counted() -> None:
+    process = subprocess.Popen([sys.executable, "-c", SLOW], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    server = Server(process.stdout.readline().strip(), process)
+    status, answer, headers = server.request("/v1/classify", {"texts": ["broken"]})
+    assert (status, answer) == (500, {"detail": "internal error"}) and "content-security-policy" in headers
+    assert 'bertcore_requests_total{status="500",use="classify"} 1.0' in server.request("/metrics")[1]
+    asked = threading.Thread(target=server.request, args=("/v1/classify", {"texts": ["a"]}))
+    asked.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    assert server.end() == 0 and time.monotonic() - began < 30
+    asked.join()
+    process.stdout.close()
 
 
 def test_mistakes_at_the_start_are_one_line(

@@ -147,7 +147,10 @@ def test_a_fine_tuned_model_says_in_mlflow_what_bertcore_says(project: dict[str,
 
 def test_pairs_and_single_texts_may_be_mixed(project: dict[str, Path]) -> None:
     assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
-    found = loaded("colours").predict(pd.DataFrame({"text": ["a dog", "red"], "pair": ["a cat", None]}))
+    model = loaded("colours")
+    with pytest.raises(Exception, match="text: row 1: found nothing, expected a value; add it, or leave out the row"):
+        model.predict(pd.DataFrame({"text": ["a dog", None]}))
+    found = model.predict(pd.DataFrame({"text": ["a dog", "red"], "pair": ["a cat", None]}))
     assert found == load(project["colours"]).works["classify"]([("a dog", "a cat"), "red"])
 
 

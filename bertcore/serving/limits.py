@@ -33,7 +33,9 @@ class Limits:
             if value < 1:
                 raise ValueError(f"{name}: found {value}, expected 1 or more")
         if self.queue < self.texts:
-            raise ValueError(f"queue: found {self.queue}, expected room for one request of {self.texts} texts; raise it, or lower texts")
+            raise ValueError(
+                f"queue: found {self.queue}, expected room for one request of {self.texts} texts; raise it, or lower texts"
+            )
 
 
 def token_for(host: str) -> str | None:

@@ -34,7 +34,7 @@ class Limits:
                 raise ValueError(f"{name}: found {value}, expected 1 or more")
         if self.queue < self.texts:
             raise ValueError(
-                f"queue: found {self.queue}, expected room for one request of {self.texts} texts; raise it or lower texts"
+                f"queue: found {self.queue}, expected room for a request of {self.texts} texts; raise it or lower texts"
             )
 
 

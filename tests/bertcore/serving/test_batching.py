@@ -81,5 +81,5 @@ def test_a_mistake_of_the_program_reaches_its_own_request_and_no_other() -> None
 
 
 def test_a_queue_that_could_never_take_a_request_is_refused() -> None:
-    with pytest.raises(ValueError, match="queue: found 100, expected room for one request of 256 texts; raise it or"):
+    with pytest.raises(ValueError, match="queue: found 100, expected room for a request of 256 texts; raise it or"):
         Limits(queue=100)

@@ -333,7 +333,7 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
 def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """A recipe's values for `pretrain`, beside what the section gives: those of its preset, and without a warm-up that
     is longer than the training. Its rates of embeddings, head and vectors keep their shares of a `learning_rate` that
-    is given; with another optimizer they say nothing, and neither does the decay that its own one needs."""
+    is given; with another optimizer neither says anything, and nor does the decay that its own one needs."""
     values = given if isinstance(given, Mapping) else {}
     model, steps, rate = values.get("model"), values.get("max_steps"), values.get("learning_rate")
     preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
@@ -341,7 +341,9 @@ def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]
     if isinstance(steps, int) and found.get("warmup_steps", 0) > steps:
         del found["warmup_steps"]
     if values.get("optimizer", found.get("optimizer")) != found.get("optimizer"):
-        return {key: value for key, value in found.items() if key not in (*_PEAKS, "hidden_weight_decay")}
+        return {
+            key: value for key, value in found.items() if key not in ("learning_rate", *_PEAKS, "hidden_weight_decay")
+        }
     if isinstance(rate, int | float) and "learning_rate" in found:
         share = rate / found["learning_rate"]
         found |= {key: float(f"{share * found[key]:.6g}") for key in _PEAKS if key in found}

@@ -58,6 +58,7 @@ def test_the_rates_of_a_recipe_belong_to_its_optimizer_and_keep_their_shares() -
     assert [slower[name] for name in peaks] == [3e-3, None, 3e-3] and slower["hidden_weight_decay"] == 0.3
     other = of_modern(optimizer="adamw", learning_rate=1e-4)
     assert not {*peaks, "hidden_weight_decay"} & other.keys() and other["learning_rate"] == 1e-4
+    assert "learning_rate" not in of_modern(optimizer="adamw"), "a rate of muon is none of adamw"
     assert of_modern(learning_rate="fast")["learning_rate"] == "fast", "is told by those who check it"
 
 

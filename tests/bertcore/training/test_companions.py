@@ -91,6 +91,9 @@ def test_the_average_is_of_both_models(tmp_path: Path) -> None:
         assert not any(torch.equal(tensor, own[name]) for name, tensor in model.state_dict().items())
     average, table = models["generator"].base_model, "embeddings.word_embeddings.weight"
     assert torch.equal(average.get_parameter(table), models[""].base_model.get_parameter(table))
+    for model in models.values():
+        first, second = model.base_model.get_parameter("embeddings.token_type_embeddings.weight")
+        assert torch.equal(first, second), "no sequence has a second segment: it is read as the first"
 
 
 def test_micro_batches_train_what_whole_batches_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks import machine
 from benchmarks.results import show
-from bertcore.apply.compact import PRECISIONS, Precision, compact, normalized, restored
+from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
 from bertcore.apply.embed import Embedder
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets
 from bertcore.embedding.scoring import Search
+from bertcore.embedding.vectors import normalized
 from bertcore.evaluation.classification import spearmanr
 from bertcore.evaluation.retrieval import BM25
 from bertcore.examples.glue import GlueOptions, read

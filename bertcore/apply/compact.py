@@ -5,15 +5,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from bertcore.embedding.vectors import normalized
+
 Precision = Literal["float32", "int8", "binary"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 LARGEST = 127
-
-
-def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each row by its length; one of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return (vectors / np.maximum(lengths, np.float32(1e-12))).astype(np.float32, copy=False)
 
 
 def compact(vectors: NDArray[np.float32], precision: Precision) -> NDArray[Any]:

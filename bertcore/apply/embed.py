@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore.apply.compact import Precision, normalized, restored
+from bertcore.apply.compact import Precision, restored
 from bertcore.apply.pooling import extract, load_encoder
 from bertcore.embedding.directory import Reading
 from bertcore.embedding.directory import read as read_reading
+from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
 from bertcore.files import replace_file
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory

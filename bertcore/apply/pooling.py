@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bertcore.embedding.vectors import mean_pooled
+from bertcore.embedding.vectors import encode, mean_pooled
 from bertcore.errors import ConfigError
-from bertcore.finetune.features import chunks, own_tokenizer
 from bertcore.finetune.inference import by_length
 from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
@@ -56,18 +55,16 @@ def extract(
     depth = _depth(model, layer, pooling)
     positions = model.config.max_sequence_length
     longest = min(max_length or positions, positions)
-    sequences, cut = _encode(tokenizer, texts, longest)
-    lengths = np.asarray([len(ids) for ids in sequences], dtype=np.int64)
+    features = encode(tokenizer, texts, longest)
     device = model.token_embeddings.weight.device
     vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
     shown = Progress(progress or "", len(texts), shown=progress is not None)
-    for rows in by_length(lengths, _TOKENS_AT_ONCE):
-        ids = torch.from_numpy(np.concatenate([sequences[row] for row in rows])).to(device)
-        layout = Layout.from_lengths(torch.from_numpy(lengths[rows])).to(device)
-        vectors[rows] = POOLINGS[pooling](_states(model, ids, layout, depth)).cpu().numpy()
+    for rows in by_length(features.lengths, _TOKENS_AT_ONCE):
+        batch = features.batch(rows).to(device)
+        vectors[rows] = POOLINGS[pooling](_states(model, batch.input_ids, batch.layout, depth)).cpu().numpy()
         shown.advance(steps=len(rows))
     shown.close()
-    return vectors, cut
+    return vectors, features.counts["truncated"]
 
 
 def _depth(model: Encoder, layer: int, pooling: str) -> int:
@@ -81,15 +78,6 @@ def _depth(model: Encoder, layer: int, pooling: str) -> int:
     if pooling not in POOLINGS:
         raise ConfigError(f"pooling: found {pooling!r}, expected one of: {', '.join(POOLINGS)}")
     return depth
-
-
-def _encode(tokenizer: Tokenizer, texts: Sequence[str], longest: int) -> tuple[list[NDArray[np.int64]], int]:
-    cutting = own_tokenizer(tokenizer)
-    cutting.enable_truncation(longest)
-    encodings = [encoding for part in chunks(texts) for encoding in cutting.encode_batch_fast(part)]
-    return [np.asarray(each.ids, dtype=np.int64) for each in encodings], sum(
-        bool(each.overflowing) for each in encodings
-    )
 
 
 @dataclass(frozen=True)

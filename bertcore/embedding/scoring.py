@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.embedding.pairs import Pair
-from bertcore.embedding.vectors import encode, vectors_of
+from bertcore.embedding.vectors import encode, normalized, vectors_of
 from bertcore.evaluation.retrieval import BM25, ndcg, ranking, recall
 from bertcore.model.architecture import Encoder
 
@@ -46,8 +46,6 @@ class Search:
             vectors_of(model, encode(tokenizer, texts, sequence_length)) for texts in (self.queries, self.passages)
         )
         widths = (queries.shape[1], *sorted(dimensions, reverse=True))
-        return {width: self.score(_unit(queries[:, :width]) @ _unit(passages[:, :width]).T) for width in widths}
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        return {
+            width: self.score(normalized(queries[:, :width]) @ normalized(passages[:, :width]).T) for width in widths
+        }

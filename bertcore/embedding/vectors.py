@@ -1,5 +1,7 @@
 """Texts as tokens, and the states of their tokens as one vector."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -20,7 +22,13 @@ def mean_pooled(hidden: Tensor, layout: Layout) -> Tensor:
     )
 
 
-def encode(tokenizer: Tokenizer, texts: list[str], sequence_length: int) -> Features:
+def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row by its length; one of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.maximum(lengths, np.float32(1e-12))).astype(np.float32, copy=False)
+
+
+def encode(tokenizer: Tokenizer, texts: Sequence[str], sequence_length: int) -> Features:
     """Each text as a sequence of at most `sequence_length` tokens; counted are those `truncated`."""
     cutting = own_tokenizer(tokenizer)
     cutting.enable_truncation(sequence_length)

@@ -9,10 +9,11 @@ import torch
 from tokenizers import Tokenizer
 
 from bertcore.apply import search
-from bertcore.apply.compact import PRECISIONS, Precision, compact, normalized, restored
+from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
 from bertcore.apply.embed import Embedder, nearest
 from bertcore.apply.search import Index, read_passages
 from bertcore.commands.main import main
+from bertcore.embedding.vectors import normalized
 from bertcore.errors import BAD_INPUT
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained

@@ -19,13 +19,18 @@ PairTerm = Literal["nsp", "sop"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alone:
+    """`pretrain.objective_options` of objective `mlm`: its loss has one term, and nothing to choose."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Weights:
-    """`pretrain.objective_options` of the masked-language-modelling objectives."""
+    """`pretrain.objective_options` of objectives `mlm_nsp` and `mlm_sop`."""
 
     mlm_weight: float = 1.0
     """Of the masked tokens in the loss."""
     pair_weight: float = 1.0
-    """Of the pairs in the loss, where the objective has such a term."""
+    """Of the pairs in the loss."""
 
     def __post_init__(self) -> None:
         require_weights(self, "mlm_weight", "pair_weight")
@@ -34,10 +39,13 @@ class Weights:
 class MaskedLanguageModeling(Objective):
     """The masked tokens and, with `pair_term`, what the label of each pair says, by the architecture's head for it."""
 
-    def __init__(self, model: EncoderModule, options: Weights, pair_term: PairTerm | None = None) -> None:
+    def __init__(self, model: EncoderModule, options: Alone | Weights, pair_term: PairTerm | None = None) -> None:
         super().__init__()
         self._pair_term = pair_term
-        self.weights = {"mlm": options.mlm_weight, **({pair_term: options.pair_weight} if pair_term else {})}
+        self.weights = {"mlm": 1.0}
+        if pair_term:
+            assert isinstance(options, Weights), "two terms without weights"
+            self.weights = {"mlm": options.mlm_weight, pair_term: options.pair_weight}
 
     def prepare(self, model: EncoderModule) -> None:
         if self._pair_term is None:
@@ -62,7 +70,7 @@ def class_sums(logits: Tensor, labels: Tensor) -> Sums:
     return Sums(loss_sum=loss_sum, count=len(labels), correct=correct)
 
 
-MLM = ObjectiveRow(options=Weights, build=MaskedLanguageModeling, packings=("full_sentences", "doc_sentences"))
+MLM = ObjectiveRow(options=Alone, build=MaskedLanguageModeling, packings=("full_sentences", "doc_sentences"))
 MLM_NSP = ObjectiveRow(
     options=Weights,
     build=partial(MaskedLanguageModeling, pair_term="nsp"),

@@ -22,7 +22,7 @@ from bertcore.errors import ConfigError, TrainingError
 from bertcore.files import write_json
 from flows.environment import ROOT, project_environment
 from flows.guard import guarded, release
-from flows.trees import share_cache
+from flows.trees import TreeError, link_inputs, share_cache
 from tasks import params
 from tasks.comparing import page, tracking
 from tasks.comparing.config import TEACHER, CompareConfig
@@ -122,6 +122,10 @@ def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
     that ends: one that went on would meet the params of the next."""
     with (tree / "params.yaml").open("w", encoding="utf-8") as file:
         _YAML.dump(values, file)
+    try:
+        link_inputs(tree, values, tree.parent)
+    except TreeError as error:
+        raise ConfigError(str(error)) from None
     command = [sys.executable, "-m", "dvc", "--quiet", "--wait-for-lock", "repro", *stages]
     process = guarded(command, stop_signal="SIGINT", grace=_GRACE, cwd=tree, env=project_environment())
     try:

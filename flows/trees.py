@@ -30,8 +30,6 @@ RESULTS = ("dvc.lock", "metrics/curves", "metrics/summary.json", "reports")
 _MADE = "made"
 """Beside a worktree that shares the cache: one without it was stopped while it was made."""
 _AUTHOR = {"NAME": "bertcore", "EMAIL": "bertcore@localhost"}
-_ABOVE = 2
-"""How far above the user's tree a relative path in params.yaml may lead."""
 
 
 class TreeError(Exception):
@@ -96,7 +94,7 @@ def run_tree(changes: Mapping[str, Any], holder: str) -> Iterator[RunTree]:
                 _share(root)
                 (place / _MADE).touch()
         (root / "params.yaml").write_text(text, encoding="utf-8")
-        _link_inputs(root, YAML(typ="safe", pure=True).load(text))
+        link_inputs(root, YAML(typ="safe", pure=True).load(text), TREES)
         yield RunTree(root, changes)
         with hold(TREES / "lock", holder, wait=True):
             (place / _MADE).unlink()
@@ -165,15 +163,19 @@ def share_cache(root: Path) -> None:
     _dvc(root, "cache", "dir", "--local", _dvc(ROOT, "cache", "dir"))
 
 
-def _link_inputs(root: Path, values: Any) -> None:
-    """Let relative paths in the params lead from the worktree where they lead from the user's tree."""
+def link_inputs(root: Path, values: Any, within: Path) -> None:
+    """Let relative paths in the params lead from the tree at `root` where they lead from the user's tree.
+
+    Links are made below `within`; `TreeError` for a path that leads further up.
+    """
     for text in _texts(values):
         if "://" in text or Path(text).is_absolute() or text.startswith("~") or Path(text) == Path():
             continue
         for name in glob.glob(text, root_dir=ROOT, recursive=True):  # a plain path is itself, if it is there
             source, link = Path(os.path.normpath(ROOT / name)), Path(os.path.normpath(root / name))
-            if not link.is_relative_to(TREES):
-                raise TreeError(f"params.yaml: found {text!r}, expected a path at most {_ABOVE} directories above the "
+            if not link.is_relative_to(within):
+                above = len(root.relative_to(within).parts)
+                raise TreeError(f"params.yaml: found {text!r}, expected a path at most {above} directories above the "
                                 "tree for a run in a tree of its own; write an absolute path")  # fmt: skip
             _link(link, source)
 

@@ -226,18 +226,22 @@ def test_the_committed_file_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> 
             compare._check(config.params_of(name, committed, 500, Path("/nowhere")), name)
 
 
-def test_a_killed_comparison_leaves_no_pipeline_running(tmp_path: Path) -> None:
+def test_a_comparison_finds_the_trees_data_and_when_it_is_killed_nothing_runs_on(tmp_path: Path) -> None:
     stage = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
     (tmp_path / "stage.py").write_text(stage)
     (tmp_path / "dvc.yaml").write_text("stages: {slow: {cmd: python stage.py}}\n")
     subprocess.run([sys.executable, "-m", "dvc", "init", "--quiet", "--no-scm"], cwd=tmp_path, check=True)
-    begin = "import sys; from pathlib import Path; from flows import compare; compare._repro(Path(sys.argv[1]), {}, [])"
+    values = {"corpus": {"sources": ["README.md"]}}
+    begin = (
+        f"from pathlib import Path; from flows import compare; compare._repro(Path({str(tmp_path)!r}), {values}, [])"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    comparison = subprocess.Popen([sys.executable, "-c", begin, str(tmp_path)], cwd=ROOT, env=environment)
+    comparison = subprocess.Popen([sys.executable, "-c", begin], cwd=ROOT, env=environment)
     pid = tmp_path / "pid"
     while not (pid.is_file() and pid.read_text()):
         assert comparison.poll() is None
         time.sleep(0.1)
+    assert (tmp_path / "README.md").resolve() == ROOT / "README.md"
     running = psutil.Process(int(pid.read_text()))
     comparison.kill()
     comparison.wait()

@@ -22,9 +22,9 @@ declares stages and edges. `dvc repro` runs them; the Prefect flow reads the sam
 adding what DVC has not: retries with resume, live progress, artifacts, cancellation, a page. After either, the other
 finds every stage cached.
 
-- **`flows -> tasks -> bertcore`.** Imports go down only, also between the rooms of `bertcore`; a test reads them.
+- **`flows -> tasks -> bertcore`.** Imports go down only, also between the packages of `bertcore`; a test reads them.
   `flows` alone imports prefect and dvc, `tasks` alone imports mlflow, and `bertcore` knows no orchestrator.
-- **Rooms are stages.** A room of `bertcore` holds what its stage computes with, and `dvc.yaml` names rooms as
+- **Packages are stages.** A package of `bertcore` holds what its stage computes with, and `dvc.yaml` names packages as
   dependencies: editing anything else re-runs nothing.
 - **One section, one dataclass.** A section of `params.yaml` is a frozen dataclass beside the code that it configures.
 - **Variants are rows.** A source, format, head family, architecture, objective or optimizer is a file and a row in a
@@ -62,7 +62,7 @@ def _rooms(package: Path) -> list[Path]:
 
 
 def _room(directory: Path) -> Iterator[str]:
-    """A title and a row for each module; the docstring of `__init__.py` says what the room is."""
+    """A title and a row for each module; the docstring of `__init__.py` says what the package is."""
     opening = _summary(directory / "__init__.py")
     yield f"## `{directory.as_posix()}/`\n" + (f"\n{opening}\n" if opening else "")
     yield "| module | what it is |\n|:--|:--|"

@@ -37,7 +37,7 @@ def stage_paths(stage: str, task: str | None) -> tuple[list[str], list[str]]:
 
 
 def code_of(stage: str) -> str:
-    """A hash of the rooms and modules of `bertcore` that dvc.yaml names as what decides what `stage` computes.
+    """A hash of the packages and modules of `bertcore` that dvc.yaml names as what decides what `stage` computes.
 
     Without those that check and describe what came of it: a training is not lost to a mended gate or card.
     """

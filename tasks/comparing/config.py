@@ -76,7 +76,7 @@ class CompareConfig:
             model = directory / teacher / "models" / "pretrained"
             values |= {"pretrain.objective_options.teacher": str(model), "tokenizer.vocab_file": f"{model}/vocab.txt"}
         params = copy.deepcopy(dict(committed))
-        for dotted, value in {**values, _STEPS: steps, "pretrain.eval_steps": steps}.items():
+        for dotted, value in copy.deepcopy({**values, _STEPS: steps, "pretrain.eval_steps": steps}).items():
             *sections, key = dotted.split(".")
             section = params
             for each in sections:

@@ -87,13 +87,14 @@ def vocabulary(measurements: Measurements) -> Table:
 
 _AUDIT_LABELS = {"random_next": "pairs with a random second part", "swapped": "pairs in swapped order"}
 _CHANCE = "> 0.000001"
+_IN_PART = "words_predicted_in_part"
 
 
 def masking(measurements: Measurements) -> Table:
     """The audit of the masked instances: what was counted in them, beside what the rule leads to expect of them."""
     share = lambda value: f"{100 * value:.2f} %"  # noqa: E731
     p_value = lambda value: f"{value:.2g}"  # noqa: E731
-    whole_words = measurements.has("mask", "train", "words_predicted_in_part")
+    whole_words = measurements.has("mask", "train", _IN_PART)
     lines: list[tuple[str, str, str, Callable[[float], str]]] = [
         ("sequences", "", "sequences", count),
         ("tokens", "", "tokens", count),
@@ -106,7 +107,7 @@ def masking(measurements: Measurements) -> Table:
         ("p-value of even positions", _CHANCE, "position_p_value", p_value),
         ("p-value of even random tokens", _CHANCE, "random_id_p_value", p_value),
         ("special tokens predicted", "0", "special_tokens_predicted", count),
-        *([("words predicted in part", "0", "words_predicted_in_part", count)] if whole_words else []),
+        *([("words predicted in part", "0", _IN_PART, count)] if whole_words else []),
         ("random tokens that the rule excludes", "0", "random_ids_outside_the_rule", count),
         ("sequences with a wrong number of predictions", "0", "sequences_with_wrong_count", count),
     ]
@@ -124,7 +125,10 @@ def masking(measurements: Measurements) -> Table:
     for label, rule, name, form in lines:
         if rule == "expected":
             rule = share(measurements.number("mask", "train", f"{name}_expected"))
-        values = (form(measurements.number("mask", split, name)) for split in ("train", "heldout"))
+        values = [form(measurements.number("mask", "train", name))]
+        # Held-out masks are of single tokens for every rule of the training, so that words are no unit there.
+        is_there = name != _IN_PART or measurements.has("mask", "heldout", name)
+        values.append(form(measurements.number("mask", "heldout", name)) if is_there else "–")
         rows.append([label, rule, *values])
     return Table(("Audit", "Expected", "Train", "Held out"), rows)
 

@@ -139,6 +139,8 @@ def test_held_out_masks_are_the_same_for_every_rule_of_the_training(project: Pat
     metrics, _ = run()
     for section in ({}, {"masking": "span", "masked_lm_prob": 0.4, "mask_share": 1.0, "random_share": 0.0}):
         again, _ = run(**section)
-        assert again["heldout"] == metrics["heldout"]
+        assert again["heldout"] == metrics["heldout"] and "words_predicted_in_part" not in again["heldout"]
         files.append([path.read_bytes() for path in sorted(INSTANCES.rglob("heldout*.arrow"))])
-    assert files[0] == files[1] and again["train"]["mask_share"] == 1.0
+    assert (
+        files[0] == files[1] and again["train"]["mask_share"] == 1.0 and again["train"]["words_predicted_in_part"] == 0
+    )

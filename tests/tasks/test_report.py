@@ -343,6 +343,11 @@ def test_the_audit_stands_beside_what_the_rule_leads_to_expect(made: tuple[Path,
     write(project, {"mask.json": {"train": swapped, "heldout": swapped}})
     shown = [row[0] for row in masking(Measurements.read(project / "metrics", ["topic"])).rows]
     assert "pairs in swapped order" in shown and "pairs with a random second part" not in shown
+    tokens = {name: value for name, value in SPLIT.items() if name != "words_predicted_in_part"}
+    for train, expected in ((SPLIT, [["0", "0", "–"]]), (tokens, [])):  # held-out masks are of tokens for every rule
+        write(project, {"mask.json": {"train": train, "heldout": tokens}})
+        shown = masking(Measurements.read(project / "metrics", ["topic"])).rows
+        assert [row[1:] for row in shown if row[0] == "words predicted in part"] == expected
 
 
 def test_the_examples_that_stand_in_the_corpus_are_counted_by_task(made: tuple[Path, FakeRun]) -> None:

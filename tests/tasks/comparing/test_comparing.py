@@ -52,6 +52,15 @@ def test_a_variants_params_are_the_committed_ones_with_its_values(tmp_path: Path
     assert small["mask"] == {"seed": 4} and committed["mask"] == {"seed": 1}
 
 
+def test_a_value_within_what_all_variants_have_stays_that_of_its_own_variant(tmp_path: Path) -> None:
+    text = (
+        "budget: 2m\nbase: {finetune.tasks: {a: {epochs: 3}}}\nvariants: {one: {finetune.tasks.a.epochs: 5}, two: {}}\n"
+    )
+    config = CompareConfig.read(written(tmp_path, text))
+    found = [config.params_of(name, {"pretrain": {}}, 1, tmp_path)["finetune"]["tasks"] for name in ("one", "two")]
+    assert found == [{"a": {"epochs": 5}}, {"a": {"epochs": 3}}]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

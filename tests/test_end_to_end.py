@@ -14,6 +14,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 
+from bertcore.recipes import RECIPES
 from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
@@ -248,6 +249,30 @@ def test_what_changes_re_runs_nothing_before_it_and_nothing_that_was_run_once(by
 def ran(done: "subprocess.CompletedProcess[str]") -> set[str]:
     assert done.returncode == 0, done.stdout + done.stderr
     return {line.split("'")[1] for line in done.stdout.splitlines() if line.startswith("Running stage")}
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES.keys() - {"bert-2018"}))  # that of PARAMS is much like it
+def test_every_recipe_comes_to_its_report(recipe: str, by_dvc: Tree, tmp_path: Path) -> None:
+    tree, small = make_project(tmp_path), {"hidden_size": 32, "preset": "tiny"}
+    values = {
+        **PARAMS,
+        "recipe": recipe,
+        "tokenizer": {"vocab_size": 280 if recipe == "roberta" else 130, "min_frequency": 1},
+        "mask": {"sequence_length": 48, "second_phase": None},
+        "pretrain": {**PARAMS["pretrain"], "model": small, "second_phase": None},
+        "embed": None,
+        "finetune": {"tasks": {"cola": PARAMS["finetune"]["tasks"]["cola"]}},
+    }
+    if recipe == "distilbert":
+        teacher = by_dvc.root / "models" / "pretrained"
+        values["tokenizer"] = {"vocab_file": str(teacher / "vocab.txt")}
+        values["pretrain"]["objective_options"] = {"teacher": str(teacher)}
+    write_params(tree.root, values)
+    done = dvc(tree, "repro", "--quiet")
+    assert done.returncode == 0, done.stderr
+    assert (tree.root / "reports" / "report.html").is_file()
+    summary = json.loads((tree.root / "metrics" / "summary.json").read_text())
+    assert {"pretrain", "finetune"} <= summary.keys()
 
 
 def test_a_bad_param_is_one_line_before_anything_runs(by_flow: Tree) -> None:

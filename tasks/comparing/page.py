@@ -83,7 +83,7 @@ def advice(variants: Sequence[Variant]) -> list[str]:
     """Which variant to take for what, with the one after it."""
     scored = [variant for variant in variants if variant.mean_score is not None]
     widest = max((score.high - score.low for variant in scored for score in variant.scores.values()), default=0.0)
-    paired = [variant for variant in variants if variant.minimal_pairs is not None]
+    paired = [variant for variant in variants if variant.knows_grammar]
     needs: list[tuple[str, list[Variant], Callable[[Variant], float], Callable[[Variant], str]]] = [
         (
             "For fine-tuned tasks",
@@ -117,6 +117,12 @@ def advice(variants: Sequence[Variant]) -> list[str]:
         best, *others = sorted(candidates, key=value, reverse=True)
         after = f", before `{others[0].name}` with {words(others[0])}" if others else ""
         said.append(f"{need} take `{best.name}`: {words(best)}{after}.")
+    if not paired and (best_baseline := max((each.pairs_baseline or 0.0 for each in variants), default=0.0)):
+        most = max(each.minimal_pairs or 0.0 for each in variants)
+        said.append(
+            f"For grammar without fine-tuning take none: the best has {percent(most)} % of the minimal pairs, counts "
+            f"of words {percent(best_baseline)} %."
+        )
     if widest:
         said.append(f"Over its seeds a task's score varies by up to {percent(widest)} points: less is no difference.")
     return said

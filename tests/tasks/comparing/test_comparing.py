@@ -107,6 +107,13 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
         "For the smallest model take `b`: 500 parameters, before `a` with 1,000 parameters.",
         "Over its seeds a task's score varies by up to 3.0 points: less is no difference.",
     ]
+    counted = [replace(each, minimal_pairs=0.56, pairs_baseline=0.55, pairs=6700) for each in found]
+    assert page.advice(counted)[3] == (
+        "For grammar without fine-tuning take none: the best has 56.0 % of the minimal pairs, counts of words 55.0 %."
+    )
+    assert page.advice([replace(each, pairs=67_000) for each in counted])[1].startswith(
+        "For grammar without fine-tuning t"
+    )
 
 
 def test_the_page_has_a_row_for_each_variant_and_a_picture(tmp_path: Path) -> None:

@@ -51,17 +51,17 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD]
     for package in PACKAGES:
-        for directory in _rooms(Path(package)):
-            parts += _room(directory)
+        for directory in _packages(Path(package)):
+            parts += _package(directory)
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _rooms(package: Path) -> list[Path]:
+def _packages(package: Path) -> list[Path]:
     """The package and every folder of it that has modules."""
     return sorted({path.parent for path in package.rglob("*.py") if _summary(path)} | {package})
 
 
-def _room(directory: Path) -> Iterator[str]:
+def _package(directory: Path) -> Iterator[str]:
     """A title and a row for each module; the docstring of `__init__.py` says what the package is."""
     opening = _summary(directory / "__init__.py")
     yield f"## `{directory.as_posix()}/`\n" + (f"\n{opening}\n" if opening else "")

@@ -95,7 +95,7 @@ def advice(variants: Sequence[Variant]) -> list[str]:
             "For grammar without fine-tuning",
             paired,
             lambda each: each.minimal_pairs or 0.0,
-            lambda each: f"{percent(each.minimal_pairs or 0.0)} % of the minimal pairs",
+            _pairs_words,
         ),
         (
             "For the fastest inference",
@@ -126,6 +126,11 @@ def advice(variants: Sequence[Variant]) -> list[str]:
     if widest:
         said.append(f"Over its seeds a task's score varies by up to {percent(widest)} points: less is no difference.")
     return said
+
+
+def _pairs_words(variant: Variant) -> str:
+    counted = "" if variant.pairs_baseline is None else f" (counts of words: {percent(variant.pairs_baseline)} %)"
+    return f"{percent(variant.minimal_pairs or 0.0)} % of the minimal pairs{counted}"
 
 
 def draw(variants: Sequence[Variant]) -> tuple[bytes, bytes]:

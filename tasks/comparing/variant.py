@@ -1,12 +1,14 @@
 """What came out of one variant, read from the metrics of its tree."""
 
 import json
-import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from bertcore.minimal_pairs.results import strongest_baseline
+from tasks.reporting.comparison import STANDARD_ERRORS
 
 
 @dataclass(frozen=True)
@@ -55,20 +57,17 @@ class Variant:
     peak_bytes: float
     pairs_baseline: float | None = None
     """Share of the minimal pairs that the best baseline has."""
-    pairs: int = 0
-    """How many minimal pairs there are."""
+    pairs_error: float = 0.0
+    """Standard error of the difference of both shares, pair by pair."""
     teacher: str | None = None
     """The variant that it has learned from, whose own training is not counted here."""
 
     @property
     def knows_grammar(self) -> bool:
-        """Whether it has more of the minimal pairs than the best baseline, by more than two standard errors of the
-        difference of two independent shares."""
+        """Whether it has more of the minimal pairs than the best baseline, by more than two standard errors."""
         if self.minimal_pairs is None or self.pairs_baseline is None:
             return self.minimal_pairs is not None
-        shares = (self.minimal_pairs, self.pairs_baseline)
-        error = math.sqrt(sum(share * (1 - share) for share in shares) / max(self.pairs, 1))
-        return self.minimal_pairs - self.pairs_baseline > 2 * error
+        return self.minimal_pairs - self.pairs_baseline > STANDARD_ERRORS * self.pairs_error
 
     @property
     def mean_score(self) -> float | None:
@@ -105,7 +104,8 @@ def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, tea
     pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
     if not inference["predicts_tokens"]:  # what was measured is then its generator's
         trained, pairs = {key: value for key, value in trained.items() if key != "mlm_loss"}, {}
-    systems = pairs.get("systems", {})
+    shares = {system: found["accuracy"] for system, found in pairs.get("systems", {}).items()}
+    baseline = strongest_baseline(shares) if shares else None
     return Variant(
         name=name,
         parameters=round(inference["parameters"]),
@@ -115,8 +115,8 @@ def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, tea
         training_flops=training_flops,
         mlm_loss=trained.get("mlm_loss"),
         minimal_pairs=pairs.get("accuracy"),
-        pairs_baseline=max((found["accuracy"] for name, found in systems.items() if name != "model"), default=None),
-        pairs=int(pairs.get("pairs", 0)),
+        pairs_baseline=shares[baseline] if baseline else None,
+        pairs_error=pairs["gain"][baseline]["standard_error"] if baseline else 0.0,
         scores={path.stem: _score(_read(path)) for path in sorted((metrics / "finetune").glob("*.json"))},
         inference_tokens_per_second=inference["tokens_per_second"],
         peak_bytes=inference["peak_bytes"],

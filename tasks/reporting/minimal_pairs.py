@@ -1,6 +1,8 @@
 """What the report says of minimal pairs: a phenomenon a line, beside what frequencies and lengths tell."""
 
-from tasks.reporting.document import Paragraph, Section, Table, count, percent, signed
+from bertcore.minimal_pairs.results import strongest_baseline
+from tasks.reporting.comparison import BAD, GOOD, STANDARD_ERRORS, Verdict
+from tasks.reporting.document import NOTHING, Paragraph, Section, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
 
 SOURCE = "minimal_pairs"
@@ -12,7 +14,7 @@ _NOTE = (
     "A sentence's score is the sum of the log-probabilities of its tokens, each masked {masked}. Scores are times 100, "
     "ties count half, chance is 50. Bigrams and unigrams are counted in the training text, in the encoder's own "
     "tokens; length prefers fewer of them. The error is the standard error of the model's score by the choice of the "
-    "pairs; the spread over seeds comes on top of that. Against bigrams, pair by pair: {gain}."
+    "pairs; the spread over seeds comes on top of that. Against {baseline}, pair by pair: {gain}."
 )
 _MASKED = {
     "original": "by itself",
@@ -24,20 +26,45 @@ def summary(measurements: Measurements) -> dict[str, dict[str, float]]:
     """The entry of the summary; empty where no pairs were scored."""
     if not measurements.has(SOURCE):
         return {}
-    accuracies = {name: measurements.number(SOURCE, f"systems/{name}", "accuracy") for name in _SYSTEMS}
     names = ("standard_error", "macro_accuracy", "macro_standard_error")
     further = {name: measurements.number(SOURCE, "systems/model", name) for name in names}
-    return {SOURCE: {**accuracies, **further, "pairs": measurements.number(SOURCE, "", "pairs")}}
+    return {SOURCE: {**_accuracies(measurements), **further, "pairs": measurements.number(SOURCE, "", "pairs")}}
 
 
 def sections(measurements: Measurements) -> list[Section]:
     """One section; none where no pairs were scored."""
     if not measurements.has(SOURCE):
         return []
-    value, error = (measurements.number(SOURCE, "gain/bigram", name) for name in ("accuracy", "standard_error"))
-    masked = _MASKED[measurements.word(SOURCE, "", "variant")]
-    note = _NOTE.format(masked=masked, gain=f"{signed(100 * value, 1)} ± {percent(error)}")
+    baseline, gain, error = _against_strongest(measurements)
+    note = _NOTE.format(
+        masked=_MASKED[measurements.word(SOURCE, "", "variant")],
+        baseline=_SYSTEMS[baseline].lower(),
+        gain=f"{signed(100 * gain, 1)} ± {percent(error)}",
+    )
     return [Section(TITLE, [_table(measurements), Paragraph(note)])]
+
+
+def result(measurements: Measurements) -> list[tuple[list[str], Verdict]]:
+    """All pairs against the strongest baseline, as a row of the first table; none where no pairs were scored."""
+    if not measurements.has(SOURCE):
+        return []
+    baseline, gain, error = _against_strongest(measurements)
+    accuracies, name = _accuracies(measurements), _SYSTEMS[baseline].lower()
+    better = gain > STANDARD_ERRORS * error
+    verdict = Verdict(f"beats {name}", GOOD) if better else Verdict(f"no better than {name}", BAD)
+    shown = [NOTHING, f"{percent(accuracies[baseline])} {name}", NOTHING, percent(accuracies["model"])]
+    return [(["minimal pairs", "accuracy", *shown, signed(100 * gain, 1)], verdict)]
+
+
+def _against_strongest(measurements: Measurements) -> tuple[str, float, float]:
+    """The baseline that is right most often, by how much more the model is, and the standard error of that."""
+    baseline = strongest_baseline(_accuracies(measurements))
+    gain, error = (measurements.number(SOURCE, f"gain/{baseline}", name) for name in ("accuracy", "standard_error"))
+    return baseline, gain, error
+
+
+def _accuracies(measurements: Measurements) -> dict[str, float]:
+    return {name: measurements.number(SOURCE, f"systems/{name}", "accuracy") for name in _SYSTEMS}
 
 
 def _table(measurements: Measurements) -> Table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from tasks.reporting import minimal_pairs
 from tasks.reporting.comparison import (
     BAD,
     GOOD,
@@ -23,7 +24,8 @@ _RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pr
 
 def results(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Table:
     """The pre-training's own objectives, the minimal pairs, then every task by its headline metric."""
-    rows = [*_pretraining_rows(measurements, summary), *_pairs_rows(summary), *map(_task_row, comparisons)]
+    pretraining = _pretraining_rows(measurements, summary)
+    rows = [*pretraining, *minimal_pairs.result(measurements), *map(_task_row, comparisons)]
     return Table(
         header=_RESULT_HEADER,
         rows=[[*cells, verdict.text] for cells, verdict in rows],
@@ -80,15 +82,6 @@ def _accuracy_row(
     else:
         verdict = Verdict(f"no better than {name}", BAD)
     return [task, "accuracy", *shown, signed(100 * difference, 1)], verdict
-
-
-def _pairs_rows(summary: Summary) -> list[tuple[list[str], Verdict]]:
-    """All minimal pairs against bigrams; no row where none were scored."""
-    scores = summary.get("minimal_pairs")
-    if scores is None:
-        return []
-    pairs = round(scores["pairs"])
-    return [_accuracy_row("minimal pairs", None, "bigrams", scores["bigram"], scores["model"], pairs)]
 
 
 def _task_row(comparison: Comparison) -> tuple[list[str], Verdict]:

@@ -556,6 +556,14 @@ def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
     assert "each masked by itself" in page and "pair by pair: +15.0 ± 1.2" in page
     assert summary["minimal_pairs"]["model"] == 0.7 and summary["minimal_pairs"]["macro_accuracy"] == 0.6
     assert run.parent_metrics["eval/minimal_pairs"] == 0.7
+    counted = json.loads((project / "metrics" / "minimal_pairs.json").read_text())
+    counted["systems"]["unigram"]["accuracy"] = 0.69
+    counted["gain"]["unigram"] = {"accuracy": 0.01, "standard_error": 0.006}
+    write(project, {"minimal_pairs.json": counted})
+    page, *_ = make(project)
+    (row,) = (row for row in first_table(project) if row[0] == "minimal pairs")
+    assert row[3] == "69.0 unigrams" and row[-1] == "no better than unigrams"
+    assert "Against unigrams, pair by pair: +1.0 ± 0.6" in page
     write(project, {"minimal_pairs.json": {}})
     page, summary, _ = make(project)
     assert "Minimal pairs" not in page and "minimal pairs" not in {row[0] for row in first_table(project)}

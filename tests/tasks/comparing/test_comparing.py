@@ -107,12 +107,12 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
         "For the smallest model take `b`: 500 parameters, before `a` with 1,000 parameters.",
         "Over its seeds a task's score varies by up to 3.0 points: less is no difference.",
     ]
-    counted = [replace(each, minimal_pairs=0.56, pairs_baseline=0.55, pairs=6700) for each in found]
+    counted = [replace(each, minimal_pairs=0.56, pairs_baseline=0.55, pairs_error=0.006) for each in found]
     assert page.advice(counted)[3] == (
         "For grammar without fine-tuning take none: the best has 56.0 % of the minimal pairs, counts of words 55.0 %."
     )
-    assert page.advice([replace(each, pairs=67_000) for each in counted])[1].startswith(
-        "For grammar without fine-tuning t"
+    assert page.advice([replace(each, pairs_error=0.004) for each in counted])[1].startswith(
+        "For grammar without fine-tuning take `a`: 56.0 % of the minimal pairs (counts of words: 55.0 %)"
     )
 
 
@@ -172,10 +172,15 @@ class Pipeline:
         if tree.name == self.killed_at and not stages:
             raise KeyboardInterrupt
         self.ran.append((tree.name, steps, tuple(stages)))
+        accuracies = {"bigram": 0.5, "unigram": 0.55, "model": 0.6}
         for name, content in {
             "pretrain": {"tokens": 100 * steps, "steps": steps, "mlm_loss": 5.0},
             "timing/pretrain": {"tokens_per_second": 10_000.0},
-            "minimal_pairs": {"accuracy": 0.6},
+            "minimal_pairs": {
+                "accuracy": 0.6,
+                "systems": {name: {"accuracy": share} for name, share in accuracies.items()},
+                "gain": {"bigram": {"standard_error": 0.01}, "unigram": {"standard_error": 0.02}},
+            },
             "finetune/topic": {
                 "metrics": ["accuracy"],
                 "pretrained": {"accuracy": 0.5},
@@ -214,6 +219,7 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     found = read_variant("one", tmp_path / "out" / "one", speed, 1.0, None)
     assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 30.0)
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
+    assert (found.pairs_baseline, found.pairs_error) == (0.55, 0.02) and found.knows_grammar
     discriminator = replace(speed, inference=measured | {"predicts_tokens": 0.0})
     of_discriminator = read_variant("one", tmp_path / "out" / "one", discriminator, 1.0, None)
     assert of_discriminator.mlm_loss is None and of_discriminator.minimal_pairs is None

@@ -15,6 +15,12 @@ _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
+def check_seed(seed: int) -> None:
+    """`ValueError` for a seed that torch, NumPy or scikit-learn does not take."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed: found {seed}, expected 0 <= seed < 2^32, such as 1")
+
+
 def key(*parts: int | str) -> int:
     """A 64-bit key of a tuple of coordinates that do not vary within one array of draws (seed, epoch, purpose …)."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
-from bertcore.training.optimizers.config import OptimizationConfig, check_seed
+from bertcore.draws import check_seed
+from bertcore.training.optimizers.config import OptimizationConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from bertcore.finetune.family import Family
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
-from bertcore.tokens.tokenizer import entries_in
+from bertcore.tokens.tokenizer import check_entries, entries_in
 
 
 def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenizer) -> EncoderModule:
@@ -51,12 +51,7 @@ def _check_entries(directory: Path, name: str, vocab_size: int, tokenizer: Token
             f"{name}: found {len(theirs):,} entries in its tokenizer and a vocab_size of {vocab_size:,}, expected the "
             f"{len(mine):,} entries of the student's tokenizer; {remedy}"
         )
-    for index, (found, expected) in enumerate(zip(theirs, mine, strict=False)):
-        if found != expected:
-            raise ArtifactError(
-                f"{name}: found {found!r} as entry {index} of its tokenizer, expected {expected!r} as the student's "
-                f"has; {remedy}"
-            )
+    check_entries(theirs, mine, name, "the student's tokenizer", remedy)
 
 
 def _short(labels: object) -> str:

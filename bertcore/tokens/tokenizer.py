@@ -189,3 +189,13 @@ def entries_in(directory: Path) -> list[str]:
     """The entries by id of the tokenizer in a Hugging Face directory; empty where there is none."""
     files = [*(kind.vocabulary_files[0] for kind in KINDS.values()), TOKENIZER_FILE]
     return next((found for file in files if (found := entries_of(directory / file))), [])
+
+
+def check_entries(found: Sequence[str], expected: Sequence[str], name: str, whose: str, remedy: str) -> None:
+    """`ArtifactError` at the first id, of those that both have, whose entry in `name` is not that of `whose`."""
+    for index, (theirs, mine) in enumerate(zip(found, expected, strict=False)):
+        if theirs != mine:
+            raise ArtifactError(
+                f"{name}: found {theirs!r} as entry {index}, expected {mine!r} as in {whose} "
+                f"({len(found):,} and {len(expected):,} entries); {remedy}"
+            )

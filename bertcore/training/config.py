@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bertcore.config import parse, suggest
+from bertcore.draws import check_seed
 from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
-from bertcore.training.optimizers.config import OptimizationConfig, Refinements, check_seed
+from bertcore.training.optimizers.config import OptimizationConfig, Refinements
 from bertcore.training.schedule import SCHEDULES, above, decay_begin, wsd
 
 

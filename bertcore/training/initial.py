@@ -14,7 +14,7 @@ from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE
-from bertcore.tokens.tokenizer import KINDS, Vocabulary, entries_in, kind_of, load_tokenizer
+from bertcore.tokens.tokenizer import KINDS, Vocabulary, check_entries, entries_in, kind_of, load_tokenizer
 from bertcore.tokens.wordpiece import VOCABULARY_FILE, make_tokenizer
 from bertcore.training.config import PretrainConfig
 
@@ -97,12 +97,7 @@ def check_vocabulary(
             f"entries of {tokenizer}; {remedy}"
         )
     theirs = _entries(published)
-    for index, (mine, other) in enumerate(zip(entries, theirs, strict=False)):
-        if mine != other:
-            raise ArtifactError(
-                f"{where}: {name}: found {other!r} as entry {index}, expected {mine!r} as in "
-                f"{tokenizer} ({len(theirs)} and {len(entries)} entries); {remedy}"
-            )
+    check_entries(theirs, entries, f"{where}: {name}", str(tokenizer), remedy)
     if len(theirs) != len(entries):
         raise ArtifactError(
             f"{where}: {name}: found {len(theirs)} entries, expected the {len(entries)} of {tokenizer}; {remedy}"

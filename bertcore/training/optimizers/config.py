@@ -8,12 +8,6 @@ from bertcore.training.schedule import ScheduleName
 OptimizerName = Literal["adamw", "bert_adam", "lamb", "muon"]
 
 
-def check_seed(seed: int) -> None:
-    """`ValueError` for a seed that torch, NumPy or scikit-learn does not take."""
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"seed: found {seed}, expected 0 <= seed < 2^32, such as 1")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Refinements:
     """What only a pre-training asks of its optimizer: learning rates of groups, over that of all others, and decays."""

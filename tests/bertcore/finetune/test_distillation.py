@@ -186,7 +186,10 @@ def test_a_teacher_of_another_task_is_refused(
         Finetuning(taught, toy("regression", make_examples), tokenizer)
     entries = (tmp_path / "teacher" / "vocab.txt").read_text().split("\n")
     for changed, message in (
-        ([*entries[:7], entries[8], entries[7], *entries[9:]], r"teacher: found .* as entry 7 of its tokenizer"),
+        (
+            [*entries[:7], entries[8], entries[7], *entries[9:]],
+            r"teacher: found .* as entry 7, expected .* as in the student's",
+        ),
         (entries[:9], r"teacher: found 9 entries in its tokenizer and a vocab_size of .*student's tokenizer"),
     ):
         (tmp_path / "teacher" / "vocab.txt").write_text("\n".join(changed))

@@ -7,6 +7,7 @@ the window of 2^27 bytes that `zstd --long=27` writes.
 import io
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -16,6 +17,8 @@ from bertcore.errors import InputError
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BUFFER_BYTES = 1 << 20
+LONGEST_LINE = 256 << 20
+"""Bytes of a line, which is held in memory; a longer one is no line of text."""
 
 
 def plain_name(path: Path) -> str:
@@ -29,16 +32,24 @@ def open_binary(path: Path) -> BinaryIO:
         raise InputError(f"{path}: no such file; correct the path")
     if path.suffix not in COMPRESSIONS:
         return path.open("rb", buffering=BUFFER_BYTES)
+    if not path.stat().st_size:
+        raise damaged(path, OSError("no byte in it"))
     stream = pa.input_stream(str(path), compression=COMPRESSIONS[path.suffix])
     return cast(BinaryIO, io.BufferedReader(stream, BUFFER_BYTES))
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of `path`, split at newlines only and without them; one line is held at a time."""
+    """The lines of `path`, split at newlines only and without them; one line is held at a time, and one of more than
+    `LONGEST_LINE` bytes is an error."""
     number = 0
     with open_binary(path) as file:
         try:
-            for number, line in enumerate(file, start=1):  # noqa: B007 (the count so far is for the error)
+            for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), start=1):
+                if len(line) > LONGEST_LINE:
+                    raise InputError(
+                        f"{path}:{number}: a line of more than {LONGEST_LINE >> 20} MiB; put every record on a line of "
+                        "its own"
+                    )
                 yield line.rstrip(b"\r\n")
         except OSError as error:
             raise damaged(path, error, f" after line {number}") from None
@@ -64,9 +75,25 @@ def read_text(path: Path) -> str:
 def read_json(path: Path) -> Any:
     """The one JSON value that `path` holds."""
     try:
-        return json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: not JSON ({error.msg}); correct the file") from None
+        return parse_json(read_text(path))
+    except ValueError as error:
+        line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{path}{line}: not JSON ({getattr(error, 'msg', error)}); correct the file") from None
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value that `text` is; `ValueError` for what is none, or cannot be kept: too deep a nesting, numbers of
+    thousands of digits, halves of surrogate pairs, which JSON can escape and UTF-8 does not have."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("too deep a nesting") from None
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("half of a surrogate pair") from None
+    return value
 
 
 def damaged(path: Path, error: OSError, where: str = "") -> InputError:

@@ -8,6 +8,7 @@ import torch
 
 from bertcore.compressed import read_json
 from bertcore.config import parse
+from bertcore.corpus.cleaning import MARKS_ARE_LETTERS
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import ConfigError
 from bertcore.examples.formats import FORMATS
@@ -45,6 +46,7 @@ def check_pretraining(configs: Configs) -> None:
     check_packing(pretrain.objective, mask.packing, pretrain.model.architecture)
     _check_published(pretrain, tokenizer)
     check_vocabulary_file(tokenizer)
+    _check_marks(tokenizer, configs["corpus"].language)
     model = encoder(configs, tokenizer.vocab_size)
     _check_kind(tokenizer, model)
     _check_length("mask", mask.phases[-1].sequence_length, model, own=True)
@@ -147,6 +149,18 @@ def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
         raise ConfigError(
             f"params.yaml: pretrain.second_phase.share: found {pretrain.second_phase.share} of {pretrain.max_steps} "
             "steps, expected at least one step in each phase; change it or raise pretrain.max_steps"
+        )
+
+
+def _check_marks(tokenizer: TokenizerConfig, language: str) -> None:
+    """Whether lower-casing, which takes off all combining marks, would make other words of the language's own."""
+    if tokenizer.kind != "wordpiece" or tokenizer.vocab_file is not None or tokenizer.lowercase is False:
+        return
+    if language in MARKS_ARE_LETTERS.split():
+        raise ConfigError(
+            f"params.yaml: tokenizer.lowercase: found {'null' if tokenizer.lowercase is None else 'true'} with "
+            f"corpus.language {language!r}, expected false: lower-casing takes off combining marks, which are letters "
+            "there (vowels, voicing); set it to false"
         )
 
 

@@ -20,6 +20,7 @@ from bertcore.embedding.config import FROM_CORPUS, EmbedConfig
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.examples import formats
+from bertcore.examples.files import visible_files
 from bertcore.examples.formats import FORMATS, parse_options
 from bertcore.examples.hub import check_format
 from bertcore.files import replace_directory
@@ -283,8 +284,8 @@ def _link(uri: str | None, directory: Path, where: str) -> None:
             source_of(uri)
         _note(uri, directory)
         return
-    path = Path(uri)
-    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    path = Path(uri).expanduser()
+    files = visible_files(path) if path.is_dir() else [path]
     if not files or not files[0].is_file():
         raise InputError(
             f"params.yaml: {where}: found {uri!r}, expected a file or a directory with files; correct the path"

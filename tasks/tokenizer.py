@@ -1,5 +1,6 @@
 """Stage `tokenizer`: corpus -> vocabulary and tokenizer in the Hugging Face layout."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -18,6 +19,10 @@ from tasks.paths import CORPUS, MERGES, METRICS, TOKENIZER, VOCABULARY
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
+logger = logging.getLogger(__name__)
+
+MUCH_UNKNOWN = 0.05
+"""Of the characters: more than that says that the vocabulary does not suit the text."""
 REPORT_BATCHES = 4
 """Row groups of held-out text that the vocabulary report counts."""
 
@@ -34,6 +39,13 @@ def run(stage_run: StageRun) -> None:
     with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
         kind.save(tokenizer, beside, None)
     report = vocabulary_report(tokenizer, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
+    if (unknown := report["heldout_unknown_character_share"]) > MUCH_UNKNOWN:
+        logger.warning(
+            "%.0f %% of the held-out text's characters stand in words that the vocabulary cannot write: nothing is "
+            "learned of them; scripts without blanks want tokenizer.kind: byte_bpe, rare characters a larger "
+            "tokenizer.alphabet_size",
+            100 * unknown,
+        )
     if config.new_entries:
         before = vocabulary_report(given, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
         report["heldout_pieces_per_word_before"] = before["heldout_pieces_per_word"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from bertcore import workers
 from bertcore.corpus import cleaning
-from bertcore.corpus.candidates import Candidate, batches, examine
+from bertcore.corpus.candidates import Candidate, batches, examine, ngrams_of
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.digests import Digests
 from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
@@ -67,6 +67,9 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
     """
     if config.language not in cleaning.LANGUAGES.split():
         logger.warning("corpus.language: sentences of %r are split by English rules: it has none here", config.language)
+    evaluation = _evaluation_files(config, inputs)
+    if config.contamination is not None:
+        _check_evaluation(evaluation, config.contamination.ngram)
     statistics = _write(config, inputs, output, count)
     if not statistics.kept["heldout"]["documents"] and statistics.kept["train"]["documents"] > 1:
         nearest = statistics.least_draw
@@ -128,6 +131,28 @@ class _Seen:
                 yield candidate, "in_evaluation_text" if candidate.evaluated else None
 
 
+def _remedy(split: str, statistics: CorpusStatistics) -> str:
+    if split == "heldout":
+        return "give more text or a larger corpus.heldout_fraction"
+    if statistics.kept["heldout"]["documents"] > 1:
+        return "all fell to the held-out text by their ids, which decide that; give every document an id of its own"
+    return "give more text"
+
+
+def _check_evaluation(files: Sequence[Path], ngram: int) -> None:
+    """`InputError` where no text in `files` can be found in any document."""
+    long_enough = ngrams_of(tuple(str(path.absolute()) for path in files), ngram).long_enough
+    logger.info(
+        "%d of %d evaluation texts have %d words, and are looked for", long_enough.sum(), len(long_enough), ngram
+    )
+    if not long_enough.any():
+        names = ", ".join(path.name for path in files) or "no file"
+        raise InputError(
+            f"params.yaml: corpus.contamination: found no text of {ngram} words in {names}, expected some to look for; "
+            "correct the texts, lower ngram, or set corpus.contamination to null"
+        )
+
+
 def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
     for split in SPLITS:
         if not statistics.kept[split]["documents"]:
@@ -135,7 +160,7 @@ def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
                 f"params.yaml: corpus.sources {config.sources}: no document for the split {split!r} "
                 f"({sum(statistics.read.values())} read, dropped: {dict(statistics.dropped) or 'none'}), "
                 "expected at least "
-                f"one; give more text{'' if split == 'train' else ' or a larger corpus.heldout_fraction'}"
+                f"one; {_remedy(split, statistics)}"
             )
 
 
@@ -145,11 +170,14 @@ def _read(config: CorpusConfig, inputs: Path, output: Path, statistics: CorpusSt
         files = sorted(path for path in (inputs / str(index)).rglob("*") if path.is_file())
         for line in source.warnings(files):
             logger.warning(line)
+        statistics.read[uri] = 0
         with _record_writer(source, output, config) as writer:
             documents = source.documents(files, statistics.dropped, writer.add if writer else _forget)
             for document in islice(documents, config.max_documents):
                 statistics.read[uri] += 1
                 yield document
+        if not statistics.read[uri]:
+            logger.warning("%s: no document in it", uri)
 
 
 def _record_writer(source: Source, output: Path, config: CorpusConfig) -> AbstractContextManager[RecordWriter | None]:

@@ -73,7 +73,7 @@ def examine(batch: Batch) -> tuple[list[Candidate], Counter[str]]:
     kept = list(_cleaned(_drawn(batch.documents, config, dropped), config, dropped))
     met = [False] * len(kept)
     if config.contamination:
-        met = _ngrams(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept]).tolist()
+        met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept]).tolist()
     return [_candidate(document, config, evaluated) for document, evaluated in zip(kept, met, strict=True)], dropped
 
 
@@ -109,6 +109,6 @@ def _candidate(document: Document, config: CorpusConfig, evaluated: bool) -> Can
 
 
 @lru_cache(maxsize=1)
-def _ngrams(files: tuple[str, ...], ngram: int) -> Ngrams:
-    """This process's."""
+def ngrams_of(files: tuple[str, ...], ngram: int) -> Ngrams:
+    """Of the texts in `files`, kept for this process."""
     return Ngrams([text for file in files for text in evaluation_texts(Path(file))], ngram)

@@ -5,10 +5,10 @@ import unicodedata
 
 from sentencex import segment
 
-# C0 and C1 controls other than tab and newline, zero-width and bidirectional marks, halves of surrogate pairs (which
+# C0 and C1 controls other than white space, zero-width and bidirectional marks, halves of surrogate pairs (which
 # have no UTF-8), the byte-order mark, U+FFFD.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ud800-\udfff\ufeff\ufffd]"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ud800-\udfff\ufeff\ufffd]"
 )
 # Blanks that are not one space already: replacing single spaces, too, would take 20 bytes for each byte of a document.
 _BLANKS = re.compile(r"[^\S\n]{2,}|[^\S\n ]")
@@ -18,6 +18,10 @@ _UNUSUAL_BLANK = re.compile(r"[^\S\n ]")
 LANGUAGES = "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk"
 """Codes for which sentencex 1.0 has rules of its own; it keeps no list to ask for, and splits by those of another
 language, mostly English, whatever else it is given."""
+
+MARKS_ARE_LETTERS = "bn gu hi ja km kn lo ml mr my ne pa si ta te th"
+"""Codes of languages whose combining marks are vowels, final consonants and voicing: without them other words stand
+there."""
 
 LONGEST_PARAGRAPH = 20_000
 """Characters that the splitter is given at once; a paragraph of megabytes would cost it time and memory without end."""

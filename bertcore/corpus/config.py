@@ -51,6 +51,11 @@ class CorpusConfig:
     def __post_init__(self) -> None:
         if not self.sources:
             raise ValueError("sources: found an empty list, expected at least one source; name one, such as pydoc")
+        if twice := [source for source in self.sources if self.sources.count(source) > 1]:
+            raise ValueError(
+                f"sources: found {twice[0]!r} twice, expected different ones; to use it more often, give it a weight: "
+                f"{{uri: {twice[0]}, weight: 2}}"
+            )
         if self.weights and len(self.weights) != len(self.sources):
             raise ValueError(
                 f"weights: found {len(self.weights)}, expected one for each of {len(self.sources)} sources"
@@ -59,6 +64,8 @@ class CorpusConfig:
             raise ValueError(f"sources: found the weight {bad[0]:g}, expected more than 0 and at most {LARGEST_WEIGHT}")
         if self.max_documents is not None and self.max_documents < 1:
             raise ValueError(f"max_documents: found {self.max_documents}, expected at least 1, or null for all")
+        if self.min_words < 1:
+            raise ValueError(f"min_words: found {self.min_words}, expected at least 1")
         if not 0 < self.heldout_fraction < 1:
             raise ValueError(f"heldout_fraction: found {self.heldout_fraction}, expected a share between 0 and 1")
         if not re.fullmatch("[a-z]{2,3}", self.language):

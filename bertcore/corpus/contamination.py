@@ -5,9 +5,10 @@ in a row have them from one another or from a common source (Brown et al. 2020, 
 """
 
 import csv
+import itertools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bertcore.compressed import plain_name, read_json, read_lines
+from bertcore.compressed import plain_name, read_bytes, read_json, read_lines
 from bertcore.corpus.ngrams import ngram_hashes
 from bertcore.errors import InputError
 
@@ -29,8 +30,9 @@ class ContaminationConfig:
     """Section `corpus.contamination` of params.yaml."""
 
     texts: list[str] = field(default_factory=list)
-    """Files of evaluation texts (`.tsv`, `.csv`, `.txt`, `.json`, `.jsonl`, `.parquet`; `.gz`, `.zst`); documents that
-    share an n-gram with any text in them are dropped."""
+    """Files of evaluation texts (`.tsv`, `.csv`, `.json`, `.jsonl`, `.parquet`, `.txt`, in which a blank line ends a
+    text, and `.conll`, whose first column are the words; `.gz`, `.zst`); documents that share an n-gram with any text
+    in them are dropped."""
     ngram: int = NGRAM
     """Words of an n-gram; in scripts without blanks between words, two characters count as a word."""
 
@@ -74,7 +76,8 @@ class Ngrams:
 
 
 def evaluation_texts(path: Path) -> Iterator[str]:
-    """Every text in a file of examples, whatever its layout says of it: cells of a table, strings of JSON, lines."""
+    """Every text in a file of examples, whatever its layout says of it: cells of a table, strings of JSON, lines up to
+    a blank one."""
     ending = Path(plain_name(path)).suffix
     if ending not in READERS:
         raise InputError(f"{path}: unknown ending, expected {', '.join(READERS)} (also .gz, .zst); convert the file")
@@ -82,7 +85,22 @@ def evaluation_texts(path: Path) -> Iterator[str]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    return (line.decode("utf-8", errors="replace") for line in read_lines(path))
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{path}:{number}: not UTF-8; convert the file to UTF-8") from None
+
+
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+    for ends, group in itertools.groupby(lines, key=lambda line: not line.strip()):
+        if not ends:
+            yield "\n".join(group)
+
+
+def _words(path: Path) -> Iterator[str]:
+    """The first of the columns, which white space parts."""
+    return (line.split()[0] if line.strip() else "" for line in _lines(path))
 
 
 def _strings(value: Any) -> Iterator[str]:
@@ -113,7 +131,7 @@ def _json_lines(path: Path) -> Iterator[str]:
 
 def _columns(path: Path) -> Iterator[str]:
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(pa.BufferReader(read_bytes(path))) as file:
             for batch in file.iter_batches(1024):
                 yield from _strings(batch.to_pylist())
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
@@ -121,7 +139,8 @@ def _columns(path: Path) -> Iterator[str]:
 
 
 READERS = {
-    ".txt": _lines,
+    ".txt": lambda path: _paragraphs(_lines(path)),
+    ".conll": lambda path: _paragraphs(_words(path)),
     ".tsv": lambda path: (cell for line in _lines(path) for cell in line.split("\t")),
     ".csv": _cells,
     ".json": lambda path: _strings(read_json(path)),

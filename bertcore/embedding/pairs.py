@@ -1,13 +1,12 @@
 """Pairs of texts that are to have near vectors, from the corpus or from a file; what is scored is never trained on."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertcore import draws
-from bertcore.compressed import plain_name, read_lines
+from bertcore.compressed import parse_json, plain_name, read_lines
 from bertcore.corpus.documents import corpus_shards, read_sentences
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import InputError
@@ -139,7 +138,7 @@ def read_pairs(path: Path) -> Iterator[Pair]:
 
 def _parse(where: str, line: bytes) -> Pair:
     try:
-        row: Any = json.loads(line.decode("utf-8-sig"))
+        row: Any = parse_json(line.decode("utf-8-sig"))
     except ValueError as error:
         raise InputError(f"{where}: not JSON ({error}); expected an object with {_EXPECTED}") from None
     if not isinstance(row, dict) or not {"anchor", "positive"} <= row.keys():

@@ -1,7 +1,6 @@
 """A context with choices, of which one is right, from any CSV, TSV, JSONL or Parquet file: COPA, SWAG, RACE and their
 kin. A query with its candidates, one of them relevant, is such an example too."""
 
-import json
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from bertcore.compressed import parse_json
 from bertcore.examples.files import (
     EMPTY_TEXT,
     NO_LABEL,
@@ -170,8 +170,8 @@ def _choices(row: Row, columns: str | list[str]) -> list[str]:
 
 def _parsed(cell: str) -> Any:
     try:
-        return json.loads(cell)
-    except json.JSONDecodeError:
+        return parse_json(cell)
+    except ValueError:
         return None
 
 

@@ -63,9 +63,9 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
     looked at, unless an option names them. A file that an option names for one split is not taken for another, whatever
     its name.
     """
-    files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
+    files = visible_files(directory)
     named = {"train": options.train_file, "dev": options.dev_file, "test": options.test_file}
-    known = [path for path in files if endings is None or plain_name(path).endswith(tuple(endings))]
+    known = [path for path in files if endings is None or plain_name(path).lower().endswith(tuple(endings))]
     found: dict[str, Path] = {}
     for split in sorted(named, key=lambda split: named[split] is None):  # first those whose files are not free then
         pattern = named[split]
@@ -74,6 +74,8 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
             matches = [path for path in files if fnmatch(path.name, pattern) or fnmatch(plain_name(path), pattern)]
         elif len(known) == 1:  # whatever its name, such as `test.csv` of a set whose train file is elsewhere
             matches = free if split == "train" else []
+            if matches:
+                _check_only(matches[0], files)
         else:
             matches = [path for path in free if _is_of(split, path)]
         if twice := [other for other, path in found.items() if matches == [path]]:
@@ -91,6 +93,22 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
             )
     log_unused(directory, files, found.values())
     return {split: found[split] for split in named if split in found}
+
+
+def _check_only(path: Path, files: Sequence[Path]) -> None:
+    """That the one file that can be read is not beside a train file which cannot."""
+    if others := [each for each in files if each != path and _is_of("train", each) and not _is_of("train", path)]:
+        raise InputError(
+            f"{others[0]}: unknown ending, expected that of {path.name}; convert the file, or name another one with "
+            "the option train_file"
+        )
+
+
+def visible_files(directory: Path) -> list[Path]:
+    """The files at any depth, sorted, but for hidden ones and those in hidden folders, such as a notebook's
+    checkpoints."""
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return sorted(path for path in found if not any(part[0] == "." for part in path.relative_to(directory).parts))
 
 
 def log_unused(directory: Path, files: Iterable[Path], used: Iterable[Path]) -> None:

@@ -1,7 +1,6 @@
 """The rows of CSV, TSV, JSONL and Parquet files (plain, `.gz` or `.zst`) as one stream of mappings."""
 
 import csv
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertcore.compressed import plain_name, read_bytes, read_lines
+from bertcore.compressed import parse_json, plain_name, read_bytes, read_json, read_lines
 from bertcore.errors import InputError
 from bertcore.examples.files import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
 
@@ -69,6 +68,7 @@ def _read_text(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
         if names is None:
             names = cells if layout.header else [str(index) for index in range(len(cells))]
             if layout.header:
+                _check_header(names, path)
                 blank.clear()
                 continue
         if len(names) == 1:  # a blank line is a row with an empty cell, except at the end of the file
@@ -77,10 +77,21 @@ def _read_text(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
         if len(cells) != len(names):
             message = f"found {len(cells)} columns, expected {len(names)} (delimiter {delimiter!r})"
             yield number, BadRowError(WRONG_COLUMNS, message)
-        elif any(not cell.isascii() and any("\udc80" <= each <= "\udcff" for each in cell) for cell in cells):
+        elif any(map(_not_utf8, cells)):
             yield number, BadRowError(NOT_UTF8, "found bytes that are not UTF-8, expected UTF-8")
         else:
             yield number, dict(zip(names, cells, strict=True))
+
+
+def _check_header(names: list[str], path: Path) -> None:
+    if any(map(_not_utf8, names)):
+        raise InputError(f"{path}:1: the header is not UTF-8; convert the file to UTF-8")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{path}:1: the column {twice[0]!r} stands twice, expected different names; rename one")
+
+
+def _not_utf8(cell: str) -> bool:
+    return not cell.isascii() and any("\udc80" <= each <= "\udcff" for each in cell)
 
 
 def _records(path: Path, delimiter: str, quotes: bool) -> Iterator[tuple[int, list[str]]]:
@@ -113,14 +124,28 @@ def _read_jsonl(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
         if not line.strip():
             continue
         try:
-            row = json.loads(decode(line, first=number == 1))
+            row = parse_json(decode(line, first=number == 1))
             if not isinstance(row, dict):
                 raise BadRowError(NOT_JSON, f"found a {type(row).__name__}, expected a JSON object on each line")
             yield number, row
         except BadRowError as error:
             yield number, error
-        except json.JSONDecodeError as error:
-            yield number, BadRowError(NOT_JSON, f"found no JSON ({error.msg}), expected a JSON object on each line")
+        except ValueError as error:
+            said = getattr(error, "msg", error)
+            yield number, BadRowError(NOT_JSON, f"found no JSON ({said}), expected a JSON object on each line")
+
+
+def _read_json(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
+    """JSON lines, or one array of objects, as pandas writes both."""
+    first = next((line for line in read_lines(path) if line.strip()), b"")
+    if not first.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        yield from _read_jsonl(path, layout)
+        return
+    for number, row in enumerate(read_json(path), start=1):
+        if isinstance(row, dict):
+            yield number, row
+        else:
+            yield number, BadRowError(NOT_JSON, f"found a {type(row).__name__}, expected an array of JSON objects")
 
 
 def _read_parquet(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
@@ -180,6 +205,6 @@ READERS: dict[str, Callable[[Path, TextLayout], Iterator[NumberedRow]]] = {
     ".tsv": _read_text,
     ".txt": _read_text,
     ".jsonl": _read_jsonl,
-    ".json": _read_jsonl,
+    ".json": _read_json,
     ".parquet": _read_parquet,
 }

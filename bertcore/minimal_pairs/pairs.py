@@ -1,7 +1,6 @@
 """Minimal pairs: two sentences of which the first is right, and what the difference tests."""
 
 import dataclasses
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcore import draws
-from bertcore.compressed import plain_name, read_lines
+from bertcore.compressed import parse_json, plain_name, read_lines
 from bertcore.errors import InputError
 
 Variant = Literal["original", "within_word_l2r"]
@@ -84,7 +83,7 @@ def _is_lines(file: Path) -> bool:
 
 def _parse(where: str, line: bytes) -> Pair:
     try:
-        row = json.loads(line.decode("utf-8-sig"))
+        row = parse_json(line.decode("utf-8-sig"))
     except ValueError as error:
         raise InputError(f"{where}: not JSON ({error}); expected an object with {_EXPECTED}") from None
     keys = set(row) if isinstance(row, dict) else set()

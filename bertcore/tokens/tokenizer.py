@@ -140,8 +140,9 @@ def load_tokenizer(directory: Path) -> Tokenizer:
 
 
 def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
-    """Share of unknown words, of words that are one entry, pieces per word and of the vocabulary that was used."""
-    words = unknown = whole = pieces = 0
+    """Share of unknown words and of the characters in them, of words that are one entry, pieces per word and of the
+    vocabulary that was used."""
+    words = unknown = whole = pieces = characters = unknown_characters = 0
     used: set[int] = set()
     unknown_id = Vocabulary.of(tokenizer).unk
     for batch in texts:
@@ -151,12 +152,17 @@ def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
             per_word = Counter(word_ids)
             words += len(per_word)
             pieces += len(ids)
-            unknown += ids.count(unknown_id)
+            spans = [end - start for start, end in encoding.offsets]
+            characters += sum(spans)
+            if unknown_id in ids:
+                unknown += ids.count(unknown_id)
+                unknown_characters += sum(span for id_, span in zip(ids, spans, strict=True) if id_ == unknown_id)
             whole += sum(count == 1 for count in per_word.values())
     return {
         "vocab_size": tokenizer.get_vocab_size(),
         "heldout_words": words,
         "heldout_unknown_word_share": unknown / max(words, 1),
+        "heldout_unknown_character_share": unknown_characters / max(characters, 1),
         "heldout_whole_word_share": (whole - unknown) / max(words, 1),
         "heldout_pieces_per_word": pieces / max(words, 1),
         "heldout_vocabulary_used": len(used) / tokenizer.get_vocab_size(),
@@ -176,7 +182,7 @@ def entries_of(path: Path) -> list[str]:
         return []
     content = read_text(path)
     if not content.lstrip().startswith("{"):
-        return content.rstrip("\n").split("\n")
+        return [line.removesuffix("\r") for line in content.rstrip("\r\n").split("\n")]
     try:
         values = json.loads(content)
         ids = entries_of_file(values) if is_whole(values) else values

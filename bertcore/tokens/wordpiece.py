@@ -128,7 +128,10 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
 def _check(config: VocabularyConfig) -> None:
     least = len(SPECIAL_TOKENS) + config.unused_tokens + 1
     if config.vocab_file is None and config.vocab_size <= least:
-        raise ValueError(f"vocab_size: found {config.vocab_size}, expected more than the {least} special tokens")
+        raise ValueError(
+            f"vocab_size: found {config.vocab_size}, expected more than {least}: {least - 1} special and unused "
+            "tokens, and characters"
+        )
     if config.merges_file is not None:
         raise ValueError(f"merges_file: found {config.merges_file!r}, expected none with kind wordpiece; remove it")
 

@@ -80,6 +80,7 @@ def vocabulary(measurements: Measurements) -> Table:
         ["held-out words and marks counted", count(number("heldout_words"))],
         ["of them written as one entry", f"{percent(number('heldout_whole_word_share'))} %"],
         ["of them unknown", f"{100 * number('heldout_unknown_word_share'):.2g} %"],
+        ["characters in unknown ones", f"{100 * number('heldout_unknown_character_share'):.2g} %"],
         ["pieces per word", f"{number('heldout_pieces_per_word'):.3f}"],
     ]
     return Table(("Vocabulary", "Value"), rows)
@@ -99,7 +100,7 @@ def masking(measurements: Measurements) -> Table:
         ("sequences", "", "sequences", count),
         ("tokens", "", "tokens", count),
         ("predicted tokens", "", "predicted_tokens", count),
-        ("share of all tokens", "", "predicted_share", share),
+        ("share of all tokens, in the end", "", "predicted_share", share),
         ("predicted: became [MASK]", "expected", "mask_share", share),
         ("predicted: became a random token", "expected", "random_share", share),
         ("predicted: stayed as they were", "expected", "kept_share", share),

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from bertcore.compressed import open_binary, plain_name, read_bytes, read_json, read_lines, read_text
+from bertcore import compressed
+from bertcore.compressed import open_binary, parse_json, plain_name, read_bytes, read_json, read_lines, read_text
 from bertcore.errors import InputError
 from tests.packing import pack
 
@@ -57,3 +58,39 @@ def test_text_and_json(tmp_path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere.txt: no such file"):
         open_binary(tmp_path / "nowhere.txt")
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_an_archive_without_a_byte_is_damaged(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(InputError, match=rf"{name}: cut off or damaged \(no byte in it\)"):
+        read_bytes(tmp_path / name)
+
+
+def test_a_line_without_end_is_refused_before_memory_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compressed, "LONGEST_LINE", 1 << 20)
+    (tmp_path / "a.txt").write_bytes(b"x" * ((1 << 20) - 1) + b"\n" + b"y" * (3 << 20))
+    lines = read_lines(tmp_path / "a.txt")
+    assert next(lines).startswith(b"x")
+    with pytest.raises(InputError, match="a.txt:2: a line of more than 1 MiB; put every record on a line of its own"):
+        next(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "too deep a nesting"),
+        ("9" * 5000, "Exceeds the limit"),
+        ('["x \\uD800"]', "half of a surrogate pair"),
+        ("[1,", "Expecting value"),
+    ],
+)
+def test_json_that_cannot_be_kept(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_json(text)
+    with pytest.raises(InputError, match=rf"a.json.*: not JSON \({message}"):
+        read_json(pack(tmp_path / "a.json", text.encode()))
+
+
+def test_json_of_whole_surrogate_pairs_and_of_their_names() -> None:
+    assert parse_json(r'["\ud83d\ude00", "\\ud800"]') == ["\U0001f600", "\\ud800"]

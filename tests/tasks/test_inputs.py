@@ -431,6 +431,11 @@ _PAIRS = {"mask.packing": "pairs", "pretrain.objective": "mlm_nsp"}
             for name, value in (("hidden_size", 64), ("hidden_act", "relu"), ("max_position_embeddings", 256))
         ),
         ({"pretrain.init_from": "BERT"}, "tokenizer.vocab_file: found nothing (null) beside pretrain.init_from"),
+        ({"corpus.language": "hi"}, "tokenizer.lowercase: found null with corpus.language 'hi', expected false"),
+        (
+            {"corpus.language": "ja", "tokenizer.lowercase": True},
+            "tokenizer.lowercase: found true with corpus.language 'ja', expected false",
+        ),
     ],
 )
 def test_parameters_that_exclude_each_other_are_found_first(

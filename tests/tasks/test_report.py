@@ -56,6 +56,7 @@ FILES: dict[str, Any] = {
         "vocab_size": 512,
         "heldout_words": 700,
         "heldout_unknown_word_share": 0.0,
+        "heldout_unknown_character_share": 0.0,
         "heldout_whole_word_share": 0.9,
         "heldout_pieces_per_word": 1.2,
         "heldout_vocabulary_used": 0.7,

@@ -52,6 +52,10 @@ class HttpSource(Source):
         super().__init__(uri)
         parse_url(uri)
 
+    def revisions(self) -> dict[str, str | None]:
+        """Its checksum, which downloads it."""
+        return {self.uri: f"sha256={_sha256(fetch(self.uri, cache_directory()))}"}
+
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """Those of the downloaded file; see `fetch` and `local.read`."""
         yield from local.read(self.uri, [fetch(self.uri, cache_directory())], dropped)
@@ -74,6 +78,8 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     with alone_in(target.parent):  # two trees may want the same file at once
         if target.is_file():
             _check(target, digest, uri)
+            if digest is None:
+                logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
         else:
             _fetch(uri, target, sleep)
     return target
@@ -147,12 +153,15 @@ def _resume_headers(part: Path) -> dict[str, str]:
 def _check(path: Path, digest: str | None, uri: str) -> None:
     if digest is None:
         return
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != digest:
+    if (found := _sha256(path)) != digest:
         raise InputError(
             f"{uri}: the file has the sha256 {found}, expected {digest}; correct the address or the checksum"
         )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _validator(part: Path) -> Path:

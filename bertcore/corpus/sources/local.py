@@ -23,6 +23,7 @@ from bertcore.compressed import COMPRESSIONS, damaged, open_binary, plain_name, 
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError
+from bertcore.files import FULL
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ MEANINGS = {
 BATCH_ROWS = 256
 UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
 """About how much text a byte of a packed file holds, in bytes."""
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LONGEST_DOCUMENT = 64 << 20
 """Bytes of one document of a `.txt`, which is held in memory; more of them are a file without blank lines."""
@@ -47,7 +49,7 @@ def find_files(uri: str) -> list[Path]:
     path = Path(uri).expanduser()
     endings = ", ".join(READERS) + " (also .gz, .zst)"
     if path.is_dir():
-        found = [Path(item) for item in glob.glob(str(path / "**"), recursive=True)]
+        found = [Path(item) for item in glob.glob(f"{glob.escape(str(path))}/**", recursive=True)]
         found = [item for item in found if item.is_file() and _format(item) in READERS]
         if not found:
             raise ConfigError(f"{uri}: no file in this directory ends in {endings}; name another one")
@@ -176,19 +178,25 @@ def _read_parquet(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
             with pq.ParquetFile(plain) as file:
                 yield from _rows(path, file, drops)
         except (pa.ArrowInvalid, OSError) as error:
+            if getattr(error, "errno", None) in FULL:
+                raise InputError(
+                    f"{path}: no space left below {directory} to unpack it; free some, or set TMPDIR to another disk"
+                ) from None
             raise damaged(path, OSError(str(error).splitlines()[0])) from None
 
 
 def _rows(path: Path, file: pq.ParquetFile, drops: _Drops) -> Iterator[tuple[str, str]]:
     types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
     if not _is_text(types.get("text")):
+        columns = ", ".join(f"{name} ({type_})" for name, type_ in types.items())
         raise InputError(
-            f"{path}: no text column 'text' among {', '.join(types) or 'none'}; rename the column of the texts"
+            f"{path}: no text column 'text' among {columns or 'none'}; rename the column of the texts, or write it as "
+            "strings"
         )
     index = -1
     for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name for name in ("text", "id") if name in types]):
         # Parquet promises UTF-8, but not every writer keeps it, and Arrow does not look: so texts are read as bytes.
-        texts = batch.column("text").cast(pa.large_binary()).to_pylist()
+        texts = _as_bytes(batch.column("text")).to_pylist()
         for text, id_ in zip(texts, _ids(batch), strict=True):
             index += 1
             try:
@@ -206,7 +214,7 @@ def _ids(batch: pa.RecordBatch) -> list[Any]:
     column = batch.column("id")
     if not _is_text(column.type):
         return column.to_pylist()
-    ids = column.cast(pa.large_binary()).to_pylist()
+    ids = _as_bytes(column).to_pylist()
     return [None if id_ is None else id_.decode(errors="replace") for id_ in ids]
 
 
@@ -216,7 +224,15 @@ def _key(id_: Any, index: int) -> str:
 
 
 def _is_text(type_: Any) -> bool:
-    return type_ is not None and (pa.types.is_string(type_) or pa.types.is_large_string(type_))
+    """Strings, as bytes too, and the dictionaries of them that pandas writes of its categories."""
+    if type_ is not None and pa.types.is_dictionary(type_):
+        type_ = type_.value_type
+    return type_ in _TEXTS
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    decoded = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return decoded.cast(pa.large_binary())
 
 
 def _unpacked(path: Path, directory: Path) -> Path:

@@ -146,8 +146,7 @@ def test_normalisation_removes_what_cannot_be_seen() -> None:
 
 @given(st.text("ab  \t\n\x0b\x85\xa0\u2003\u2028", max_size=12))
 def test_one_blank_parts_two_words_whatever_blanks_there_were(text: str) -> None:
-    shown = text.replace("\x0b", "").replace("\x85", "")  # control characters go without a blank
-    lines = (" ".join(line.split()) for line in shown.split("\n"))
+    lines = (" ".join(line.split()) for line in text.split("\n"))
     assert cleaning.normalise(text) == "\n".join(line for line in lines if line)
 
 
@@ -320,3 +319,36 @@ def test_long_paragraphs_are_cut_at_blanks_and_nothing_is_lost(monkeypatch: pyte
     assert max(map(len, sentences)) <= 50
     assert "".join(sentences).replace(" ", "") == text.replace(" ", "")
     assert not any(sentence.startswith("ne ") for sentence in sentences)
+
+
+def test_pages_and_lines_of_other_programs_part_words() -> None:
+    assert cleaning.normalise("of a slide\x0bsecond\x0cthird\x85fourth\x07!") == "of a slide second third fourth!"
+
+
+@pytest.mark.parametrize(("content", "found"), [("too few words\n\nhere\n", "t.txt"), ("", "t.txt"), (None, "no file")])
+def test_evaluation_texts_that_cannot_be_found_are_refused(content: str | None, found: str, tmp_path: Path) -> None:
+    files = []
+    if content is not None:
+        (tmp_path / "t.txt").write_text(content)
+        files = [str(tmp_path / "t.txt")]
+    with pytest.raises(InputError, match=f"contamination: found no text of 13 words in {found}, expected some"):
+        build(tmp_path, TEXTS, contamination=ContaminationConfig(texts=files))
+
+
+def test_a_source_without_documents_is_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, text in (("a.txt", "\n\n".join(TEXTS)), ("empty.txt", "")):
+        (tmp_path / name).write_text(text)
+    names = [str(tmp_path / name) for name in ("a.txt", "empty.txt")]
+    (tmp_path / "out").mkdir()
+    config = CorpusConfig(sources=names, heldout_fraction=0.3)
+    metrics = build_corpus(config, tmp_path / "none", tmp_path / "out").as_metrics()
+    assert metrics["documents_read"] == {names[0]: 40, names[1]: 0}
+    assert f"{names[1]}: no document in it" in caplog.messages
+
+
+def test_documents_that_share_an_id_cannot_be_split(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"id": "en", "text": text}) + "\n" for text in TEXTS))
+    (tmp_path / "out").mkdir()
+    config = CorpusConfig(sources=[str(tmp_path / "a.jsonl")])
+    with pytest.raises(InputError, match="all fell to the held-out text by their ids.*give every document an id"):
+        build_corpus(config, tmp_path / "none", tmp_path / "out")

@@ -52,7 +52,8 @@ def test_texts_of_every_layout(tmp_path: Path, packed: str) -> None:
     files = {
         "a.tsv": b"1\tthe first\n2\tthe second\n",
         "a.csv": b'1,"the first, quoted"\n',
-        "a.txt": "caf\u00e9\nbad \udcff\n".encode(errors="surrogateescape"),
+        "a.txt": "caf\u00e9\nat the corner\n \n\nanother\n".encode("utf-8-sig"),
+        "a.conll": b"EU B-ORG\nrejects O\n\nPeter B-PER\n",
         "a.json": json.dumps({"data": [{"q": "who?", "n": 3}, ["x"]]}).encode(),
         "a.jsonl": b'{"text": "one"}\n\n{"text": ["two", null]}\n',
     }
@@ -60,22 +61,31 @@ def test_texts_of_every_layout(tmp_path: Path, packed: str) -> None:
     assert found == {
         "a.tsv": ["1", "the first", "2", "the second"],
         "a.csv": ["1", "the first, quoted"],
-        "a.txt": ["caf\u00e9", "bad \ufffd"],
+        "a.txt": ["caf\u00e9\nat the corner", "another"],
+        "a.conll": ["EU\nrejects", "Peter"],
         "a.json": ["who?", "x"],
         "a.jsonl": ["one", "two"],
     }
 
 
-def test_parquet_and_files_that_cannot_be_read(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"words": [["a", "b"]], "n": [1]}), tmp_path / "a.parquet")
-    assert list(evaluation_texts(tmp_path / "a.parquet")) == ["a", "b"]
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+def test_parquet(tmp_path: Path, packed: str) -> None:
+    pq.write_table(pa.table({"words": [["a", "b"]], "n": [1]}), tmp_path / "plain")
+    path = pack(tmp_path / f"a.parquet{packed}", (tmp_path / "plain").read_bytes())
+    assert list(evaluation_texts(path)) == ["a", "b"]
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("one\ntwo", encoding="utf-16")
+    with pytest.raises(InputError, match=r"a.tsv:1: not UTF-8; convert"):
+        list(evaluation_texts(tmp_path / "a.tsv"))
     (tmp_path / "b.parquet").write_bytes(b"no")
     with pytest.raises(InputError, match=r"b.parquet: damaged"):
         list(evaluation_texts(tmp_path / "b.parquet"))
     (tmp_path / "b.jsonl").write_text('{"a": 1}\n{')
     with pytest.raises(InputError, match=r"b.jsonl:2: not JSON"):
         list(evaluation_texts(tmp_path / "b.jsonl"))
-    with pytest.raises(InputError, match=r"c.doc: unknown ending, expected .txt, .tsv"):
+    with pytest.raises(InputError, match=r"c.doc: unknown ending, expected .txt, .conll, .tsv"):
         evaluation_texts(tmp_path / "c.doc")
 
 

@@ -58,7 +58,7 @@ def test_the_number_behind_a_reason_is_that_of_the_params() -> None:
     found = CorpusConfig(sources=["x"], min_words=4, quality=quality, **others).thresholds  # type: ignore[arg-type]
     beside = {"too_few_words": 4, "near_duplicate": 0.7, "in_evaluation_text": 9}
     assert found == dict(numbers.values()) | beside
-    assert CorpusConfig(sources=["x"], min_words=0).thresholds == {"too_few_letters": 0.5}
+    assert CorpusConfig(sources=["x"]).thresholds == {"too_few_letters": 0.5, "too_few_words": 8}
 
 
 def test_lines_are_left_out_and_counted() -> None:

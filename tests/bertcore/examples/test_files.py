@@ -133,3 +133,20 @@ def test_what_is_empty_has_no_pieces() -> None:
 @pytest.mark.parametrize(("text", "empty"), [("", True), (" \u200b\n", True), ("\u200ba", False), ("\u0301", False)])
 def test_empty_texts(text: str, empty: bool) -> None:
     assert is_empty(text) is empty
+
+
+def test_endings_in_capitals_and_hidden_folders(tmp_path: Path) -> None:
+    for name in ("Train.CSV", "dev.csv", ".ipynb_checkpoints/test-checkpoint.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = find_splits(tmp_path, SplitOptions(), [".csv"])
+    assert found == {"train": tmp_path / "Train.CSV", "dev": tmp_path / "dev.csv"}
+
+
+@pytest.mark.parametrize("name", ["train.xlsx", "train.csv.bz2"])
+def test_no_other_file_takes_the_place_of_a_train_file_that_cannot_be_read(name: str, tmp_path: Path) -> None:
+    for each in (name, "dev.csv"):
+        (tmp_path / each).touch()
+    with pytest.raises(InputError, match=f"{name}: unknown ending, expected that of dev.csv; convert the file"):
+        find_splits(tmp_path, SplitOptions(), [".csv"])
+    assert find_splits(tmp_path, SplitOptions(train_file="dev.csv"), [".csv"]) == {"train": tmp_path / "dev.csv"}

@@ -49,6 +49,8 @@ def as_parquet() -> bytes:
         (".csv.zst", as_csv(";"), {"delimiter": ";"}),
         (".tsv.gz", as_csv("\t"), {"quotes": True}),
         (".jsonl", as_jsonl(), {}),
+        (".json", as_jsonl(), {}),
+        (".json.gz", b"[" + as_jsonl().replace(b"}\n", b"},\n").removesuffix(b",\n") + b"]", {}),
         (".parquet.zst", as_parquet(), {}),
     ],
 )
@@ -342,3 +344,29 @@ def test_ag_news(name: str, options: dict, labels: list[str], total: int, shared
     counts = {split: part.num_rows for split, part in examples.splits.items()}
     assert examples.labels == labels and sum(counts.values()) == total and 0.08 < counts["dev"] / total < 0.12
     assert examples.dropped == {} and examples.splits["train"]["text_a"].null_count == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"text,label,text\na,b,c\n", "train.csv:1: the column 'text' stands twice, expected different names"),
+        ("text,label\na,b\n".encode("utf-16"), "train.csv:1: the header is not UTF-8; convert the file"),
+    ],
+)
+def test_headers_that_name_no_columns(content: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        read(both(tmp_path, ".csv", content))
+
+
+@pytest.mark.parametrize("bad", ['{"text": "x \\ud800", "label": "a"}', "[" * 100_000, '{"text": ' + "9" * 5000 + "}"])
+def test_json_lines_that_cannot_be_kept(bad: str, tmp_path: Path) -> None:
+    lines = ['{"text": "one", "label": "a"}', bad, '{"text": "two", "label": "b"}']
+    both(tmp_path, ".jsonl", "\n".join(lines).encode())
+    with pytest.raises(InputError, match=r"train.jsonl:2: found no JSON \("):
+        read(tmp_path)
+    assert read(tmp_path, on_error="skip").dropped == {table_rows.NOT_JSON: 2}
+
+
+def test_an_array_of_other_things_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="train.json:2: found a int, expected an array of JSON objects"):
+        read(both(tmp_path, ".json", b'[{"text": "a", "label": "x"}, 3]'))

@@ -141,5 +141,6 @@ def test_the_report_counts_words() -> None:
     )
     assert report["heldout_words"] == 4
     assert report["heldout_unknown_word_share"] == 0.25
+    assert report["heldout_unknown_character_share"] == 0.2
     assert report["heldout_whole_word_share"] == 0.5
     assert report["heldout_pieces_per_word"] == 1.25

@@ -170,3 +170,13 @@ def test_documents(server: FaultyServer, tmp_path: Path, monkeypatch: pytest.Mon
     documents = list(source_of(server.url).documents([], Counter(), lambda record: None))
     assert len(documents) == 40_000
     assert (documents[7].id, documents[7].text, documents[7].source) == ("corpus.txt:7", "Document 7.", server.url)
+
+
+def test_what_was_read_is_known_by_its_checksum(
+    server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("BERTCORE_CACHE", str(tmp_path))
+    assert source_of(server.url).revisions() == {server.url: f"sha256={SHA256}"}
+    caplog.set_level("INFO")
+    list(source_of(server.url).documents([], Counter(), lambda _: None))
+    assert "as it was downloaded before" in caplog.text and len(server.requested) == 1

@@ -1,3 +1,4 @@
+import errno
 import io
 import json
 import logging
@@ -229,3 +230,35 @@ def test_the_shared_wikipedia_sample(shared_data: Path) -> None:
     documents = local.read("wikipedia", [path], Counter())
     first = [next(documents) for _ in range(100)]
     assert first[99].id == "wikipedia.train.txt:99" and all(document.text for document in first)
+
+
+def test_a_directory_whose_name_is_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "texts[2020]").mkdir()
+    (tmp_path / "texts[2020]" / "a.txt").touch()
+    assert local.find_files(str(tmp_path / "texts[2020]")) == [tmp_path / "texts[2020]" / "a.txt"]
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
+)
+def test_columns_of_text_in_all_their_forms(type_: pa.DataType, tmp_path: Path) -> None:
+    column = pa.array(["one", None, "one", "zwölf"]).cast(type_)
+    found, dropped = read(pack(tmp_path / "a.parquet", parquet(id=column, text=column)))
+    assert pairs(found) == [("a.parquet:one", "one"), ("a.parquet:one", "one"), ("a.parquet:zwölf", "zwölf")]
+    assert dropped == {local.NO_TEXT: 1}
+
+
+def test_a_column_of_no_text_is_named_with_its_type(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no text column 'text' among text \(int64\); .* or write it as strings"):
+        read(pack(tmp_path / "a.parquet", parquet(text=[1])))
+
+
+def test_a_full_disk_is_no_fault_of_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(local.shutil, "copyfileobj", full)
+    with pytest.raises(InputError, match=r"a.parquet.gz: no space left below .* to unpack it; free some"):
+        read(pack(tmp_path / "a.parquet.gz", parquet(text=["one"])))

@@ -117,7 +117,7 @@ def _link_pairs(config: MinimalPairsConfig, directory: Path) -> None:
     """The files of minimal pairs, read once so that one that cannot be used is told now; or a note."""
     for index, name in enumerate(config.files):
         _link(name, directory / str(index), f"minimal_pairs.pairs[{index}]")
-        read_pairs(Path(name))
+        read_pairs(Path(name).expanduser())
     if not config.files:
         _link(None, directory, "minimal_pairs.pairs")
 
@@ -161,6 +161,24 @@ def _clear_removed(tasks: set[str]) -> None:
 
 def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:
     """All sections and all fine-tuning tasks as dataclasses; `ConfigError` for the first thing that cannot work."""
+    _check_names(values)
+    configs: dict[str, Any] = {
+        name: parse(cls, {} if values[name] is None else values[name], f"params.yaml: {name}")
+        for name, cls in SECTIONS.items()
+    }
+    entries = _entries(values)
+    tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
+    _check_paths(configs, tasks)
+    contradictions.check_pretraining(configs)
+    for name, task in tasks.items():
+        _check_task(name, task, configs["corpus"])
+        contradictions.check_task(name, task, configs)
+        parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
+    return configs, tasks
+
+
+def _check_names(values: dict[str, Any]) -> None:
+    """Whether all sections are there, and no other one."""
     known = ["recipe", *SECTIONS, "finetune"]
     for name in values:
         if name not in known:
@@ -175,22 +193,17 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
                 f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add `{name}: {{}}` to "
                 "have its defaults"
             )
-    configs: dict[str, Any] = {
-        name: parse(cls, {} if values[name] is None else values[name], f"params.yaml: {name}")
-        for name, cls in SECTIONS.items()
-    }
-    section = values.get("finetune") or {}
-    if unknown := [key for key in section if key != "tasks"]:
+    if unknown := [key for key in values["finetune"] or {} if key != "tasks"]:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
-    entries = _entries(values)
-    tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
-    pretrain = configs["pretrain"]
+
+
+def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
+    """Whether what must be local is, and no model is named that the pipeline writes anew."""
+    pretrain, tokenizer, embed = configs["pretrain"], configs["tokenizer"], configs["embed"]
+    models = models_of(pretrain.objective, pretrain.objective_options)
     given = {
         "pretrain.init_from": pretrain.init_from,
-        **{
-            f"pretrain.objective_options.{option}": path
-            for option, path in models_of(pretrain.objective, pretrain.objective_options).items()
-        },
+        **{f"pretrain.objective_options.{option}": path for option, path in models.items()},
     }
     teachers = {
         f"finetune.tasks.{name}.distillation.teacher": task.distillation.teacher
@@ -199,23 +212,17 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     }
     _check_local({
         **teachers,
-        "tokenizer.vocab_file": configs["tokenizer"].vocab_file,
+        "tokenizer.vocab_file": tokenizer.vocab_file,
         **given,
-        "tokenizer.merges_file": configs["tokenizer"].merges_file,
+        "tokenizer.merges_file": tokenizer.merges_file,
         **{f"minimal_pairs.pairs[{index}]": file for index, file in enumerate(configs["minimal_pairs"].files)},
-        "embed.pairs": None if configs["embed"].file is None else str(configs["embed"].pairs),
+        "embed.pairs": None if embed.file is None else str(embed.pairs),
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     })  # fmt: skip
     for where, path in given.items():
         _check_no_output(where, path, PRETRAINED)
     for where, path in teachers.items():
         _check_no_output(where, path, FINETUNED)
-    contradictions.check_pretraining(configs)
-    for name, task in tasks.items():
-        _check_task(name, task, configs["corpus"])
-        contradictions.check_task(name, task, configs)
-        parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
-    return configs, tasks
 
 
 def _entries(values: dict[str, Any]) -> dict[str, Any]:

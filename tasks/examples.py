@@ -2,6 +2,7 @@
 counted."""
 
 import json
+import logging
 import sys
 from typing import Any
 
@@ -15,6 +16,8 @@ from tasks.paths import CORPUS, DERIVED, EXAMPLES, INPUTS, METRICS
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
+logger = logging.getLogger(__name__)
+
 
 def run(stage_run: StageRun, name: str) -> None:
     entry = params.task_entry(name)
@@ -22,6 +25,11 @@ def run(stage_run: StageRun, name: str) -> None:
     revision = hub.commit_of(hub.parse_uri(entry["data"])) if entry["data"].startswith("hf://") else None
     examples = _read(name, entry["format"], entry["data"], options)
     schema.write(examples, EXAMPLES / name)
+    shared = schema.in_train(examples)
+    for split, number in shared.items():
+        if number:
+            rows = examples.splits[split].num_rows
+            logger.warning("%s: %d of %d examples of %s stand in train, too", name, number, rows, split)
     metrics = {
         "format": entry["format"],
         "revision": revision,
@@ -29,6 +37,7 @@ def run(stage_run: StageRun, name: str) -> None:
         "splits": {split: table.num_rows for split, table in examples.splits.items()},
         "labels": None if examples.labels is None else len(examples.labels),
         "dropped": examples.dropped,
+        "in_train": shared,
     }
     write_json(METRICS / "examples" / f"{name}.json", metrics)
     stage_run.log_metrics({"splits": metrics["splits"], "dropped": sum(examples.dropped.values())})

@@ -1,6 +1,7 @@
 """What every task's data looks like after reading: an `ExampleSet`, kept as a Parquet file per split + `task.json`."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,22 @@ class ExampleSet:
     def metrics_of(self, split: str) -> list[str]:
         """The metrics that `split` is scored by."""
         return self.split_metrics.get(split, self.metrics)
+
+
+def in_train(example_set: ExampleSet) -> dict[str, int]:
+    """Split -> how many of its examples stand in train, too, whatever their labels; of all splits but train."""
+    known = set(_inputs(example_set.splits["train"]))
+    others = ((split, table) for split, table in example_set.splits.items() if split != "train")
+    return {split: sum(each in known for each in _inputs(table)) for split, table in others}
+
+
+def _inputs(table: pa.Table) -> Iterator[str]:
+    """What a model is given of each example."""
+    columns = [table[name].to_pylist() for name in table.column_names if name not in _NO_INPUT]
+    return map(repr, zip(*columns, strict=True))
+
+
+_NO_INPUT = ("id", "title", "label", "labels", "tags", "answers")
 
 
 def schema_of(family: str, labels: list[str] | None) -> pa.Schema:

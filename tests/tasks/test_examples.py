@@ -68,6 +68,7 @@ def test_skipped_rows_are_counted_by_reason_in_the_metrics(entry: dict[str, Any]
         "splits": {"train": 2, "dev": 2},
         "labels": 2,
         "dropped": {"wrong number of columns": 2},
+        "in_train": {"dev": 2},
     }
     assert stage_run.logged == {"splits": {"train": 2, "dev": 2}, "dropped": 2}
     assert schema.read(Path("data/examples/reviews")).labels == ["0", "1"]

@@ -82,3 +82,17 @@ def test_missing_and_damaged_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "a" / "dev.parquet").unlink()
     with pytest.raises(ArtifactError, match="dev.parquet: not found"):
         schema.read(tmp_path / "a")
+
+
+def test_examples_that_stand_in_train_are_counted_whatever_their_labels() -> None:
+    columns = ("id", "text_a", "text_b", "label")
+    rows = {
+        "train": [("0", "a", "b", "x"), ("1", "c", None, "x")],
+        "dev": [("0", "b", "a", "x"), ("1", "c", None, "y")],
+    }
+    splits = {
+        split: pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in found], schema.CLASSIFICATION)
+        for split, found in reversed(rows.items())
+    }
+    found = ExampleSet(family="classification", labels=["x", "y"], metrics=["accuracy"], splits=splits)
+    assert schema.in_train(found) == {"dev": 1}

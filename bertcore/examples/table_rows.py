@@ -113,6 +113,10 @@ def _records(path: Path, delimiter: str, quotes: bool) -> Iterator[tuple[int, li
             yield first, cells
             first = reader.line_num + 1
     except csv.Error as error:
+        if "new-line" in str(error):
+            raise InputError(
+                f"{path}:{first}: found a carriage return inside a row, expected line ends of \\n or \\r\\n; convert them"
+            ) from None
         raise InputError(
             f"{path}:{first}: quotes that do not close or cells that go on after them ({error}); correct the row, or "
             "set quotes: false where quotes are ordinary characters"

@@ -370,3 +370,8 @@ def test_json_lines_that_cannot_be_kept(bad: str, tmp_path: Path) -> None:
 def test_an_array_of_other_things_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="train.json:2: found a int, expected an array of JSON objects"):
         read(both(tmp_path, ".json", b'[{"text": "a", "label": "x"}, 3]'))
+
+
+def test_lines_that_end_as_on_an_old_mac(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="train.csv:1: found a carriage return inside a row, expected line ends of"):
+        read(both(tmp_path, ".csv", b"text,label\ra,b\rc,d\r"))

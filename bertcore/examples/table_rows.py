@@ -115,7 +115,7 @@ def _records(path: Path, delimiter: str, quotes: bool) -> Iterator[tuple[int, li
     except csv.Error as error:
         if "new-line" in str(error):
             raise InputError(
-                f"{path}:{first}: found a carriage return inside a row, expected line ends of \\n or \\r\\n; convert them"
+                f"{path}:{first}: found a carriage return inside a row, expected line ends \\n or \\r\\n; convert"
             ) from None
         raise InputError(
             f"{path}:{first}: quotes that do not close or cells that go on after them ({error}); correct the row, or "

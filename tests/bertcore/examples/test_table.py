@@ -373,5 +373,5 @@ def test_an_array_of_other_things_is_named(tmp_path: Path) -> None:
 
 
 def test_lines_that_end_as_on_an_old_mac(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="train.csv:1: found a carriage return inside a row, expected line ends of"):
+    with pytest.raises(InputError, match="train.csv:1: found a carriage return inside a row, expected line ends"):
         read(both(tmp_path, ".csv", b"text,label\ra,b\rc,d\r"))

@@ -122,15 +122,16 @@ def _records(finetuning: Finetuning, outcomes: dict[str, Outcome], simple: dict[
 
 
 def _comparison(records: Records, scores: dict[str, dict[str, float]], headline: str) -> dict[str, Any]:
-    """How much better the pre-trained encoder is than random weights, and than the best simple baseline on dev."""
+    """How much better the pre-trained encoder is than random weights, the majority and the best simple baseline on
+    dev."""
     learned = [name for name in scores if name != "majority"] or ["majority"]
     best = max(learned, key=lambda name: scores[name][headline])
-    against = {"random": "random_initialisation", "baseline": best}
+    against = {"random": "random_initialisation", "majority": "majority", "baseline": best}
     found = {
         name: asdict(compare(records.metric, records.runs["pretrained"], records.runs[system]))
         for name, system in against.items()
     }
-    return {"random": found["random"], "baseline": {"name": best, **found["baseline"]}}
+    return found | {"baseline": {"name": best, **found["baseline"]}}
 
 
 def _key(finetuning: Finetuning, name: str, *models: Path) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertcore.evaluation import baselines
+from bertcore.evaluation.baselines import baselines
 from bertcore.evaluation.bootstrap import compare
 from bertcore.evaluation.per_example import Records
 from bertcore.examples import schema
@@ -60,8 +60,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     pretrained, random = _train(stage_run, name, runs, finetuning, encoder, processes)
 
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
-    simple = baselines.predictions(finetuning.examples, settings[0][0].seed)
-    scores = {baseline: baselines.score(finetuning.examples, predicted) for baseline, predicted in simple.items()}
+    simple, scores = baselines(finetuning.examples, settings[0][0].seed)
     records = _records(finetuning, outcomes, simple)
     metrics = {
         "format": task.format,

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from bertcore import draws
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
-from bertcore.evaluation.per_example import UNITS, Units
+from bertcore.evaluation.per_example import Units, units
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.classification import Classification
@@ -215,7 +215,7 @@ class Finetuning:
 
     def units(self, predicted: Any) -> tuple[str, Units]:
         """What each dev example adds to the headline metric, and the name of that sum in `bootstrap.METRICS`."""
-        return UNITS[self._examples.family](self._examples, self._tables["dev"], predicted, self.headline)
+        return units(self._examples, self._tables["dev"], predicted, self.headline)
 
     def _dev_units(self, found: Result) -> Units | None:
         return self.units(found.predictions["dev"].predicted)[1] if self._is_labelled("dev") else None

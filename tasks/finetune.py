@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertcore.evaluation import baselines
+from bertcore.evaluation.baselines import baselines
 from bertcore.evaluation.bootstrap import compare
 from bertcore.evaluation.per_example import Records
 from bertcore.examples import schema
@@ -60,8 +60,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     pretrained, random = _train(stage_run, name, runs, finetuning, encoder, processes)
 
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
-    simple = baselines.predictions(finetuning.examples, settings[0][0].seed)
-    scores = {baseline: baselines.score(finetuning.examples, predicted) for baseline, predicted in simple.items()}
+    simple, scores = baselines(finetuning.examples, settings[0][0].seed)
     records = _records(finetuning, outcomes, simple)
     metrics = {
         "format": task.format,
@@ -122,15 +121,16 @@ def _records(finetuning: Finetuning, outcomes: dict[str, Outcome], simple: dict[
 
 
 def _comparison(records: Records, scores: dict[str, dict[str, float]], headline: str) -> dict[str, Any]:
-    """How much better the pre-trained encoder is than random weights, and than the best simple baseline on dev."""
+    """How much better the pre-trained encoder is than random weights, the majority and the best simple baseline on
+    dev."""
     learned = [name for name in scores if name != "majority"] or ["majority"]
     best = max(learned, key=lambda name: scores[name][headline])
-    against = {"random": "random_initialisation", "baseline": best}
+    against = {"random": "random_initialisation", "majority": "majority", "baseline": best}
     found = {
         name: asdict(compare(records.metric, records.runs["pretrained"], records.runs[system]))
         for name, system in against.items()
     }
-    return {"random": found["random"], "baseline": {"name": best, **found["baseline"]}}
+    return found | {"baseline": {"name": best, **found["baseline"]}}
 
 
 def _key(finetuning: Finetuning, name: str, *models: Path) -> str:

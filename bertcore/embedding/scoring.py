@@ -15,7 +15,8 @@ TOP = 10
 
 
 class Search:
-    """Each anchor of some pairs as a query, whose positives are to be found among the positives of all pairs."""
+    """Each anchor of some pairs as a query, whose positives are to be found among the positives of all pairs, but for
+    its own text: as another pair's positive it would stand before them all, a wrong answer that nobody asks for."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
         self.queries = list(dict.fromkeys(pair.anchor for pair in pairs))
@@ -24,9 +25,14 @@ class Search:
         self._relevant: list[set[int]] = [set() for _ in self.queries]
         for pair in pairs:
             self._relevant[query[pair.anchor]].add(passage[pair.positive])
+        own = [(row, passage[text]) for text, row in query.items() if text in passage]
+        self._own = [(row, place) for row, place in own if place not in self._relevant[row]]
 
     def score(self, scores: NDArray[np.floating]) -> dict[str, float]:
         """nDCG@10, recall@1 and recall@10 of (queries, passages) scores, the higher the better."""
+        scores = scores.astype(np.float64)
+        for own in self._own:
+            scores[own] = -np.inf
         ranked = ranking(scores, TOP)
         return {
             f"ndcg_at_{TOP}": ndcg(ranked, self._relevant, TOP),

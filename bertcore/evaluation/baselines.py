@@ -28,20 +28,11 @@ _WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def baselines(example_set: ExampleSet, seed: int) -> Scores:
-    """Baseline -> metric -> value, for the metrics of `example_set`, learned on train and scored on dev."""
-    found = predictions(example_set, seed)
-    return {name: score(example_set, predicted) for name, predicted in found.items()}
-
-
-def score(example_set: ExampleSet, predicted: Any) -> dict[str, float]:
-    """The metrics of `example_set` for what one baseline says about dev."""
-    return SCORES[example_set.family](example_set, predicted)
-
-
-def predictions(example_set: ExampleSet, seed: int) -> Predicted:
-    """What every baseline, learned on train, says about dev."""
-    return BASELINES[example_set.family](example_set, seed)
+def baselines(example_set: ExampleSet, seed: int) -> tuple[Predicted, Scores]:
+    """What every baseline, learned on train, says about dev; and baseline -> metric -> value, for the metrics of
+    `example_set`."""
+    found = BASELINES[example_set.family](example_set, seed)
+    return found, {name: SCORES[example_set.family](example_set, predicted) for name, predicted in found.items()}
 
 
 def _classification(examples: ExampleSet, seed: int) -> Predicted:

@@ -2,8 +2,9 @@
 
     python -m bertcore.evaluation.multi_label GOLD.tsv PREDICTIONS.tsv [--label-separator ,]
 
-Both files have a header and one row for each example: its index, a tab, and its labels, none or many, between them the
-separator; or, as labels may hold it, a JSON list of them. Scores are shares.
+Both files have one row for each example: its index, a tab, and its labels, none or many, between them the separator;
+or, as labels may hold it, a JSON list of them. A header, where there is one, begins with `index` or `id`. Scores are
+shares.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def read_label_sets(path: Path, separator: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for number, line in enumerate(read_lines(path), start=1):
         cells = line.decode("utf-8-sig", errors="replace").split("\t")
-        if cells == [""] or number == 1:
+        if cells == [""] or (number == 1 and cells[0].lower() in ("index", "id")):
             continue
         if len(cells) != 2 or cells[0] in found:
             what = f"the index {cells[0]!r} twice" if len(cells) == 2 else f"{len(cells)} columns"
@@ -107,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bertcore.evaluation.multi_label", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("gold", type=Path, help="TSV with a header: index, labels; also .gz, .zst")
+    parser.add_argument("gold", type=Path, help="TSV: index, labels; also .gz, .zst")
     parser.add_argument("predictions", type=Path, help="the same with the predicted labels")
     parser.add_argument("--label-separator", default=SEPARATOR, help="between the labels of one example (default ,)")
     options = parser.parse_args(arguments)

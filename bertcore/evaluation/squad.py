@@ -145,7 +145,7 @@ def by_question(dataset: Articles, predictions: Mapping[str, str]) -> dict[str, 
     return {"exact_match": scores["exact"], "f1": scores["f1"]}
 
 
-def questions(dataset: Articles) -> Iterator[Mapping[str, Any]]:
+def questions(dataset: Articles) -> Iterator[Any]:
     """Every question of the articles, in order."""
     for article in dataset:
         for paragraph in article["paragraphs"]:
@@ -215,6 +215,15 @@ def _read_dataset(path: Path) -> tuple[Articles, str]:
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise InputError(f"{path}: no list under the key 'data', expected SQuAD's JSON; give such a file")
+    for question in questions(content["data"]):
+        if type(question["id"]) is int:  # of predictions, whose ids are keys of JSON, they are always texts
+            question["id"] = str(question["id"])
+        for answer in question["answers"]:
+            if not isinstance(answer["text"], str):
+                raise InputError(
+                    f"{path}: question {question['id']}: found the answer {answer['text']!r}, expected a text; "
+                    "correct the file"
+                )
     return content["data"], str(content.get("version", ""))
 
 

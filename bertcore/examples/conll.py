@@ -86,7 +86,7 @@ def from_sentences(
     sentences: Mapping[str, list[Sentence]], where: Mapping[str, str], options: ConllOptions, bad: BadRows
 ) -> ExampleSet:
     """The sentences of each split, train first, as a tagging task; errors name a split's file as `where` does."""
-    scheme = _scheme(options, sentences["train"])
+    scheme = _scheme(options, sentences["train"], where["train"])
     names, tables = options.labels, {}
     for split, found in sentences.items():
         if scheme is not None:
@@ -100,19 +100,32 @@ def from_sentences(
         texts = (" ".join(words) for words in tables["train"]["words"].to_pylist())
         tables |= draw_dev(tables["train"], texts, options, where["train"])
     assert names is not None
+    labels = names if scheme is None else tag_schemes.iob2_labels(names)
+    if len(labels) < 2:
+        raise InputError(
+            f"{where['train']}: found {labels[0]!r} as the only tag of train, expected more; correct the option "
+            "tag_column"
+        )
     return ExampleSet(
         family="tagging",
-        labels=names if scheme is None else tag_schemes.iob2_labels(names),
+        labels=labels,
         metrics=["accuracy"] if scheme is None else ["f1", "precision", "recall"],
         splits=tables,
         dropped=dict(bad.counts),
     )
 
 
-def _scheme(options: ConllOptions, train: list[Sentence]) -> str | None:
-    if options.scheme == "auto":
-        return tag_schemes.detect([sentence.tags or [] for sentence in train])
-    return None if options.scheme == "none" else options.scheme
+def _scheme(options: ConllOptions, train: list[Sentence], where: str) -> str | None:
+    tagged = [sentence.tags or [] for sentence in train]
+    if options.scheme != "auto":
+        return None if options.scheme == "none" else options.scheme
+    scheme = tag_schemes.detect(tagged)
+    if scheme is None and (tag := tag_schemes.misspelt(tagged)) is not None:
+        raise InputError(
+            f"{where}: found the tag {tag!r}, expected B-, I-, E- or S- and a type where tags mark entities, such as "
+            "B-PER; convert the tags, or, if they mark none, give the option scheme: none"
+        )
+    return scheme
 
 
 @dataclass(frozen=True)

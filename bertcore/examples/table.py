@@ -144,7 +144,7 @@ def _has_label(row: Row | BadRowError, options: TableOptions) -> bool:
     cell = None if isinstance(row, BadRowError) else row.get(options.label_column)
     if isinstance(cell, list):
         return any(each is not None for each in cell)
-    return cell is not None and str(cell).strip() != ""
+    return cell is not None and cell == cell and str(cell).strip() != ""
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,8 @@ def _label(cell: Any, options: TableOptions) -> str:
 
 
 def _label_set(cell: Any, options: TableOptions) -> list[str]:
+    if cell is None or cell != cell:
+        raise BadRowError(NO_LABEL, "found null, expected labels, or an empty list or text where none fits")
     cells = cell if isinstance(cell, list) else name_of(cell).split(options.label_separator)
     return sorted({name_of(each) for each in cells} - {""})
 

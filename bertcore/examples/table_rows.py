@@ -194,7 +194,7 @@ def name_of(cell: Any) -> str:
         raise BadRowError(NO_NAME, message)
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
-    return "" if cell is None else str(cell).strip()
+    return "" if cell is None or cell != cell else str(cell).strip()  # NaN is what pandas has for a missing cell
 
 
 def some(rows: Iterable[Example], where: str) -> list[Example]:

@@ -15,6 +15,7 @@ Entity: TypeAlias = tuple[str, int, int]
 _TYPED = re.compile(r"[BIES]-.+")
 _BARE = {"O", "B", "I", "E", "S"}
 _TAG = re.compile(r"O|[BIES](-.*)?")
+_MISSPELT = re.compile(r"[BIESLU][_-].+", re.IGNORECASE)
 _PREFIXES = {"iob1": "BI", "iob2": "BI", "bioes": "BIES"}
 
 
@@ -64,6 +65,12 @@ def detect(sentences: Iterable[Sequence[str]]) -> str | None:
     if any(tag.partition("-")[0] in ("E", "S") for tag in found):
         return "bioes"
     return min(("iob2", "iob1"), key=lambda scheme: sum(len(violations(tags, scheme)) for tags in tagged))
+
+
+def misspelt(sentences: Iterable[Sequence[str]]) -> str | None:
+    """A tag that marks an entity in another spelling, such as `B_PER` or `b-PER`, of tags in which no scheme was found;
+    None where there is none."""
+    return next((tag for tags in sentences for tag in tags if _MISSPELT.fullmatch(tag)), None)
 
 
 def violations(tags: Sequence[str], scheme: str) -> list[tuple[int, str]]:

@@ -56,7 +56,7 @@ def _epochs(task: RunConfig, train_examples: int) -> Iterator[str]:
     if task.epochs > bearable and not task.early_choice:
         yield (
             f"{task.epochs} epochs over {train_examples:,} training examples: usual are 2 to 4, and at most "
-            f"{bearable} for so many; set early_choice to keep the best epoch on dev"
+            f"{bearable} for so many; set early_choice to keep the epoch that is best on part of train"
         )
 
 

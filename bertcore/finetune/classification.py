@@ -57,6 +57,7 @@ class Classification:
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._labels, self._pairs = examples.labels, all_pairs(examples.splits.get("train"))
+        self.numbers = examples.labels is None
         self._reader = TextReader(task, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:

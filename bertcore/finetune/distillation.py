@@ -1,7 +1,8 @@
 """A fine-tuned model as the teacher of a smaller one: its logits as targets beside the labels (Hinton et al. 2015).
 
 The loss is `(1 - alpha) * labels + alpha * teacher`. What the second term is, the head family says: with classes the
-divergence from the teacher's probabilities at a temperature, times its square; with numbers the squared difference.
+divergence from the teacher's probabilities at a temperature, times its square; with numbers the squared difference, in
+standard deviations of the labels.
 """
 
 import json

@@ -55,6 +55,10 @@ class Family(Protocol):
     tunes: bool
     """Whether `tune` sets anything."""
 
+    numbers: bool
+    """Whether the targets are numbers, one a sequence, in any unit: they are learned standardised (`Scale`), and said
+    in their own unit by the trained model."""
+
     def build(self, config: EncoderConfig) -> EncoderModule:
         """The encoder with the family's head, with initial weights.
 

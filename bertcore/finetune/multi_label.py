@@ -49,6 +49,7 @@ class MultiLabel:
     gold = "labels"
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
     tunes = False
+    numbers = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a multi-label task without labels"

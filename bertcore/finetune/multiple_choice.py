@@ -52,6 +52,7 @@ class MultipleChoice:
     gold = "label"
     reading: tuple[str, ...] = ("sequence_length",)
     tunes = False
+    numbers = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._reader = TextReader(replace(task, long_texts="truncate"), tokenizer)

@@ -110,6 +110,7 @@ class QuestionAnswering:
         "n_best",
         "null_threshold",
     )
+    numbers = False
 
     def __init__(
         self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer, *, may_be_null: bool | None = None

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 
 from bertcore import draws
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
-from bertcore.evaluation.per_example import UNITS, Units
+from bertcore.evaluation.per_example import Units, units
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.classification import Classification
@@ -29,6 +29,7 @@ from bertcore.finetune.multi_label import MultiLabel
 from bertcore.finetune.multiple_choice import MultipleChoice
 from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.result import Result, Trained
+from bertcore.finetune.scale import Scale
 from bertcore.finetune.tagging import Tagging
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.huggingface import READING, load_config, load_pretrained
@@ -71,6 +72,11 @@ class Finetuning:
         self._features = {split: self._family.featurize(table) for split, table in self._tables.items()}
         if not len(self._features["train"]) or self._features["train"].targets is None:
             raise InputError(f"task {task.data}: found no labelled training example, expected some; check the data")
+        self._scale: Scale | None = None
+        if self._family.numbers:
+            targets = self._features["train"].targets
+            self._scale = Scale.of(targets)
+            self._features["train"] = replace(self._features["train"], targets=self._scale.standardised(targets))
         self.teacher: EncoderModule | None = None
         """Of the task's `distillation`."""
         self._soft: NDArray[np.float32] | None = None
@@ -80,7 +86,8 @@ class Finetuning:
             self._check_segments(loaded.config, distillation.teacher)
             self.teacher = loaded.to(self.accelerator.device)
             # Asked once for all epochs, seeds and settings: it drops nothing out, and the examples stay the same.
-            self._soft = logits_of(self.teacher, self._features["train"], self.accelerator)
+            soft = logits_of(self.teacher, self._features["train"], self.accelerator)
+            self._soft = soft if self._scale is None else self._scale.standardised(soft)
 
     @property
     def examples(self) -> ExampleSet:
@@ -124,6 +131,7 @@ class Finetuning:
         loop.run(name, None if choice is None else choice.after_epoch)
         if choice is not None:
             choice.restore()
+        model = self._saying(model)
         done = time.perf_counter()
         trained = Trained(
             model=model.eval(),
@@ -207,12 +215,17 @@ class Finetuning:
 
     def units(self, predicted: Any) -> tuple[str, Units]:
         """What each dev example adds to the headline metric, and the name of that sum in `bootstrap.METRICS`."""
-        return UNITS[self._examples.family](self._examples, self._tables["dev"], predicted, self.headline)
+        return units(self._examples, self._tables["dev"], predicted, self.headline)
 
     def _dev_units(self, found: Result) -> Units | None:
         return self.units(found.predictions["dev"].predicted)[1] if self._is_labelled("dev") else None
 
+    def _saying(self, model: EncoderModule) -> EncoderModule:
+        """`model`, trained or in training, as it predicts."""
+        return model if self._scale is None else self._scale.restored(model)
+
     def _choice_scores(self, model: EncoderModule) -> dict[str, float]:
+        model = self._saying(model)
         logits = self._logits(CHOICE, model)
         predictions = {CHOICE: self._family.predict(self._tables[CHOICE], self._features[CHOICE], logits, model)}
         self._family.tune(predictions)

@@ -104,6 +104,7 @@ class Tagging:
     gold = "tags"
     reading: tuple[str, ...] = ("sequence_length", "doc_stride")
     tunes = False
+    numbers = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a tagging task without tags"

@@ -44,6 +44,8 @@ class Comparison:
     dev_examples: int
     against_random: "Interval"
     """Of the gain."""
+    against_majority: "Interval"
+    """Of the lead over the majority."""
     against_baseline: "Interval | None" = None
     """Of the lead over the best simple method; None where the task has none."""
     seeds: int = 1
@@ -66,7 +68,7 @@ class Comparison:
         return self.against_random.low > 0
 
     def verdict(self) -> "Verdict":
-        """Against random weights first; then against what needs no network, where that is not behind."""
+        """Against random weights first; then against what needs no network, unless that is behind for certain."""
         if self.helped:
             effect = Verdict("helps", GOOD)
         else:
@@ -76,9 +78,9 @@ class Comparison:
 
     def _remark(self) -> "Verdict | None":
         lead = self.against_baseline
-        if lead is not None and self.baseline is not None and self.pretrained <= self.baseline:
+        if lead is not None and lead.low <= 0:
             return Verdict(f"baseline {'better' if lead.high < 0 else 'as good'}", MIXED)
-        if self.pretrained - self.majority <= margin(self.metric, self.pretrained, self.majority, self.dev_examples):
+        if self.against_majority.low <= 0:
             return Verdict("no better than majority", BAD)
         return None
 
@@ -128,8 +130,9 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
         random_initialisation=headline[RANDOM],
         pretrained=headline[PRETRAINED],
         dev_examples=round(measurements.number(source, "", "dev_examples")),
-        against_random=_interval(measurements, source, "random", headline, RANDOM),
-        against_baseline=None if best is None else _interval(measurements, source, "baseline", headline, best),
+        against_random=_interval(measurements, source, "random"),
+        against_majority=_interval(measurements, source, "majority"),
+        against_baseline=None if best is None else _interval(measurements, source, "baseline"),
         seeds=round(measurements.numbers(source, "protocol").get("seeds", 1)),
         ranges={
             system: (found["min"], found["max"])
@@ -139,17 +142,9 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
     )
 
 
-def _interval(
-    measurements: Measurements, source: str, pair: str, headline: Mapping[str, float], other: str
-) -> Interval:
-    """As the stage measured it; of metrics from before it did, two standard errors of two independent scores."""
-    if measurements.has(source, f"comparison/{pair}"):
-        return Interval(*(measurements.number(source, f"comparison/{pair}", name) for name in ("low", "high")))
-    metric = measurements.word(source, "metrics", "0")
-    examples = round(measurements.number(source, "", "dev_examples"))
-    width = margin(metric, headline[PRETRAINED], headline[other], examples)
-    lead = headline[PRETRAINED] - headline[other]
-    return Interval(lead - width, lead + width)
+def _interval(measurements: Measurements, source: str, pair: str) -> Interval:
+    """As the stage measured it."""
+    return Interval(*(measurements.number(source, f"comparison/{pair}", name) for name in ("low", "high")))
 
 
 def systems(measurements: Measurements, task: str) -> Mapping[str, dict[str, float]]:

@@ -48,7 +48,7 @@ def test_its_examples_are_kept_and_scored_and_learned(directory: Path, tokenizer
     examples = formats.read("fasttext", directory, {})
     schema.write(examples, directory / "examples")  # as stage `examples` does
     assert schema.read(directory / "examples").splits["dev"].equals(examples.splits["dev"])
-    assert baselines(examples, 1)["majority"] == {"accuracy": 0.5}
+    assert baselines(examples, 1)[1]["majority"] == {"accuracy": 0.5}
     result = finetune(make_task(epochs=8, batch_size=16), examples, tokenizer, config)
     assert result.metrics["dev"]["accuracy"] == 1.0
 

@@ -101,7 +101,7 @@ def _comparison_is_that_of_the_recorded_examples(metrics: dict[str, Any]) -> Non
         "pretrained": 3, "random_initialisation": 3, "majority": 1, "word_lookup": 1
     }  # fmt: skip
     assert metrics["comparison"]["baseline"].pop("name") == "word_lookup"
-    for name, other in (("random", "random_initialisation"), ("baseline", "word_lookup")):
+    for name, other in (("random", "random_initialisation"), ("majority", "majority"), ("baseline", "word_lookup")):
         found = compare(records.metric, records.runs["pretrained"], records.runs[other])
         assert metrics["comparison"][name] == vars(found)
         means = [

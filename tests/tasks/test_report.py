@@ -119,7 +119,11 @@ def task_files(task: str, scores: dict[str, float], metric: str = "accuracy", de
             "family": "classification",
             "metrics": [metric, "macro_f1"],
             **{system: {metric: value, "macro_f1": value} for system, value in scores.items()},
-            "comparison": {"random": around(scores, "random_initialisation"), "baseline": around(scores, best)},
+            "comparison": {
+                "random": around(scores, "random_initialisation"),
+                "majority": around(scores, "majority"),
+                "baseline": around(scores, best),
+            },
             "protocol": {"epochs": 3, "batch_size": 32, "learning_rate": 3e-4, "sequence_length": 128, "seed": 1},
             "truncated": 11,
             "train_examples": 5000,
@@ -606,12 +610,14 @@ def compare(pretrained: float, random: float, baseline: float | None = None, **c
     values: dict[str, Any] = {"task": "t", "metric": "accuracy", "majority": 0.1, "dev_examples": 1000, **changes}
     name = None if baseline is None else "bag_of_words"
     gain, lead = pretrained - random, None if baseline is None else pretrained - baseline
+    above = pretrained - values["majority"]
     return Comparison(
         baseline_name=name,
         baseline=baseline,
         pretrained=pretrained,
         random_initialisation=random,
         against_random=Interval(gain - width, gain + width),
+        against_majority=Interval(above - width, above + width),
         against_baseline=None if lead is None else Interval(lead - width, lead + width),
         **values,
     )
@@ -629,11 +635,15 @@ def compare(pretrained: float, random: float, baseline: float | None = None, **c
         (compare(0.70, 0.50, 0.80), "helps; baseline better", MIXED),
         (compare(0.70, 0.50, 0.70), "helps; baseline as good", MIXED),
         (compare(0.70, 0.50, 0.71), "helps; baseline as good", MIXED),
-        (compare(0.70, 0.50, 0.69), "helps", GOOD),
+        (compare(0.70, 0.50, 0.69), "helps; baseline as good", MIXED),
+        (compare(0.70, 0.50, 0.69, width=0.005), "helps", GOOD),
+        (compare(0.70, 0.50, 0.65), "helps", GOOD),
         (compare(0.51, 0.50, 0.80), "unclear; baseline better", MIXED),
         (compare(0.50, 0.60, 0.80), "does not help; baseline better", BAD),
         (compare(0.50, 0.40, majority=0.5), "helps; no better than majority", BAD),
         (compare(0.50, 0.50, majority=0.6), "does not help; no better than majority", BAD),
+        (compare(0.53, 0.40, majority=0.5), "helps; no better than majority", BAD),
+        (compare(0.53, 0.40, majority=0.5, width=0.02), "helps", GOOD),
         (compare(0.10, 0.00, metric="mcc", majority=0.0), "helps", GOOD),
         (compare(-0.02, -0.05, metric="mcc", majority=0.0), "unclear; no better than majority", BAD),
     ],

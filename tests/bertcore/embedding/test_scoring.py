@@ -18,6 +18,15 @@ def test_an_anchor_finds_all_of_its_positives() -> None:
     assert found["recall_at_1"] == pytest.approx((0.5 + 0 + 0) / 3) and found["recall_at_10"] == 1
 
 
+def test_a_query_does_not_find_its_own_text_unless_that_is_asked_for() -> None:
+    """Three sentences that follow each other: the second one is a query and a passage."""
+    search = Search([Pair("a", "b"), Pair("b", "c")])
+    scores = np.asarray([[3.0, 1.0], [3.0, 2.0]])
+    assert search.score(scores) == {"ndcg_at_10": 1.0, "recall_at_1": 1.0, "recall_at_10": 1.0}
+    assert scores[1, 0] == 3.0
+    assert Search([Pair("a", "b"), Pair("b", "c"), Pair("b", "b")]).score(scores)["recall_at_1"] == 0.75
+
+
 def test_a_text_finds_itself_by_words_and_by_vectors(model: ModernBertModel) -> None:
     texts = list(dict.fromkeys(sentences(40, seed=9)))
     search = Search([Pair(text, text) for text in texts])

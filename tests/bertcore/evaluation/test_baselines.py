@@ -3,7 +3,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertcore.evaluation.baselines import baselines
+from bertcore.evaluation import baselines as simple
+from bertcore.evaluation.baselines import Scores
 from bertcore.examples import glue
 from bertcore.examples.glue import GlueOptions
 from bertcore.examples.schema import ExampleSet, schema_of
@@ -16,6 +17,10 @@ def example_set(
         name: pa.Table.from_pylist(rows, schema_of(family, labels)) for name, rows in (("train", train), ("dev", dev))
     }
     return ExampleSet(family=family, labels=labels, metrics=metrics, splits=splits)
+
+
+def baselines(examples: ExampleSet, seed: int) -> Scores:
+    return simple.baselines(examples, seed)[1]
 
 
 def texts(*rows: tuple) -> list[dict]:

@@ -61,6 +61,9 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predicted.write_text("index\tprediction\n1\t\n0\tb; a\n\n")
     assert main([str(gold), str(predicted), "--label-separator", ";"]) == 0
     assert json.loads(capsys.readouterr().out) == dict.fromkeys(METRICS, 1.0)
+    gold.write_text("0\tc\n1\t\n")  # without a header, the first example counts
+    assert main([str(gold), str(predicted), "--label-separator", ";"]) == 0
+    assert json.loads(capsys.readouterr().out)["exact_match"] == 0.5
     predicted.write_text("index\tprediction\n0\ta\n2\ta\n")
     assert main([str(gold), str(predicted)]) == 1
     assert "predicted.tsv: the index '1' stands in one file only (2 such)" in capsys.readouterr().err

@@ -123,12 +123,29 @@ def test_command_prints_the_official_keys(tmp_path: Path, capsys: pytest.Capture
     assert capsys.readouterr().err.startswith("no prediction for question q1")
 
 
+@pytest.mark.parametrize("version", ["1.1", "2.0"])
+def test_command_finds_the_predictions_of_whole_numbers_as_ids(
+    version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset, predictions = tmp_path / "d.json", tmp_path / "p.json"
+    questions = [{"id": 7, "question": "who?", "answers": [{"text": "x", "answer_start": 0}]}]
+    dataset.write_text(json.dumps({"data": [{"title": "t", "paragraphs": [{"context": "x", "qas": questions}]}]}))
+    predictions.write_text(json.dumps({"7": "x"}))
+    assert main([str(dataset), str(predictions), "--version", version]) == 0
+    assert json.loads(capsys.readouterr().out)["f1"] == 100.0
+
+
 @pytest.mark.parametrize(
     ("data", "predictions", "message"),
     [
         ("[]", "{}", "d.json: no list under the key 'data'"),
         ('{"data": [}', "{}", "d.json:1: not JSON"),
         ('{"data": [{"title": "t"}]}', "{}", "d.json: not SQuAD's layout"),
+        (
+            '{"data": [{"paragraphs": [{"qas": [{"id": "q", "answers": [{"text": 5}]}]}]}]}',
+            '{"q": "5"}',
+            "d.json: question q: found the answer 5, expected a text",
+        ),
         ('{"data": []}', "{}", "the data set holds no question"),
         ('{"data": []}', '{"q": 1}', "p.json: question q: found 1, expected a text"),
         ('{"data": []}', None, "p.json: no such file"),

@@ -124,6 +124,20 @@ def test_tags_that_break_the_scheme_are_named_or_mended(tmp_path: Path) -> None:
     assert plain.splits["dev"]["tags"].to_pylist() == [["O", "I-A", "I-A"]] and plain.metrics == ["accuracy"]
 
 
+@pytest.mark.parametrize("tag", ["B_PER", "b-PER", "U-PER", "l_per"])
+def test_entity_tags_in_another_spelling_are_no_parts_of_speech(tag: str, tmp_path: Path) -> None:
+    files(tmp_path, train=f"a O\nb {tag}\n", dev="a O\n")
+    with pytest.raises(InputError, match=f"train.txt: found the tag '{tag}', expected B-, .* convert .*scheme: none"):
+        conll.read(tmp_path, ConllOptions())
+    assert conll.read(tmp_path, ConllOptions(scheme="none")).labels == sorted(["O", tag])
+
+
+def test_a_single_tag_is_nothing_to_learn(tmp_path: Path) -> None:
+    files(tmp_path, train="a O\nb O\n", dev="a O\n")
+    with pytest.raises(InputError, match=r"train.txt: found 'O' as the only tag of train, expected more"):
+        conll.read(tmp_path, ConllOptions())
+
+
 def test_labels_may_be_given(tmp_path: Path) -> None:
     files(tmp_path, train="a B-A\n", dev="a B-NEW\n")
     examples = conll.read(tmp_path, ConllOptions(labels=["NEW", "A"]))

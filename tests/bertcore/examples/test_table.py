@@ -185,6 +185,19 @@ def test_several_labels_may_be_hidden(empty: str, tmp_path: Path) -> None:
     assert test["labels"].to_pylist() == [None, None]
 
 
+@pytest.mark.parametrize("missing", ["null", "NaN"])
+def test_a_row_whose_labels_nobody_gave_is_no_row_without_labels(missing: str, tmp_path: Path) -> None:
+    content = f'{{"text": "a", "label": ["x"]}}\n{{"text": "b", "label": {missing}}}\n{{"text": "c", "label": []}}\n'
+    both(tmp_path, ".jsonl", content.encode())
+    with pytest.raises(InputError, match=r"train.jsonl:2: found null, expected labels, or an empty list"):
+        read(tmp_path, kind="multi_label")
+    examples = read(tmp_path, kind="multi_label", on_error="skip")
+    assert examples.splits["train"]["labels"].to_pylist() == [["x"], []] and examples.dropped == {NO_LABEL: 2}
+    pack(tmp_path / "test.jsonl", f'{{"text": "a", "label": {missing}}}\n'.encode())
+    hidden = read(tmp_path, kind="multi_label", on_error="skip").splits["test"]
+    assert hidden["labels"].to_pylist() == [None]
+
+
 @pytest.mark.parametrize(
     ("kind", "label", "found"),
     [
@@ -238,6 +251,7 @@ BAD = [
     (".csv", b'""', 4, WRONG_COLUMNS, "found 1 columns, expected 2"),
     (".csv", b"b,", 4, NO_LABEL, "found no label"),
     (".csv", b"b,z", 4, UNSEEN_LABEL, "found the label 'z', expected those of train: x, y"),
+    (".jsonl", b'{"text": "b", "label": NaN}', 3, NO_LABEL, "found no label"),
     (".jsonl", b"{", 3, table_rows.NOT_JSON, "found no JSON (Expecting property"),
     (".jsonl", b"[1]", 3, table_rows.NOT_JSON, "found a list"),
     (".jsonl", b"\xff", 3, NOT_UTF8, "byte 0 of the row is not UTF-8"),

@@ -92,7 +92,7 @@ def test_it_is_learned_from_the_context_and_predicts_the_same_when_saved(
         result.metrics["dev"]["accuracy"]
         >= 0.9
         > 0.6
-        > max(scores["accuracy"] for scores in baselines(examples, seed=1).values())
+        > max(scores["accuracy"] for scores in baselines(examples, seed=1)[1].values())
     )
     assert result.steps == 12 * 256 // 16
     assert result.counts["dev"]["sequences"] == sum(map(len, examples.splits["dev"]["choices"].to_pylist()))

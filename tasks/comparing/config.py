@@ -32,6 +32,10 @@ class CompareConfig:
     """Steps by whose speed the number of steps is set that the budget pays for."""
 
     def __post_init__(self) -> None:
+        try:
+            seconds_of(self.budget)
+        except ValueError as error:
+            raise ValueError(f"budget: {error}; correct it") from None
         if self.calibration_steps < 1:
             raise ValueError(f"calibration_steps: found {self.calibration_steps}, expected at least 1")
         if not self.variants:
@@ -62,12 +66,7 @@ class CompareConfig:
         content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
         if isinstance(content, Mapping) and isinstance(variants := content.get("variants"), Mapping):
             content = {**content, "variants": {str(name): values or {} for name, values in variants.items()}}
-        config = parse(cls, content, str(path))
-        try:
-            seconds_of(config.budget)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
-        return config
+        return parse(cls, content, str(path))
 
     def params_of(self, name: str, committed: Mapping[str, Any], steps: int, directory: Path) -> dict[str, Any]:
         """params.yaml of a variant for so many steps; `directory` holds the trees of the others by their names."""

@@ -39,7 +39,7 @@ doctor: $(VENV)/.installed
 
 BUDGET = 2h
 plan: $(VENV)/.installed
-	@python -m tasks.doctor.budget "$(BUDGET)"
+	@python -m tasks.doctor.budget -- "$(BUDGET)"
 
 ui: $(VENV)/.installed
 	@python -m flows.ui

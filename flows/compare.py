@@ -8,6 +8,7 @@ other, however busy the machine is: killed and run again, the command goes on wi
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from bertcore.corpus.sources import source_of
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.files import write_json
 from flows.environment import ROOT, project_environment
 from flows.guard import guarded, release
+from flows.locks import HeldError, hold
 from flows.trees import TreeError, link_inputs, share_cache
 from tasks import params
 from tasks.comparing import page, tracking
@@ -47,12 +50,26 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def compare(file: Path, directory: Path, only_measure: bool = False) -> None:
-    """Run what has not run yet, and write compare.md, compare.html and compare.png into `directory`."""
+    """Run what has not run yet, and write compare.md, compare.html and compare.png into `directory`.
+
+    `ConfigError` where another comparison is at work in it.
+    """
     config = CompareConfig.read(file)
+    try:
+        with hold(directory / ".lock", f"process {os.getpid()}"):
+            _compare(config, directory, only_measure)
+    except HeldError as holder:
+        raise ConfigError(
+            f"{directory}: found another comparison at work ({holder}), expected none; wait for it or stop it"
+        ) from None
+
+
+def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None:
     committed = _YAML.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     for name, given in config.variants.items():
+        first = config.params_of(name, committed, config.calibration_steps, directory)
         if TEACHER not in given:  # that of the others is not there yet
-            _check(config.params_of(name, committed, config.calibration_steps, directory), name)
+            _check(first, name)
     speeds = {name: measure(config, name, committed, directory) for name in config.variants}
     if only_measure:
         return
@@ -112,7 +129,9 @@ def measure(config: CompareConfig, name: str, committed: dict[str, Any], directo
 
 def _check(values: dict[str, Any], name: str) -> None:
     try:
-        check(params.complete(values))
+        configs, _ = check(params.complete(values))
+        for uri in configs["corpus"].sources:
+            source_of(uri).files  # noqa: B018 - looks for them
     except ConfigError as error:
         raise ConfigError(f"variant {name}: {error}") from None
 

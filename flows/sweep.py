@@ -24,11 +24,13 @@ from prefect.exceptions import PrefectException, TerminationSignal
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelling, Completed, State
 
+from bertcore.config import suggest
 from bertcore.files import replace_file
 from flows.devices import stages_at_once
 from flows.environment import ROOT, project_environment
 from flows.pipeline import FailedStagesError, concluded
 from flows.progress import HELD_OUT
+from tasks.params import flatten
 from tasks.reporting.document import NOTHING, Table
 from tasks.reporting.rendering import markdown_table
 
@@ -36,6 +38,7 @@ TABLES = ROOT / "sweeps"
 """A table of each sweep, `NAME.csv`, for git."""
 POLL = 2.0
 """Seconds between two looks at the runs."""
+SEED = "pretrain.seed"
 MOST = 1000
 """Runs of one sweep."""
 
@@ -48,7 +51,8 @@ class Trial:
     run: UUID | None = None
     name: str = ""
     outcome: str = "not run"
-    score: float | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Of its summary, by dotted keys; empty until it has completed."""
     curve: dict[int, float] = field(default_factory=dict)
     """Step of the pre-training -> loss on held-out text, as far as it is known."""
     stopped: str | None = None
@@ -79,30 +83,41 @@ def sweep_flow(
     file of the sweep's run in MLflow, below which the runs stand.
     """
     return concluded(
-        lambda: _sweep(points(params, seeds, draws, draw_seed), metric, minimize, at_once, others(stop_below_median_of))
+        lambda: _sweep(
+            points(params, seeds, draws, draw_seed),
+            metric,
+            minimize,
+            at_least_one("at_once", at_once, "for as many as the machine runs stages"),
+            at_least_one("stop_below_median_of", stop_below_median_of, "to stop no run"),
+        )
     )
 
 
-def others(least: int | None) -> int | None:
-    """`stop_below_median_of`, or ValueError, in one line."""
-    if least is not None and least < 1:
-        raise ValueError(f"parameter stop_below_median_of: found {least}, expected 1 or more, or null to stop no run")
-    return least
+def at_least_one(name: str, number: int | None, null: str) -> int | None:
+    """`number`, of the parameter `name`, or ValueError, in one line; `null` says what None is for."""
+    if number is not None and number < 1:
+        raise ValueError(f"parameter {name}: found {number}, expected 1 or more, or null {null}")
+    return number
 
 
 def points(params: dict[str, Any], seeds: list[int] | None, draws: int | None, draw_seed: int) -> list[dict[str, Any]]:
     """The dotted keys and values of each run; ValueError, in one line, for what cannot be combined or drawn."""
     if not params and not seeds:
         raise ValueError('parameter params: found nothing, expected such as {"pretrain.learning_rate": [1e-3, 2e-3]}')
+    if seeds and SEED in params:
+        raise ValueError(
+            f"parameter seeds: found {seeds} beside params: {SEED}, expected one of them; remove the other"
+        )
     for key, values in params.items():
         _check(key, values, drawn=draws is not None)
-    if draws is None:
+    count = at_least_one("draws", draws, "for every combination")
+    if count is None:
         drawn = [dict(zip(params, values, strict=True)) for values in itertools.product(*params.values())]
     else:
         source = random.Random(draw_seed)
-        drawn = [{key: _draw(values, source) for key, values in params.items()} for _ in range(draws)]
+        drawn = [{key: _draw(values, source) for key, values in params.items()} for _ in range(count)]
     chosen: list[int | None] = [*seeds] if seeds else [None]
-    found = [point | ({} if seed is None else {"pretrain.seed": seed}) for point in drawn for seed in chosen]
+    found = [point | ({} if seed is None else {SEED: seed}) for point in drawn for seed in chosen]
     if len(found) > MOST:
         raise ValueError(f"parameter params: found {len(found)} combinations, expected at most {MOST}; set draws")
     return found
@@ -113,9 +128,11 @@ def _check(key: str, values: Any, drawn: bool) -> None:
         return
     if isinstance(values, dict) and drawn and values.keys() - {"log"} == {"min", "max"}:
         low, high = values["min"], values["max"]
-        if all(isinstance(each, int | float) for each in (low, high)) and (0 if values.get("log") else -math.inf) < low:
+        numbers = all(isinstance(each, int | float) for each in (low, high))
+        if numbers and low < high and (0 if values.get("log") else -math.inf) < low:
             return
-    expected = 'a list of values or {"min": a, "max": b}, above 0 with "log": true' if drawn else "a list of values"
+    ranges = 'a list of values or {"min": a, "max": b}, a below b, above 0 with "log": true'
+    expected = ranges if drawn else "a list of values"
     raise ValueError(f"parameter params: {key}: found {values!r}, expected {expected}; correct it")
 
 
@@ -140,20 +157,36 @@ def _sweep(
         except TerminationSignal:
             _cancel(client, trials)
             raise
-    worst = math.inf if minimize else -math.inf
-    trials.sort(key=lambda trial: worst if trial.score is None else trial.score, reverse=not minimize)
+    trials.sort(key=lambda trial: trial.metrics.get(metric, math.inf if minimize else -math.inf), reverse=not minimize)
     file = _write(trials, name, metric)
     _conclude(name, file, {str(trial.run): trial.stopped for trial in trials if trial.stopped})
-    if not any(trial.score is not None for trial in trials):
-        raise FailedStagesError(f"no run of the sweep came to an end; see {file} and the runs themselves")
     best = trials[0]
-    return Completed(message=f"{metric} {best.score:.4g} by run {best.name}; all: {file.relative_to(ROOT)}")
+    if metric not in best.metrics:
+        raise FailedStagesError(f"{unranked(metric, trials)}; see {file} and the runs themselves")
+    return Completed(message=f"{metric} {best.metrics[metric]:.4g} by run {best.name}; all: {file.relative_to(ROOT)}")
+
+
+def is_unknown(metric: str, trials: list[Trial]) -> bool:
+    """Whether runs have completed, and none of them has `metric`."""
+    completed = [trial for trial in trials if trial.metrics]
+    return bool(completed) and not any(metric in trial.metrics for trial in completed)
+
+
+def unranked(metric: str, trials: list[Trial]) -> str:
+    """Why none of the runs has `metric`."""
+    if not is_unknown(metric, trials):
+        return "no run of the sweep has completed with a metrics/summary.json"
+    known = {key for trial in trials for key in trial.metrics}
+    return f"parameter metric: found {metric!r}, which no run that has completed has; {suggest(metric, known)}"
 
 
 def _run_all(
     client: SyncPrefectClient, trials: list[Trial], name: str, metric: str, at_once: int, least: int | None
 ) -> None:
-    """Keep `at_once` runs going until all have ended, or are stopped because they are worse than `least` others."""
+    """Keep `at_once` runs going until all have ended, or are stopped because they are worse than `least` others.
+
+    Once one has completed without `metric`, by which they are ranked, no other is started and all are stopped.
+    """
     flow_name = f"pretrain-flow/{deployment.name or 'local'}"
     source = client.read_deployment_by_name(flow_name)
     waiting, running = list(trials), list[Trial]()
@@ -164,6 +197,10 @@ def _run_all(
         if least is not None:
             _stop_the_worst(client, running, trials, least)
         running = [trial for trial in running if not _ended(client, trial, metric)]
+        if is_unknown(metric, trials):
+            waiting.clear()
+            for trial in running:
+                _stop(client, trial, f"stopped: a run has completed without {metric}")
 
 
 def _started(client: SyncPrefectClient, source: UUID, trial: Trial, name: str) -> bool:
@@ -188,12 +225,18 @@ def _stop_the_worst(client: SyncPrefectClient, running: list[Trial], trials: lis
         with contextlib.suppress(httpx.HTTPError, PrefectException):  # it is asked again
             trial.curve |= _heldout_losses(client, trial)
     for trial in running:
-        assert trial.run is not None
-        if not trial.stopped and (reason := behind(trial, trials, least)):
-            with contextlib.suppress(httpx.HTTPError, PrefectException):
-                client.set_flow_run_state(trial.run, Cancelling(message=reason))
-                trial.stopped = reason
-                get_run_logger().info(f"{trial.name}: {reason}, {trial.params}")
+        if reason := behind(trial, trials, least):
+            _stop(client, trial, reason)
+
+
+def _stop(client: SyncPrefectClient, trial: Trial, reason: str) -> None:
+    """Cancel the run, once. Without an answer it goes on, until it is to be stopped again."""
+    assert trial.run is not None
+    if not trial.stopped:
+        with contextlib.suppress(httpx.HTTPError, PrefectException):
+            client.set_flow_run_state(trial.run, Cancelling(message=reason))
+            trial.stopped = reason
+            get_run_logger().info(f"{trial.name}: {reason}, {trial.params}")
 
 
 def _heldout_losses(client: SyncPrefectClient, trial: Trial) -> dict[int, float]:
@@ -230,22 +273,20 @@ def _ended(client: SyncPrefectClient, trial: Trial, metric: str) -> bool:
         return False
     trial.outcome = trial.stopped if trial.stopped and state.is_cancelled() else str(state.name)
     if state.is_completed() and state.message:
-        trial.score = score(state.message.rpartition(" ")[2], metric)
-    get_run_logger().info(f"{trial.name}: {trial.outcome}, {metric} {_shown(trial.score)}, {trial.params}")
+        trial.metrics = summary(state.message.rpartition(" ")[2])
+    get_run_logger().info(f"{trial.name}: {trial.outcome}, {metric} {_shown(trial, metric)}, {trial.params}")
     return True
 
 
-def score(branch: str, metric: str) -> float | None:
-    """The number at the dotted key `metric` in metrics/summary.json of a run's branch; None where it has none."""
+def summary(branch: str) -> dict[str, float]:
+    """The numbers in metrics/summary.json of a run's branch by their dotted keys; empty where it has none."""
     command = ["git", "show", f"{branch}:./metrics/summary.json"]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     try:
-        found = json.loads(shown.stdout)
-        for key in metric.split("."):
-            found = found[key]
-        return float(found)
-    except (ValueError, KeyError, TypeError):
-        return None
+        found = flatten(json.loads(shown.stdout))
+    except ValueError:
+        return {}
+    return {key: float(value) for key, value in found.items() if isinstance(value, int | float)}
 
 
 def _cancel(client: SyncPrefectClient, trials: list[Trial]) -> None:
@@ -261,7 +302,7 @@ def _write(trials: list[Trial], name: str, metric: str) -> Path:
         [
             trial.name or NOTHING,
             *(json.dumps(trial.params.get(key)) for key in keys),
-            _shown(trial.score),
+            _shown(trial, metric),
             trial.outcome,
         ]
         for trial in trials
@@ -276,8 +317,8 @@ def _write(trials: list[Trial], name: str, metric: str) -> Path:
     return file
 
 
-def _shown(number: float | None) -> str:
-    return NOTHING if number is None else f"{number:.6g}"
+def _shown(trial: Trial, metric: str) -> str:
+    return f"{trial.metrics[metric]:.6g}" if metric in trial.metrics else NOTHING
 
 
 def _conclude(name: str, file: Path, stopped: dict[str, str]) -> None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, YAMLError
 
 from bertcore.config import parse, suggest
 from bertcore.errors import ConfigError
 from tasks.doctor.budget import seconds_of
+from tasks.variation import vary
 
 TEACHER = "teacher"
 """The key of a variant that names an earlier one."""
@@ -32,6 +33,10 @@ class CompareConfig:
     """Steps by whose speed the number of steps is set that the budget pays for."""
 
     def __post_init__(self) -> None:
+        try:
+            seconds_of(self.budget)
+        except ValueError as error:
+            raise ValueError(f"budget: {error}; correct it") from None
         if self.calibration_steps < 1:
             raise ValueError(f"calibration_steps: found {self.calibration_steps}, expected at least 1")
         if not self.variants:
@@ -59,27 +64,26 @@ class CompareConfig:
         """`ConfigError` naming what is wrong in the file."""
         if not path.is_file():
             raise ConfigError(f"{path}: not found, expected the variants to compare; write it, or name another file")
-        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
+        try:
+            content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
+        except YAMLError as error:
+            raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}; correct it") from None
         if isinstance(content, Mapping) and isinstance(variants := content.get("variants"), Mapping):
             content = {**content, "variants": {str(name): values or {} for name, values in variants.items()}}
-        config = parse(cls, content, str(path))
-        try:
-            seconds_of(config.budget)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from None
-        return config
+        return parse(cls, content, str(path))
 
     def params_of(self, name: str, committed: Mapping[str, Any], steps: int, directory: Path) -> dict[str, Any]:
-        """params.yaml of a variant for so many steps; `directory` holds the trees of the others by their names."""
+        """params.yaml of a variant for so many steps; `directory` holds the trees of the others by their names.
+
+        `ConfigError` for a dotted key that leads through something that has no keys.
+        """
         values = {**self.base, **self.variants[name]}
         if (teacher := values.pop(TEACHER, None)) is not None:
             model = directory / teacher / "models" / "pretrained"
             values |= {"pretrain.objective_options.teacher": str(model), "tokenizer.vocab_file": f"{model}/vocab.txt"}
         params = copy.deepcopy(dict(committed))
-        for dotted, value in copy.deepcopy({**values, _STEPS: steps, "pretrain.eval_steps": steps}).items():
-            *sections, key = dotted.split(".")
-            section = params
-            for each in sections:
-                section = section.setdefault(each, {})
-            section[key] = value
+        try:
+            vary(params, copy.deepcopy({**values, _STEPS: steps, "pretrain.eval_steps": steps}))
+        except ConfigError as error:
+            raise ConfigError(f"variant {name}: {error}") from None
         return params

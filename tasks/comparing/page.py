@@ -14,9 +14,10 @@ from tasks.reporting.rendering import to_html, to_markdown
 PICTURE = "compare"
 NOTE = (
     "Every variant was pre-trained for the same wall-clock on this machine: the speed of its first steps said for how "
-    "many it is enough. Held-out loss and minimal pairs compare models that predict masked tokens of one vocabulary. "
-    "Scores of tasks are medians over the seeds on dev, with the lowest and the highest in brackets, times 100; "
-    "differences within such a range say nothing. Inference and memory are those of the encoder alone."
+    "many it is enough; minutes and tokens a second are those of the whole training. Held-out loss and minimal pairs "
+    "compare models that predict masked tokens of one vocabulary. Scores of tasks are medians over the seeds on dev, "
+    "with the lowest and the highest in brackets, times 100; differences within such a range say nothing. Inference "
+    "and memory are those of the encoder alone."
 )
 
 

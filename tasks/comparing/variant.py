@@ -44,7 +44,7 @@ class Variant:
     tokens: int
     """Read in pre-training."""
     seconds: float
-    """Of training alone, at the speed that was measured before."""
+    """Of training alone, as this training had them."""
     training_flops: float
     """Of the pre-training, all sequences counted as full; a teacher's forward passes are not in it."""
     mlm_loss: float | None
@@ -100,7 +100,7 @@ class Variant:
 def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, teacher: str | None) -> Variant:
     """From the metrics below `tree`, whose pipeline has run, and what was measured before."""
     metrics, inference = tree / "metrics", speed.inference
-    trained = _read(metrics / "pretrain.json")
+    trained, timing = _read(metrics / "pretrain.json"), _read(metrics / "timing" / "pretrain.json")
     pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
     if not inference["predicts_tokens"]:  # what was measured is then its generator's
         trained, pairs = {key: value for key, value in trained.items() if key != "mlm_loss"}, {}
@@ -111,7 +111,7 @@ def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, tea
         parameters=round(inference["parameters"]),
         steps=trained["steps"],
         tokens=trained["tokens"],
-        seconds=trained["steps"] * speed.seconds_per_step,
+        seconds=trained["tokens"] / timing["tokens_per_second"],
         training_flops=training_flops,
         mlm_loss=trained.get("mlm_loss"),
         minimal_pairs=pairs.get("accuracy"),

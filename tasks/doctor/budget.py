@@ -1,7 +1,8 @@
 """`make plan BUDGET=2h`: what this machine can pre-train in a given time, size by size, and what is proposed of it.
 
 The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml; the speed of
-each is measured here and now, by a few of its steps; expected losses come from measured curves only.
+each is measured here and now, by a few of its steps, up to the first that is too large for the time; expected losses
+come from measured curves only.
 """
 
 import argparse
@@ -17,9 +18,11 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import track
 from bertcore.training.config import PretrainConfig
+from bertcore.training.distributed import process_count
 from tasks import params
 from tasks.doctor.estimate import parameters, sequence_flops
-from tasks.doctor.machine import duration
+from tasks.doctor.findings import Finding
+from tasks.doctor.machine import check_memory
 from tasks.doctor.normal import nearest_curve, read_curves, vocabulary_for
 from tasks.doctor.plan import Plan, masked
 from tasks.status import exit_status
@@ -34,7 +37,10 @@ _STEPS = 3500
 Mini was better after 3,905 steps of 32 sequences than after 6,181 of 16, in the same time (results/learning-mini.md).
 """
 _BATCHES = (16, 4096)
+_FEWEST = 100
+"""Optimizer steps: a size that makes fewer of the smallest batch is too large for the time."""
 _WARMUP_SHARE = 0.1
+_LONGEST = 365 * _SECONDS["d"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +51,7 @@ class Option:
     parameters: int
     batch_size: int
     steps: int
+    """0 where the size is too large for the time."""
     tokens: int
     """That are read in the time."""
     epochs: float | None
@@ -62,52 +69,75 @@ class Option:
 
 
 def seconds_of(text: str) -> float:
-    """`2h`, `90m`, `1.5d` as seconds; `ConfigError` for anything else."""
+    """`2h`, `90m`, `1.5d` as seconds; ValueError for anything else, and for more than a year."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d)", text.strip())
-    if not found or not float(found[1]):
-        raise ConfigError(f"BUDGET: found {text!r}, expected a time such as 30m, 2h or 1.5d; run make plan BUDGET=2h")
-    return float(found[1]) * _SECONDS[found[2]]
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if not 0 < seconds <= _LONGEST:
+        raise ValueError(f"found {text!r}, expected a time such as 30m, 2h or 1.5d, of 365d at most")
+    return seconds
 
 
 def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], float]) -> tuple[int, list[Option]]:
     """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time, at
-    the FLOP/s that `speed` says it reaches."""
+    the FLOP/s that `speed` says it reaches. Beyond the first that is too large for the time, none is asked for.
+
+    `ConfigError` where none can be trained.
+    """
     text = plan.text_tokens()
     fixed = plan.configs["tokenizer"].vocab_file
     vocabulary = plan.encoder.vocab_size if fixed or not text else vocabulary_for(text)
-    mask, curves, training = plan.configs["mask"].phases[0], read_curves(), plan.configs["pretrain"]
-    found, architecture = [], training.model.architecture
-    presets = ARCHITECTURES[architecture].presets
-    for preset in track(presets, "sizes measured", len(presets)):
-        config = ModelConfig(architecture=architecture, preset=preset).build(vocabulary)
-        if not _can_learn(config, training, mask.sequence_length):
+    curves, architecture = read_curves(), plan.configs["pretrain"].model.architecture
+    sizes = _sizes(plan, vocabulary)
+    found: list[Option] = []
+    for option, config in track(sizes, "sizes measured", len(sizes)):
+        if found and not found[-1].steps:
+            found.append(option)
             continue
-        work = sequence_flops(config, mask.sequence_length, masked(mask), training)
-        sequences = seconds * speed(config) / work
-        batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
-        steps = int(sequences / batch)
-        tokens = steps * batch * mask.sequence_length
-        option = Option(
-            preset=preset,
-            parameters=parameters(config).total,
-            batch_size=batch,
-            steps=steps,
-            tokens=tokens,
-            epochs=tokens / text if text else None,
-            loss=None,
-        )
-        if curve := nearest_curve(curves, architecture, preset, vocabulary):
+        reached = _in_time(option, config, plan, seconds * speed(config))
+        if not found and not reached.steps:
+            raise ConfigError(
+                f"BUDGET: found {seconds:g} s, expected time for {_FEWEST} steps of {option.preset}, the smallest size "
+                "that can be trained; give more"
+            )
+        curve = nearest_curve(curves, architecture, option.preset, vocabulary)
+        if curve and reached.steps:
             measured = f"{curve.vocabulary:,} entries, {curve.source}"
             known, last = curve.points[-1]
-            bound = last if tokens > known else None
-            option = replace(option, loss=curve.loss(tokens), bound=bound, source=measured)
-        found.append(option)
+            bound = last if reached.tokens > known else None
+            reached = replace(reached, loss=curve.loss(reached.tokens), bound=bound, source=measured)
+        found.append(reached)
+    return vocabulary, found
+
+
+def _sizes(plan: Plan, vocabulary: int) -> list[tuple[Option, EncoderConfig]]:
+    """Every preset that the objective can teach, the smallest first, as one that has read nothing."""
+    training, length = plan.configs["pretrain"], plan.configs["mask"].phases[0].sequence_length
+    architecture = training.model.architecture
+    found = []
+    for preset in ARCHITECTURES[architecture].presets:
+        config = ModelConfig(architecture=architecture, preset=preset).build(vocabulary)
+        if _can_learn(config, training, length):
+            count = parameters(config).total
+            nothing = Option(preset=preset, parameters=count, batch_size=0, steps=0, tokens=0, epochs=None, loss=None)
+            found.append((nothing, config))
     if not found:
         raise ConfigError(
             f"params.yaml: pretrain.objective_options: found a teacher that fits no preset of {architecture}, expected "
             "one of their sizes to compare them; run make doctor for the time of the sizes that params.yaml gives"
         )
-    return vocabulary, sorted(found, key=lambda option: option.parameters)
+    return sorted(found, key=lambda size: size[0].parameters)
+
+
+def _in_time(option: Option, config: EncoderConfig, plan: Plan, flops: float) -> Option:
+    """What so many floating-point operations pay for; `option` itself where that is too little."""
+    mask, text = plan.configs["mask"].phases[0], plan.text_tokens()
+    sequences = flops / sequence_flops(config, mask.sequence_length, masked(mask), plan.configs["pretrain"])
+    batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
+    steps = int(sequences / batch)
+    if steps < _FEWEST:
+        return option
+    tokens = steps * batch * mask.sequence_length
+    return replace(option, batch_size=batch, steps=steps, tokens=tokens, epochs=tokens / text if text else None)
 
 
 def _can_learn(config: EncoderConfig, training: PretrainConfig, longest: int) -> bool:
@@ -129,7 +159,30 @@ def _power_of_two(number: float) -> int:
     return int(2 ** max(round(number).bit_length() - 1, 0))
 
 
-def describe(seconds: float, vocabulary: int, found: list[Option]) -> str:
+def in_parts(plan: Plan, vocabulary: int, option: Option) -> str | None:
+    """What must be set so that the option's training fits into the memory that is free now; None for nothing."""
+    training = plan.configs["pretrain"]
+    encoder = ModelConfig(architecture=training.model.architecture, preset=option.preset).build(vocabulary)
+    longer = training.second_phase and replace(training.second_phase, batch_size=None)
+
+    def memory(batch: int) -> Finding:
+        changed = replace(training, batch_size=batch, batch_size_start=None, second_phase=longer)
+        return check_memory(replace(plan, encoder=encoder, configs={**plan.configs, "pretrain": changed}))
+
+    fitting = option.batch_size
+    while (finding := memory(fitting)).level != "ok":
+        if fitting == 1:
+            return f"Even one sequence at once is too many: {finding.text}."
+        fitting //= 2
+    if fitting == option.batch_size:
+        return None
+    return (
+        f"Set BERTCORE_MICRO_BATCH={-(-fitting // process_count())}: {option.batch_size:,} sequences at once need more "
+        "memory than is free now."
+    )
+
+
+def describe(budget: str, vocabulary: int, found: list[Option]) -> str:
     """The table, the proposal and its reasons, as a person reads them."""
     chosen = proposed(found)
     width = max(len(option.preset) for option in found)
@@ -137,7 +190,7 @@ def describe(seconds: float, vocabulary: int, found: list[Option]) -> str:
         f"{'preset':{width}} {'parameters':>12} {'batch':>6} {'steps':>10} {'tokens':>16} {'passes':>7}  expected loss",
         *(_row(option, width) for option in found),
         "",
-        f"Proposed: {chosen.preset}, for {duration(seconds / 60)} of pre-training on this machine:",
+        f"Proposed: {chosen.preset}, for {budget} of pre-training on this machine:",
         "",
         f"  tokenizer.vocab_size      {vocabulary}",
         f"  pretrain.model.preset     {chosen.preset}",
@@ -159,6 +212,8 @@ _MANY_PASSES = 40
 
 
 def _row(option: Option, width: int) -> str:
+    if not option.steps:
+        return f"{option.preset:{width}} {option.parameters:>12,} {'':42}  too large for the time"
     passes = "–" if option.epochs is None else f"{option.epochs:.1f}"
     if option.loss is not None:
         loss = f"{option.loss:.2f} ({option.source})"
@@ -176,8 +231,15 @@ def main(arguments: list[str]) -> int:
     budget = parser.parse_args(arguments).budget
 
     def work() -> None:
-        seconds, plan = seconds_of(budget), Plan.read(params.read())
-        print(describe(seconds, *options(plan, seconds, plan.speed)))
+        try:
+            seconds = seconds_of(budget)
+        except ValueError as error:
+            raise ConfigError(f"BUDGET: {error}; run make plan BUDGET=2h") from None
+        plan = Plan.read(params.read())
+        vocabulary, found = options(plan, seconds, plan.speed)
+        print(describe(budget, vocabulary, found))
+        if remark := in_parts(plan, vocabulary, proposed(found)):
+            print(remark)
 
     return exit_status(work)
 

@@ -38,46 +38,48 @@ def results(measurements: Measurements, summary: Summary, comparisons: Sequence[
 
 def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tuple[list[str], Verdict]]:
     pretrain = summary["pretrain"]
-    loss, unigram_loss = pretrain["mlm_loss"], pretrain["unigram_loss"]
-    loss_row = ["masked LM", "loss", NOTHING, f"{unigram_loss:.2f} unigram", NOTHING, f"{loss:.2f}"]
-    better = loss < unigram_loss
-    verdict = Verdict("beats unigram", GOOD) if better else Verdict("no better than unigram", BAD)
+    loss = pretrain["mlm_loss"]
     # As many as the model was evaluated on: the baselines are of all held-out sequences, and vary less.
     sequences = round(measurements.number("pretrain", "", "heldout_sequences"))
     written, *kinds = (measurements.number("mask", "heldout", of) for of in ("sequences", "predicted_tokens", "tokens"))
     predicted, tokens = (round(sequences * number / written) for number in kinds)
     rows = [
-        ([*loss_row, signed(loss - unigram_loss, 2)], verdict),
-        _accuracy_row("masked LM", None, "unigram", pretrain["unigram_accuracy"], pretrain["mlm_accuracy"], predicted),
+        _loss_row("unigram", pretrain["unigram_loss"], loss, "beats unigram"),
+        _accuracy_row("masked LM", {"unigram": pretrain["unigram_accuracy"]}, pretrain["mlm_accuracy"], predicted),
     ]
     if "mlm_loss_before" in pretrain:
-        before = pretrain["mlm_loss_before"]
-        verdict = Verdict("adapted", GOOD) if loss < before else Verdict("no better than before", BAD)
-        cells = ["masked LM", "loss", NOTHING, f"{before:.2f} before", NOTHING, f"{loss:.2f}", signed(loss - before, 2)]
-        rows.append((cells, verdict))
+        rows.append(_loss_row("before", pretrain["mlm_loss_before"], loss, "adapted"))
     return [*rows, *(_term_row(pretrain, term, sequences, tokens) for term in pretrain_terms(summary))]
 
 
 def _term_row(pretrain: Mapping[str, float], term: str, sequences: int, tokens: int) -> tuple[list[str], Verdict]:
-    """A term beside the masked LM: pairs against what their lengths tell, tokens against their most frequent label,
-    others without a baseline."""
+    """A term beside the masked LM: tokens against their most frequent label, pairs also against what their lengths
+    tell, others without a baseline."""
     loss, accuracy = (pretrain.get(name) for name in scores_of(term))
     majority, by_length = (pretrain.get(f"{term}_{baseline}") for baseline in (MAJORITY, "by_length_alone"))
     if accuracy is not None and majority is not None:
         if by_length is not None:
-            return _accuracy_row(readable(term), majority, "length", by_length, accuracy, sequences)
-        return _accuracy_row(readable(term), majority, MAJORITY, majority, accuracy, tokens)
+            return _accuracy_row(readable(term), {MAJORITY: majority, "length": by_length}, accuracy, sequences)
+        return _accuracy_row(readable(term), {MAJORITY: majority}, accuracy, tokens)
     shown = ["loss", f"{loss:.2f}"] if accuracy is None else ["accuracy", percent(accuracy)]
     return [readable(term), shown[0], *[NOTHING] * 3, shown[1], NOTHING], Verdict(NOTHING, MIXED)
 
 
-def _accuracy_row(
-    task: str, majority: float | None, name: str, baseline: float, score: float, examples: int
-) -> tuple[list[str], Verdict]:
-    simple = NOTHING if name == MAJORITY else f"{percent(baseline)} {name}"  # which has a column of its own
-    shown = [NOTHING if majority is None else percent(majority), simple, NOTHING, percent(score)]
-    difference = score - baseline
-    if difference > margin("accuracy", score, baseline, examples):
+def _loss_row(name: str, baseline: float, loss: float, praise: str) -> tuple[list[str], Verdict]:
+    gain = round(loss - baseline, 2)  # its spread over the sequences is not measured: what is shown counts
+    verdict = Verdict(praise, GOOD) if gain < 0 else Verdict(f"no better than {name}", BAD)
+    shown = [NOTHING, f"{baseline:.2f} {name}", NOTHING, f"{loss:.2f}", signed(gain, 2)]
+    return ["masked LM", "loss", *shown], verdict
+
+
+def _accuracy_row(task: str, baselines: Mapping[str, float], score: float, examples: int) -> tuple[list[str], Verdict]:
+    """Against the strongest of `baselines`; that of the most frequent label has a column of its own."""
+    majority = percent(baselines[MAJORITY]) if MAJORITY in baselines else NOTHING
+    simple = [f"{percent(value)} {name}" for name, value in baselines.items() if name != MAJORITY]
+    shown = [majority, *(simple or [NOTHING]), NOTHING, percent(score)]
+    name = max(baselines, key=lambda name: baselines[name])
+    difference = score - baselines[name]
+    if difference > margin("accuracy", score, baselines[name], examples):
         verdict = Verdict(f"beats {name}", GOOD)
     else:
         verdict = Verdict(f"no better than {name}", BAD)

@@ -22,7 +22,8 @@ def contamination(measurements: Measurements) -> Table:
         if task in measurements.tasks:
             number = partial(measurements.number, "contamination", group)
             counts = [count(number(name)) for name in ("examples", "checked", "contaminated")]
-            rows.append([task, split, *counts, f"{percent(number('contaminated_share'))} %"])
+            share = f"{percent(number('contaminated_share'))} %" if number("checked") else NOTHING
+            rows.append([task, split, *counts, share])
     return Table(("Task", "Split", "Examples", "Checked", "In the corpus", "Share"), rows, left=("Split",))
 
 

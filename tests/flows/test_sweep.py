@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from prefect.states import Cancelled, Completed, Running, State
 
 from flows import sweep
-from flows.sweep import Trial, behind, others, points, score
+from flows.sweep import Trial, at_least_one, behind, points, summary, unranked
 
 
 def test_a_grid_is_every_combination_with_every_seed() -> None:
@@ -39,6 +40,11 @@ def test_draws_are_the_same_for_a_seed_and_within_their_range() -> None:
         ({"a": 1}, None, "parameter params: a: found 1, expected a list of values; correct it"),
         ({"a": {"min": 1, "max": 2}}, None, "expected a list of values; correct it"),
         ({"a": {"min": 0, "max": 2, "log": True}}, 3, 'above 0 with "log": true; correct it'),
+        ({"a": {"min": 0, "max": -1, "log": True}}, 3, 'a below b, above 0 with "log": true; correct it'),
+        ({"a": {"min": 3, "max": 1}}, 3, "parameter params: a: found {'min': 3, 'max': 1}, expected a list of values"),
+        ({"a": {"min": 1, "max": -1, "log": True}}, 3, "a below b"),
+        ({"a": [1]}, 0, "parameter draws: found 0, expected 1 or more, or null for every combination"),
+        ({"a": [1]}, -3, "parameter draws: found -3, expected 1 or more"),
         ({"a": {"min": 1}}, 3, "parameter params: a: found {'min': 1}, expected a list of values or"),
         ({"a": list(range(40)), "b": list(range(40))}, None, "found 1600 combinations, expected at most 1000"),
     ],
@@ -49,15 +55,24 @@ def test_what_cannot_be_combined_is_one_line(params: dict[str, Any], draws: int 
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_seeds_are_given_once() -> None:
+    with pytest.raises(
+        ValueError, match=r"parameter seeds: found \[1, 2\] beside params: pretrain.seed, expected one of"
+    ):
+        points({"pretrain.seed": [5, 6]}, [1, 2], None, 0)
+    assert points({"pretrain.seed": [5, 6]}, None, None, 0) == [{"pretrain.seed": 5}, {"pretrain.seed": 6}]
+
+
 def test_a_run_is_scored_by_the_summary_of_its_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "metrics").mkdir()
-    (tmp_path / "metrics" / "summary.json").write_text('{"pretrain": {"mlm_loss": 2.5}}')
+    (tmp_path / "metrics" / "summary.json").write_text(
+        '{"pretrain": {"mlm_loss": 2.5}, "finetune": {"a": {"metric": "f1"}}}'
+    )
     for command in ("init --quiet", "add .", "-c user.name=a -c user.email=a@b commit -qm one", "branch runs/one"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
     monkeypatch.setattr(sweep, "ROOT", tmp_path)
-    assert score("runs/one", "pretrain.mlm_loss") == 2.5
-    assert score("runs/one", "pretrain.loss") is None and score("runs/one", "pretrain") is None
-    assert score("runs/two", "pretrain.mlm_loss") is None
+    assert summary("runs/one") == {"pretrain.mlm_loss": 2.5}
+    assert summary("runs/two") == {}
 
 
 def test_a_run_is_behind_where_it_is_worse_than_the_median_of_enough_others_at_its_step() -> None:
@@ -91,7 +106,57 @@ def _status(code: int, request: httpx.Request) -> httpx.HTTPStatusError:
     return httpx.HTTPStatusError(str(code), request=request, response=httpx.Response(code))
 
 
-def test_the_number_of_others_is_one_at_least() -> None:
-    assert (others(None), others(3)) == (None, 3)
-    with pytest.raises(ValueError, match="parameter stop_below_median_of: found 0, expected 1 or more, or null"):
-        others(0)
+def test_numbers_of_runs_are_one_at_least() -> None:
+    assert (at_least_one("at_once", None, "for all"), at_least_one("at_once", 3, "for all")) == (None, 3)
+    for number in (0, -1):
+        with pytest.raises(ValueError, match=f"parameter at_once: found {number}, expected 1 or more, or null for all"):
+            at_least_one("at_once", number, "for all")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
+    """A server on which every run completes at once, but the second, which goes on until it is cancelled."""
+    server, ended = MagicMock(), set[Any]()
+    runs = [SimpleNamespace(id=uuid4(), name=f"run {number}") for number in range(6)]
+    server.create_flow_run_from_deployment.side_effect = runs
+    server.set_flow_run_state.side_effect = lambda run, state: ended.add(run)
+
+    def read(run: Any) -> SimpleNamespace:
+        goes_on = run == runs[1].id and run not in ended
+        state: State[None] = Running() if goes_on else Cancelled() if run in ended else Completed(message="ends as a")
+        return SimpleNamespace(state=state)
+
+    server.read_flow_run.side_effect = read
+    monkeypatch.setattr(sweep, "POLL", 0.0)
+    monkeypatch.setattr(sweep, "get_run_logger", MagicMock())
+    return server
+
+
+def test_a_sweep_ends_when_a_run_has_completed_without_its_metric(
+    server: MagicMock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "summary", lambda branch: {"pretrain.mlm_loss": 2.5, "pretrain.steps": 10.0})
+    trials = [Trial({"pretrain.seed": seed}) for seed in range(6)]
+    sweep._run_all(server, trials, "a sweep", "pretrain.mlmloss", 2, None)
+    assert [trial.outcome for trial in trials[2:]] == ["not run"] * 4
+    assert trials[0].outcome == "Completed"
+    assert trials[1].outcome == trials[1].stopped == "stopped: a run has completed without pretrain.mlmloss"
+    assert unranked("pretrain.mlmloss", trials) == (
+        "parameter metric: found 'pretrain.mlmloss', which no run that has completed has; did you mean "
+        "'pretrain.mlm_loss'? Expected one of: pretrain.mlm_loss, pretrain.steps"
+    )
+
+
+def test_a_sweep_whose_metric_is_there_runs_to_its_end(server: MagicMock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "summary", lambda branch: {"pretrain.mlm_loss": 2.5})
+    trials = [Trial({"pretrain.seed": seed}) for seed in range(6)]
+    monkeypatch.setattr(server, "read_flow_run", lambda run: SimpleNamespace(state=Completed(message="ends as a")))
+    sweep._run_all(server, trials, "a sweep", "pretrain.mlm_loss", 2, None)
+    assert {trial.outcome for trial in trials} == {"Completed"} and not server.set_flow_run_state.called
+    assert all(trial.metrics == {"pretrain.mlm_loss": 2.5} for trial in trials)
+
+
+def test_runs_that_never_ended_are_no_matter_of_the_metric() -> None:
+    assert unranked("a.b", [Trial({}, outcome="Failed")]) == (
+        "no run of the sweep has completed with a metrics/summary.json"
+    )

@@ -448,6 +448,29 @@ def test_sentence_order_stands_beside_what_lengths_tell(project: Path) -> None:
     assert run.parent_metrics["eval/sop_accuracy"] == 0.72 and "Guessing by length alone" in markdown
 
 
+def test_a_model_that_says_the_most_frequent_label_of_pairs_beats_nothing(project: Path) -> None:
+    baselines = {"majority_accuracy": 0.687, "by_length_alone_accuracy": 0.638}
+    write(project, {"mask.json": {**FILES["mask.json"], "heldout_label_baselines": baselines}})
+    of_objective(project, sop_loss=0.6, sop_accuracy=0.687)
+    row = ["SOP", "accuracy", "68.7", "63.8 length", "–", "68.7", "+0.0", "no better than majority"]
+    assert result_rows(project)[2] == row
+    of_objective(project, sop_loss=0.6, sop_accuracy=0.8)
+    assert result_rows(project)[2][-2:] == ["+11.3", "beats majority"]
+
+
+def test_a_loss_is_lower_where_it_is_shown_so(project: Path) -> None:
+    for loss, verdict in ((6.4999, "no better than unigram"), (6.49, "beats unigram")):
+        of_objective(project, mlm_loss=loss)
+        assert result_rows(project)[0][-1] == verdict
+
+
+def test_a_share_of_nothing_is_no_number(project: Path) -> None:
+    unchecked = {"examples": 1000, "checked": 0, "contaminated": 0, "contaminated_share": 0.0}
+    write(project, {"contamination.json": {"topic": {"dev": unchecked}}})
+    markdown, _, _ = make(project)
+    assert "| topic | dev | 1,000 | 0 | 0 | – |" in markdown
+
+
 def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_that_is_saved_beside(
     project: Path,
 ) -> None:

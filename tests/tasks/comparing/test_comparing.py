@@ -18,6 +18,7 @@ from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from flows import compare
+from flows.locks import hold
 from tasks.comparing import inference, page, tracking
 from tasks.comparing.config import CompareConfig
 from tasks.comparing.variant import Score, Speed, Variant, read_variant
@@ -65,7 +66,11 @@ def test_a_value_within_what_all_variants_have_stays_that_of_its_own_variant(tmp
     ("text", "message"),
     [
         ("budget: 2m", "the key 'variants' is missing"),
-        ("budget: soon\nvariants: {a: {}}", "found 'soon', expected a time such as 30m"),
+        ("budget: [", "compare.yaml: not valid YAML: while parsing a flow node"),
+        (
+            "budget: soon\nvariants: {a: {}}",
+            "compare.yaml.budget: found 'soon', expected a time such as 30m.*; correct it",
+        ),
         ("budget: 2m\nvariants: {a: {teacher: b}, b: {}}", "variants.a.teacher: found 'b', expected a variant that st"),
         ("budget: 2m\nvariants: {a/b: {}}", "found the name 'a/b', expected letters, digits"),
         ("budget: 2m\nvariants: {a: {pretrain.max_steps: 3}}", "a: found pretrain.max_steps, which the budget"),
@@ -78,6 +83,19 @@ def test_a_file_that_cannot_be_compared_is_refused(text: str, message: str, tmp_
         CompareConfig.read(written(tmp_path, text))
     with pytest.raises(ConfigError, match="none.yaml: not found"):
         CompareConfig.read(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("recipe.x: 1", r"variant a: params.yaml: recipe.x: found 'modern' \(str\) at recipe, expected a section"),
+        ("pretrain: 5", r"variant a: params.yaml: pretrain.max_steps: found 5 \(int\) at pretrain, expected a section"),
+    ],
+)
+def test_a_key_within_what_has_none_is_refused_with_its_variant(values: str, message: str, tmp_path: Path) -> None:
+    config = CompareConfig.read(written(tmp_path, f"budget: 2m\nvariants: {{a: {{{values}}}}}"))
+    with pytest.raises(ConfigError, match=message):
+        config.params_of("a", {"recipe": "modern", "pretrain": {}}, 5, tmp_path)
 
 
 def variant(name: str, mean: float, speed: float, **changes: Any) -> Variant:
@@ -215,9 +233,10 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     assert pipeline.ran == [("one", 3000, ()), ("two", 3000, ())]
     assert "For fine-tuned tasks take `one`" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "out").glob("compare.*")} == {"compare.md", "compare.html", "compare.png"}
+    (tmp_path / "out/one/metrics/timing/pretrain.json").write_text('{"tokens_per_second": 5000.0}')
     speed = Speed(budget="30s", seconds_per_step=0.01, steps=3000, inference=measured)
     found = read_variant("one", tmp_path / "out" / "one", speed, 1.0, None)
-    assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 30.0)
+    assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 60.0), "half as fast as planned"
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
     assert (found.pairs_baseline, found.pairs_error) == (0.55, 0.02) and found.knows_grammar
     discriminator = replace(speed, inference=measured | {"predicts_tokens": 0.0})
@@ -236,6 +255,17 @@ def test_a_variant_that_contradicts_itself_is_named_before_anything_runs(
     monkeypatch.setattr(compare, "clone", None)
     file = written(tmp_path, "budget: 30s\nvariants: {good: {}, bad: {pretrain.objective: mlm_nsp}}")
     with pytest.raises(ConfigError, match=r"variant bad: params.yaml: "):
+        compare.compare(file, tmp_path / "out")
+    file = written(tmp_path, "budget: 30s\nvariants: {bad: {corpus.sources: [pydoc, texts/none.txt]}}")
+    with pytest.raises(ConfigError, match=r"variant bad: texts/none.txt: no such file"):
+        compare.compare(file, tmp_path / "out")
+
+
+def test_two_comparisons_do_not_meet_in_one_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "clone", None)
+    file = written(tmp_path, "budget: 30s\nvariants: {a: {}}")
+    said = r"out: found another comparison at work \(process 7\), expected none; wait for it or stop it$"
+    with hold(tmp_path / "out" / ".lock", "process 7"), pytest.raises(ConfigError, match=said):
         compare.compare(file, tmp_path / "out")
 
 

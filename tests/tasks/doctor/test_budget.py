@@ -1,5 +1,6 @@
 """`make plan`: what a machine can pre-train in a given time."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.training.config import PretrainConfig
 from tasks import params
-from tasks.doctor import budget
+from tasks.doctor import budget, machine
 from tasks.doctor.plan import Plan
 from tests.import_closure import ROOT
 
@@ -36,10 +37,55 @@ def _reached(_: EncoderConfig) -> float:
     return 1e11
 
 
-@pytest.mark.parametrize("text", ["", "2", "h", "two hours", "-1h", "0h"])
-def test_what_is_no_time_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(ConfigError, match="BUDGET: found .*; run make plan BUDGET=2h"):
+@pytest.mark.parametrize("text", ["", "2", "h", "two hours", "-1h", "0h", "366d", "999999999d"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="^found .*, expected a time such as 30m, 2h or 1.5d, of 365d at most$"):
         budget.seconds_of(text)
+
+
+def test_sizes_beyond_one_that_is_too_large_for_the_time_are_not_measured(plan: Plan) -> None:
+    asked: list[EncoderConfig] = []
+
+    def speed(config: EncoderConfig) -> float:
+        asked.append(config)
+        return 1e11
+
+    _, found = budget.options(plan, 60.0, speed)
+    steps = [option.steps for option in found]
+    assert len(asked) < len(found) == 8, "the sizes of the architecture"
+    assert all(steps[: len(asked) - 1]) and not any(steps[len(asked) - 1 :])
+    rows = budget.describe("60s", 512, found).splitlines()[1:9]
+    assert [row.endswith("too large for the time") for row in rows] == [not each for each in steps]
+
+
+def test_a_time_that_is_too_short_for_every_size_is_one_line(plan: Plan) -> None:
+    with pytest.raises(ConfigError) as caught:
+        budget.options(plan, 0.001, _reached)
+    said = (
+        "BUDGET: found 0.001 s, expected time for 100 steps of tiny, the smallest size that can be trained; give more"
+    )
+    assert str(caught.value) == said
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_made_in_parts(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    option = budget.Option(preset="small", parameters=1, batch_size=1024, steps=4000, tokens=1, epochs=None, loss=None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    for variable in ("BERTCORE_MICRO_BATCH", "BERTCORE_PROCESSES", "BERTCORE_ACCELERATE_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+    said = {}
+    for free in (2**50, 2**33, 2**20):
+        monkeypatch.setattr(machine, "free_memory", lambda free=free: free)
+        said[free] = budget.in_parts(plan, 8192, option)
+    assert said[2**50] is None
+    found = re.fullmatch(
+        r"Set BERTCORE_MICRO_BATCH=(\d+): 1,024 sequences at once need more memory than is free now.",
+        str(said[2**33]),
+    )
+    assert found and 1 < int(found[1]) < 1024
+    monkeypatch.setattr(machine, "free_memory", lambda: 2**33)
+    monkeypatch.setenv("BERTCORE_MICRO_BATCH", found[1])
+    assert budget.in_parts(plan, 8192, option) is None, "with it, the batch fits"
+    assert str(said[2**20]).startswith("Even one sequence at once is too many: pre-training needs about")
 
 
 def test_more_time_reads_more_and_carries_larger_models(plan: Plan) -> None:
@@ -67,7 +113,7 @@ def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
 
 
 def test_a_teacher_costs_time_and_leaves_out_the_sizes_that_it_cannot_teach(plan: Plan, tmp_path: Path) -> None:
-    vocabulary, _ = budget.options(plan, 60.0, _reached)
+    vocabulary, _ = budget.options(plan, 600.0, _reached)
     save_pretrained(build_pretraining(ModelConfig(preset="mini").build(vocabulary)), tmp_path / "teacher")
     model = ModelConfig(architecture="distilbert")
     alone = replace(plan.configs["pretrain"], model=model, objective="mlm", objective_options={})
@@ -75,7 +121,7 @@ def test_a_teacher_costs_time_and_leaves_out_the_sizes_that_it_cannot_teach(plan
 
     def found(training: PretrainConfig) -> dict[str, budget.Option]:
         changed = replace(plan, configs={**plan.configs, "pretrain": training})
-        return {option.preset: option for option in budget.options(changed, 60.0, _reached)[1]}
+        return {option.preset: option for option in budget.options(changed, 600.0, _reached)[1]}
 
     assert list(found(taught)) == ["mini"] and len(found(alone)) > 3
     assert found(taught)["mini"].tokens < 0.6 * found(alone)["mini"].tokens
@@ -100,12 +146,15 @@ def test_an_expected_loss_is_a_measured_one_or_none(plan: Plan, tmp_path: Path) 
     by_name = {option.preset: option for option in found}
     assert by_name["mini"].loss is not None and 3.0 < by_name["mini"].loss < 9.0
     assert by_name["tiny"].loss is None
-    shown = budget.describe(3600.0, vocabulary, found)
+    shown = budget.describe("1h", vocabulary, found)
     assert "not measured" in shown and "8,192 entries, a.md" in shown and "pretrain.max_steps" in shown
     (tmp_path / "benchmarks/results/curves.json").write_text(f"[{entry} [[1, 9.0], [2, 3.0]]}}]")
-    assert "below 3.00 (8,192 entries, a.md)" in budget.describe(3600.0, *budget.options(plan, 3600.0, _reached))
+    assert "below 3.00 (8,192 entries, a.md)" in budget.describe("1h", *budget.options(plan, 3600.0, _reached))
 
 
 def test_the_command_refuses_what_is_no_time(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     assert budget.main(["soon"]) == 2
-    assert capsys.readouterr().err.startswith("error: BUDGET: found 'soon'")
+    said = capsys.readouterr().err
+    assert said.startswith("error: BUDGET: found 'soon'") and said.endswith("; run make plan BUDGET=2h\n")
+    assert budget.main(["--", "-1h"]) == 2
+    assert capsys.readouterr().err.startswith("error: BUDGET: found '-1h'")

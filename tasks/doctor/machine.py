@@ -13,6 +13,7 @@ from bertcore.corpus.sources.pydoc.installation import Pin, read_lock
 from bertcore.precision import has_fast_bf16, precision
 from bertcore.training import distributed
 from bertcore.workers import available_cores
+from tasks import environment
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
 
@@ -64,6 +65,12 @@ def check_devices() -> Finding:
         text += ", which this processor only emulates"
         return Finding(level="warn", name="devices", text=text, remedy="unset BERTCORE_PRECISION, or set it to no")
     return Finding(level="ok", name="devices", text=text)
+
+
+def check_variables() -> Finding:
+    """What else stages read of the environment; `ConfigError` for a variable that cannot be used."""
+    environment.check()
+    return Finding(level="ok", name="variables", text="those of the environment that stages read can be used")
 
 
 def check_memory(plan: Plan, free: int | None = None) -> Finding:

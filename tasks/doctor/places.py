@@ -10,6 +10,9 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE
+from mlflow.utils.uri import is_local_uri
+
 from bertcore.corpus.sources.http import cache_directory
 from bertcore.errors import without_password
 from bertcore.files import nearest_existing
@@ -93,6 +96,9 @@ def check_tracking(uri: str | None = None) -> Finding:
     elif uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
         problem, remedy = _database_problem(path), f"make {path} writable, or move it away to begin a new one"
+    elif is_local_uri(uri) and not MLFLOW_ALLOW_FILE_STORE.get():
+        problem = "a directory of files, which MLflow does not take any more"
+        remedy = "unset MLFLOW_TRACKING_URI, or have it name sqlite:///FILE or a server"
     else:
         return Finding(level="ok", name="tracking", text=f"{shown}: this kind of store is not looked at before the run")
     if problem:

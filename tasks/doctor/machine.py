@@ -98,7 +98,7 @@ def check_time(plan: Plan) -> Finding:
     speed = plan.speed()
     minutes = plan.flops() / speed / 60
     text = (
-        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {speed / 1e9:,.0f} GFLOP/s, as measured "
+        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {gigaflops(speed)} GFLOP/s, as measured "
         f"now; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
     )
     if minutes > LONG_DAYS * 24 * 60:
@@ -166,6 +166,12 @@ def size(number: float) -> str:
         if number >= factor:
             return f"{number / factor:.3g} {unit}" if number < 1000 * factor else f"{number / factor:,.0f} {unit}"
     return f"{number / 1024:.3g} KiB"
+
+
+def gigaflops(speed: float) -> str:
+    """Operations per second in billions, as a person reads them."""
+    billions = speed / 1e9
+    return f"{billions:.3g}" if billions < 1000 else f"{billions:,.0f}"
 
 
 def _counted(number: int, what: str) -> str:

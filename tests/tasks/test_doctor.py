@@ -183,6 +183,13 @@ def test_the_second_phase_counts(tree: Path) -> None:
     assert both.flops() > 1.5 * plan().flops()
 
 
+@pytest.mark.parametrize(
+    ("speed", "shown"), [(4.1e8, "0.41"), (1.82e11, "182"), (3.3e12, "3,300"), (4.123e14, "412,300")]
+)
+def test_a_speed_has_digits_that_say_something(speed: float, shown: str) -> None:
+    assert machine.gigaflops(speed) == shown
+
+
 GIB = 2**30
 
 

@@ -240,6 +240,15 @@ def test_disk_that_is_free_decides_and_unknown_sizes_are_said(tree: Path) -> Non
     assert (round(known), unknown) == (2_800_000 + 40_000_000, [])
 
 
+def test_disk_is_taken_by_the_copies_in_the_cache_and_by_every_model(tree: Path) -> None:
+    first, vectors = plan(), Plan.read({**params.read(), "embed": {"pairs": "neighbours"}})
+    written = first.data_bytes(first.text_bytes()[0]) + first.models_bytes
+    need = 2 * written + first.checkpoint_bytes + (1 + len(first.tasks)) * places._LOGGED
+    levels = [places.check_disk(first, free=int(share * need)).level for share in (0.99, 1.01, 1.26)]
+    assert levels == ["FAIL", "warn", "ok"]
+    assert places.check_disk(vectors, free=int(1.26 * need)).level == "warn"
+
+
 def test_a_training_of_weeks_is_a_warning(tree: Path) -> None:
     finding = machine.check_time(plan(pretrain={"max_steps": 10**9}))
     assert finding.level == "warn" and "days" in finding.text and "e+" not in finding.text.split("days")[0]

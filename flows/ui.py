@@ -48,7 +48,10 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     store = environment.get(STORE) or f"{SQLITE}{ROOT / 'mlflow.db'}"
     pages = {"Prefect": prefect.page, "MLflow": runs_page(_start_mlflow(store, environment, stack))}
     if models := saved_models(ROOT):
-        pages["Models"] = _start_models(models, environment, stack)
+        try:
+            pages["Models"] = _start_models(models, environment, stack)
+        except server.LaunchError as error:  # one bad model is no reason to show no runs
+            print(f"no page of the models: {error}", file=sys.stderr)
     for name, page in pages.items():
         print(f"{name:8} {page}")
     print(f"\nThe prefect command finds this server with: export PREFECT_API_URL={prefect.url}")

@@ -13,7 +13,7 @@ PRECISIONS = ("bf16", "no")
 def precision() -> str:
     """`bf16` or `no`."""
     found = os.environ.get("BERTCORE_PRECISION")
-    if found is None:
+    if not found:
         return "bf16" if has_fast_bf16() else "no"
     if found not in PRECISIONS:
         raise ConfigError(f"BERTCORE_PRECISION: found {found!r}, expected bf16 or no; correct the variable")

@@ -7,6 +7,7 @@ same files under the same paths and have this project on their path; without it,
 
 import multiprocessing
 import os
+import socket
 import sys
 import threading
 import time
@@ -27,6 +28,9 @@ ATTEMPTS = 2
 
 AHEAD = 3
 """Pieces for each worker that are taken before their turn: so many, with their results, are in memory at once."""
+
+ANSWER = 2.0
+"""Seconds that a scheduler may take to accept a connection, where it is looked for before any work."""
 
 PATIENCE = 60.0
 """Seconds that a cluster may be without a worker, or its scheduler silent, while pieces wait."""
@@ -57,6 +61,16 @@ def on_this_machine(
     if workers == 1 or len(first) < 2:
         return map(work, chain(first, pieces))
     return _in_processes(work, chain(first, pieces), workers)
+
+
+def check_cluster() -> None:
+    """`ConfigError` where a cluster is named at whose address nothing answers."""
+    if address := os.environ.get(SCHEDULER):
+        dask = _dask(address)
+        try:
+            socket.create_connection(dask.comm.get_address_host_port(address), ANSWER).close()
+        except (OSError, ValueError) as error:
+            raise _no_scheduler(address, error) from None
 
 
 def available_cores() -> int:
@@ -110,20 +124,11 @@ def start_worker() -> None:
 
 
 def _on_cluster(work: Callable[[Piece], Result], pieces: Iterable[Piece], address: str) -> Iterator[Result]:
-    try:
-        from dask import distributed
-    except ImportError:
-        raise ConfigError(
-            f"{SCHEDULER}={address}: the package distributed is not installed; run `pip install -r "
-            "requirements-dask.lock`, or unset the variable to use this machine's cores"
-        ) from None
+    distributed = _dask(address)
     try:
         client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{SCHEDULER}={address}: no Dask scheduler answers ({error or type(error).__name__}); start one or correct "
-            "the address, or unset the variable to use this machine's cores"
-        ) from None
+        raise _no_scheduler(address, error) from None
     waiting: deque[Any] = deque()
     with client:
         try:
@@ -146,6 +151,24 @@ def _on_cluster(work: Callable[[Piece], Result], pieces: Iterable[Piece], addres
                 f"{SCHEDULER}={address}: the Dask cluster cannot import this project ({error.__cause__}); start "
                 "scheduler and workers in its directory with the packages of requirements.lock"
             ) from None
+
+
+def _dask(address: str) -> Any:
+    try:
+        from dask import distributed
+    except ImportError:
+        raise ConfigError(
+            f"{SCHEDULER}={address}: the package distributed is not installed; run `pip install -r "
+            "requirements-dask.lock`, or unset the variable to use this machine's cores"
+        ) from None
+    return distributed
+
+
+def _no_scheduler(address: str, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"{SCHEDULER}={address}: no Dask scheduler answers ({error or type(error).__name__}); start one or correct "
+        "the address, or unset the variable to use this machine's cores"
+    )
 
 
 class _Lost(Exception):  # noqa: N818  (becomes a BertcoreError, with the address)

@@ -1,7 +1,7 @@
 """`make doctor`: whether the pipeline can run here, a line for each thing looked at and a remedy where it is not ok.
 
 The checks are those of `tasks.doctor`, in a process of their own because they need torch; DVC and Prefect are added
-here. Changes nothing. Exit status: 1 if anything fails, else 0.
+here. Exit status: 1 if anything fails, else 0.
 """
 
 import os
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flows import server
+from flows.devices import stages_at_once
 from flows.environment import ROOT, project_environment
 from tasks.doctor.findings import Finding, failed, load
 
@@ -36,7 +37,7 @@ def examine(environment: dict[str, str], root: Path = ROOT) -> list[Finding]:
     pipe = subprocess.PIPE
     with subprocess.Popen(CHECKS, cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
         try:
-            others = [check_dvc(environment, root), check_prefect(environment)]
+            others = [check_dvc(environment, root), check_prefect(environment), check_flow()]
             output, errors = process.communicate(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
@@ -64,7 +65,9 @@ def raise_for(findings: list[Finding]) -> None:
 
 
 def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
-    """Whether this is a DVC repository whose cache can be written to."""
+    """Whether this is a repository of git and DVC whose cache can be written to."""
+    if without_git := _without_git(environment, root):
+        return without_git
     remedy = "git init, then dvc init; or take the tree from its repository again"
     if not (root / ".dvc").is_dir():
         return Finding(level="FAIL", name="dvc", text=f"{root} is no DVC repository: it has no .dvc", remedy=remedy)
@@ -82,6 +85,22 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
     return Finding(level="ok", name="dvc", text=f"cache {cache}" + ("" if cache.is_dir() else ", which will be made"))
 
 
+def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
+    command, english = ["git", "rev-parse", "--git-dir"], {**environment, "LC_ALL": "C"}
+    try:
+        asked = subprocess.run(command, cwd=root, env=english, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        text = "git is not installed: DVC keeps the history of the tree in it"
+        return Finding(level="FAIL", name="dvc", text=text, remedy="install git")
+    if asked.returncode == 0:
+        return None
+    said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0].removeprefix("fatal: ")
+    remedy = f"cd {root} && git init && git add . && git commit -m begin"
+    if not said.startswith("not a git repository"):
+        remedy = f"cd {root} && git status, which says what to do"
+    return Finding(level="FAIL", name="dvc", text=f"{root}: {said}", remedy=remedy)
+
+
 def check_prefect(environment: Mapping[str, str]) -> Finding:
     """The server that PREFECT_API_URL names; without it `make pretrain` finds one or starts its own."""
     url = environment.get("PREFECT_API_URL")
@@ -92,6 +111,19 @@ def check_prefect(environment: Mapping[str, str]) -> Finding:
         remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"
         return Finding(level="FAIL", name="prefect", text=f"nothing answers at {url}", remedy=remedy)
     return Finding(level="ok", name="prefect", text=f"server at {url}")
+
+
+def check_flow() -> Finding:
+    """The variables that the flow itself reads."""
+    from flows.remote import RemoteError, remote_url  # which needs all of DVC: meanwhile, the other checks are made
+
+    try:
+        stages, remote = stages_at_once(), remote_url(ROOT)
+    except (ValueError, RemoteError) as error:
+        remedy = "correct the variable, or unset it"
+        return Finding(level="FAIL", name="flow", text=str(error), remedy=remedy)
+    text = f"at most {stages} stage{'s' if stages > 1 else ''} at once; DVC remote: {remote or 'none'}"
+    return Finding(level="ok", name="flow", text=text)
 
 
 if __name__ == "__main__":

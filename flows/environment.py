@@ -23,13 +23,17 @@ TELEMETRY_OFF = {
 REMOTE = "BERTCORE_DVC_REMOTE"
 """The variable that names the DVC remote; `flows.remote` says what it may be."""
 
+STORE = "MLFLOW_TRACKING_URI"
+SQLITE = "sqlite:///"
+
 LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def project_environment() -> dict[str, str]:
     """This process's environment, with the interpreter's own programs first on PATH and telemetry off.
 
-    `python` in a stage's command is thereby the interpreter that runs the pipeline, activated or not.
+    `python` in a stage's command is thereby the interpreter that runs the pipeline, activated or not. A store of MLflow
+    in a file is that of this tree also for runs in others, which are removed after them.
     """
     environment = {**os.environ, **TELEMETRY_OFF, "PYTHONUNBUFFERED": "1"}
     programs = str(Path(sys.executable).parent)
@@ -37,5 +41,7 @@ def project_environment() -> dict[str, str]:
     # A proxy of the machine must not stand between this project's own processes.
     for name in ("NO_PROXY", "no_proxy"):
         environment[name] = ",".join(dict.fromkeys([*filter(None, environment.get(name, "").split(",")), *LOOPBACK]))
+    if (store := environment.get(STORE, "")).startswith(SQLITE):
+        environment[STORE] = f"{SQLITE}{ROOT / store.removeprefix(SQLITE)}"
     environment["PATH"] = os.pathsep.join([programs, *(entry for entry in path if entry != programs)])
     return environment

@@ -21,7 +21,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.devices import cuda_devices, positive, stages_at_once
 from flows.doctor import DoctorError, examine, raise_for
-from flows.environment import REMOTE, ROOT, project_environment
+from flows.environment import REMOTE, ROOT, SQLITE, STORE, project_environment
 from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchanged
 from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
@@ -205,9 +205,9 @@ def _variables(root: Path) -> dict[str, str]:
 
 def _of_the_tree(root: Path) -> dict[str, str]:
     """What a worktree has in common with the user's tree: MLflow's store."""
-    if root == ROOT or os.environ.get("MLFLOW_TRACKING_URI"):
+    if root == ROOT or os.environ.get(STORE):
         return {}
-    return {"MLFLOW_TRACKING_URI": f"sqlite:///{ROOT / 'mlflow.db'}"}
+    return {STORE: f"{SQLITE}{ROOT / 'mlflow.db'}"}
 
 
 def _error(name: str, state: State[Any]) -> str:

@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import os
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from prefect.exceptions import PrefectException
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.devices import CORES, cuda_devices, stages_at_once
-from flows.locks import HeldError, hold
+from flows.locks import HeldError, hold, private
 
 LEASE = 60.0
 """Seconds after which the server takes back the slots of a run that was killed."""
@@ -47,7 +46,8 @@ def limit_name() -> str:
 
 
 def open_room() -> None:
-    """Make the limit on the server, or give it this machine's number of slots."""
+    """Make the limit on the server, or give it this machine's number of slots. ValueError where no slot can be held."""
+    _slot(0)
     with get_client(sync_client=True) as client:
         client.upsert_global_concurrency_limit_by_name(limit_name(), stages_at_once())
 
@@ -168,5 +168,6 @@ def _any_slot_held() -> bool:
 
 
 def _slot(number: int) -> Path:
+    """Below the home, which other machines may share: all runs of a user see the same one, whatever their TMPDIR."""
     server = hashlib.sha256(str(PREFECT_API_URL.value()).encode()).hexdigest()[:12]
-    return Path(tempfile.gettempdir()) / f"bertcore-{os.getuid()}-{server}" / f"slot-{number}"
+    return private(Path.home() / ".cache" / "bertcore" / limit_name()) / f"{server}-{number}"

@@ -100,7 +100,6 @@ def run_tree(changes: Mapping[str, Any], holder: str) -> Iterator[RunTree]:
             (place / _MADE).unlink()
             _git(ROOT, "worktree", "remove", "--force", "--force", str(worktree))
         shutil.rmtree(place, ignore_errors=True)
-        (TREES / f"{name}.lock").unlink()
 
 
 def snapshot(root: Path) -> str:

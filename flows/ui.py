@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from bertcore.errors import without_password
 from flows import server
-from flows.environment import ROOT, project_environment
+from flows.environment import ROOT, SQLITE, STORE, project_environment
 from flows.launch import POOL
 from tasks.experiment import VIEW, experiment_name
 
@@ -45,10 +45,13 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
         command = f"-m prefect --no-prompt work-pool create {POOL} --type process".split()
         known = {**environment, "PREFECT_API_URL": prefect.url}
         subprocess.run([sys.executable, *command], cwd=ROOT, env=known, capture_output=True, check=False)
-    store = environment.get("MLFLOW_TRACKING_URI") or f"sqlite:///{ROOT / 'mlflow.db'}"
+    store = environment.get(STORE) or f"{SQLITE}{ROOT / 'mlflow.db'}"
     pages = {"Prefect": prefect.page, "MLflow": runs_page(_start_mlflow(store, environment, stack))}
     if models := saved_models(ROOT):
-        pages["Models"] = _start_models(models, environment, stack)
+        try:
+            pages["Models"] = _start_models(models, environment, stack)
+        except server.LaunchError as error:  # one bad model is no reason to show no runs
+            print(f"no page of the models: {error}", file=sys.stderr)
     for name, page in pages.items():
         print(f"{name:8} {page}")
     print(f"\nThe prefect command finds this server with: export PREFECT_API_URL={prefect.url}")

@@ -32,7 +32,7 @@ from bertcore.recipes import RECIPES
 from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
-from tasks import contradictions, params
+from tasks import contradictions, environment, params
 from tasks.paths import (
     DERIVED,
     EXAMPLES,
@@ -69,6 +69,7 @@ SECTIONS = {
 
 
 def run(_: StageRun) -> None:
+    environment.check()
     values = params.read()
     configs, tasks = check(values)
     with replace_directory(INPUTS) as beside:

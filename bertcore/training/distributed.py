@@ -1,6 +1,6 @@
 """What the machine decides (processes, threads, precision), and how the processes of one training talk to each other.
 
-The machine's part is read from the environment and recorded, and never stands in params.yaml:
+The machine's part is read from the environment (empty is unset) and recorded, and never stands in params.yaml:
 
 | variable | meaning | default |
 |---|---|---|
@@ -161,7 +161,7 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
         "precision": accelerator.mixed_precision,
         "world_size": accelerator.num_processes,
         "threads": torch.get_num_threads(),
-        "micro_batch": os.environ.get("BERTCORE_MICRO_BATCH", "whole"),
+        "micro_batch": os.environ.get("BERTCORE_MICRO_BATCH") or "whole",
         "compiled": compiled(),
         "torch": torch.__version__,
     }
@@ -221,14 +221,14 @@ def lost_a_process(error: RuntimeError) -> bool:
 
 
 def _switch(variable: str) -> bool:
-    found = os.environ.get(variable, "0")
+    found = os.environ.get(variable) or "0"
     if found not in ("0", "1"):
         raise ConfigError(f"{variable}: found {found!r}, expected 0 or 1; correct the variable")
     return found == "1"
 
 
 def _positive(variable: str, default: int) -> int:
-    found = os.environ.get(variable, str(default))
+    found = os.environ.get(variable) or str(default)
     if not found.isdecimal() or int(found) < 1:
         raise ConfigError(f"{variable}: found {found!r}, expected a whole number of at least 1; correct the variable")
     return int(found)

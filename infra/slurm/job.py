@@ -20,7 +20,7 @@ from flows.devices import cuda_devices
 from flows.environment import ROOT, project_environment
 from flows.guard import guarded, release
 
-GRACE = float(os.environ.get("BERTCORE_GRACE", "180")) * 2 / 3
+GRACE = float(os.environ.get("BERTCORE_GRACE") or 180) * 2 / 3
 """Seconds that stages have for a checkpoint: of those that Slurm gives between its signal and the limit."""
 PORT = 29500
 """Where the first node's process 0 listens, plus the job's number modulo 1000: jobs may share nodes."""

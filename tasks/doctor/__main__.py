@@ -18,7 +18,11 @@ from tasks.doctor.plan import Plan
 
 def examine() -> list[Finding]:
     """All findings, in the order in which a person would look."""
-    findings = [_safely("versions", partial(machine.check_versions, LOCK)), _safely("devices", machine.check_devices)]
+    findings = [
+        _safely("versions", partial(machine.check_versions, LOCK)),
+        _safely("devices", machine.check_devices),
+        _safely("variables", machine.check_variables),
+    ]
     sources: list[str] = []
     try:
         plan = Plan.read(params.read())

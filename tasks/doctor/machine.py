@@ -13,6 +13,7 @@ from bertcore.corpus.sources.pydoc.installation import Pin, read_lock
 from bertcore.precision import has_fast_bf16, precision
 from bertcore.training import distributed
 from bertcore.workers import available_cores
+from tasks import environment
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
 
@@ -66,6 +67,12 @@ def check_devices() -> Finding:
     return Finding(level="ok", name="devices", text=text)
 
 
+def check_variables() -> Finding:
+    """What else stages read of the environment; `ConfigError` for a variable that cannot be used."""
+    environment.check()
+    return Finding(level="ok", name="variables", text="those of the environment that stages read can be used")
+
+
 def check_memory(plan: Plan, free: int | None = None) -> Finding:
     """What all processes of this machine's training need, against what is free (`free` bytes in place of a look)."""
     need, processes = plan.memory().total, distributed.process_count()
@@ -91,7 +98,7 @@ def check_time(plan: Plan) -> Finding:
     speed = plan.speed()
     minutes = plan.flops() / speed / 60
     text = (
-        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {speed / 1e9:,.0f} GFLOP/s, as measured "
+        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {gigaflops(speed)} GFLOP/s, as measured "
         f"now; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
     )
     if minutes > LONG_DAYS * 24 * 60:
@@ -159,6 +166,12 @@ def size(number: float) -> str:
         if number >= factor:
             return f"{number / factor:.3g} {unit}" if number < 1000 * factor else f"{number / factor:,.0f} {unit}"
     return f"{number / 1024:.3g} KiB"
+
+
+def gigaflops(speed: float) -> str:
+    """Operations per second in billions, as a person reads them."""
+    billions = speed / 1e9
+    return f"{billions:.3g}" if billions < 1000 else f"{billions:,.0f}"
 
 
 def _counted(number: int, what: str) -> str:

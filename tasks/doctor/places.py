@@ -10,6 +10,9 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
+from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE
+from mlflow.utils.uri import is_local_uri
+
 from bertcore.corpus.sources.http import cache_directory
 from bertcore.errors import without_password
 from bertcore.files import nearest_existing
@@ -20,17 +23,24 @@ from tasks.tracking.store import tracking_uri
 
 SECONDS = 2.0
 """That a tracking server may take to answer."""
+_LOGGED = 2_000_000
+"""Bytes of a model in MLflow beside its weights, which get a second name there."""
 _ROOM = 1.25
 """How much more than the estimate should be free."""
 
 
 def check_disk(plan: Plan, free: int | None = None) -> Finding:
-    """What the run leaves in this tree at most, against the free disk (`free` bytes in place of a look)."""
+    """What the run leaves in this tree at most, against the free disk (`free` bytes in place of a look).
+
+    DVC keeps a copy of every output in its cache, where the file system cannot share blocks.
+    """
     text_bytes, unknown = plan.text_bytes()
-    need = plan.data_bytes(text_bytes) + plan.models_bytes + plan.checkpoint_bytes
+    embedding = plan.configs["embed"].pairs is not None
+    outputs = plan.data_bytes(text_bytes) + plan.models_bytes + embedding * plan.model_bytes
+    need = 2 * outputs + plan.checkpoint_bytes + (1 + len(plan.tasks) + embedding) * _LOGGED
     available = shutil.disk_usage(Path.cwd()).free if free is None else free
     text = (
-        f"at most about {size(need)} for {size(text_bytes)} of text, the models and their checkpoints; "
+        f"at most about {size(need)} for {size(text_bytes)} of text, the models, DVC's copies of both and checkpoints; "
         f"{size(available)} are free"
     )
     if unknown:
@@ -93,6 +103,9 @@ def check_tracking(uri: str | None = None) -> Finding:
     elif uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
         problem, remedy = _database_problem(path), f"make {path} writable, or move it away to begin a new one"
+    elif is_local_uri(uri) and not MLFLOW_ALLOW_FILE_STORE.get():
+        problem = "a directory of files, which MLflow does not take any more"
+        remedy = "unset MLFLOW_TRACKING_URI, or have it name sqlite:///FILE or a server"
     else:
         return Finding(level="ok", name="tracking", text=f"{shown}: this kind of store is not looked at before the run")
     if problem:

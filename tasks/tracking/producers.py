@@ -31,11 +31,11 @@ def made_by(client: MlflowClient, experiment: str, path: str, digest: str) -> st
 
 def _made(client: MlflowClient, experiment: str, path: str, digest: str) -> Made | None:
     wanted = f"tags.`dvc.out.{path}` = '{digest}'"
-    found = client.search_runs([experiment], wanted, max_results=1, order_by=["attributes.start_time DESC"])
-    stages = [run for run in found if "stage" in run.data.tags]
-    for run in stages:
-        return Made(run.data.tags["stage"], run.info.run_id, run.data.tags.get(MLFLOW_PARENT_RUN_ID))
-    return None
+    newest = client.search_runs([experiment], wanted, max_results=1, order_by=["attributes.start_time DESC"])
+    if not newest or "stage" not in newest[0].data.tags:
+        return None
+    run = newest[0]
+    return Made(run.data.tags["stage"], run.info.run_id, run.data.tags.get(MLFLOW_PARENT_RUN_ID))
 
 
 def producers(client: MlflowClient, experiment: str, deps: list[str]) -> list[Made]:

@@ -98,6 +98,15 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
         list(workers.run(square, range(3)))
 
 
+@pytest.mark.parametrize("address", ["foo", "tcp://127.0.0.1:9"])
+def test_a_cluster_is_looked_for_before_any_work(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(workers.SCHEDULER, raising=False)
+    workers.check_cluster()
+    monkeypatch.setenv(workers.SCHEDULER, address)
+    with pytest.raises(ConfigError, match=f"BERTCORE_DASK={address}: no Dask scheduler answers .*; start one or corr"):
+        workers.check_cluster()
+
+
 class Cluster:
     """A scheduler and two workers, each a process of its own, as an administrator would start them."""
 
@@ -231,6 +240,7 @@ def test_a_cluster_that_gives_up_is_one_clear_error(
     (tmp_path / "not_on_the_cluster.py").write_text("def work(piece):\n    return piece\n")
     monkeypatch.syspath_prepend(tmp_path)
     elsewhere = importlib.import_module("not_on_the_cluster")
+    workers.check_cluster()
     with pytest.raises(ConfigError, match="cannot import this project .*not_on_the_cluster.*start scheduler and work"):
         list(workers.run(elsewhere.work, [1, 2]))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flows.doctor import DoctorError, check_prefect, raise_for
+from flows.doctor import DoctorError, check_dvc, check_flow, check_prefect, raise_for
 from tasks.doctor.findings import Finding
 from tests.flows.conftest import Tree
 
@@ -65,6 +65,34 @@ def test_a_tree_without_dvc_is_reported(tree: Tree) -> None:
     done = run_doctor(tree)
     assert done.returncode == 1
     assert f"FAIL  dvc         {tree.root} is no DVC repository" in done.stdout and "dvc init" in done.stdout
+
+
+def test_a_tree_without_git_is_reported(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(tree.root / ".git")
+    environment = {**tree.environment, "GIT_CEILING_DIRECTORIES": str(tree.root.parent)}
+    finding = check_dvc(environment, tree.root)
+    assert finding.level == "FAIL" and f"{tree.root}: not a git repository" in finding.text
+    assert finding.remedy == f"cd {tree.root} && git init && git add . && git commit -m begin"
+    monkeypatch.setenv("PATH", str(tree.root))
+    finding = check_dvc({**environment, "PATH": str(tree.root)}, tree.root)
+    assert (finding.level, finding.remedy) == ("FAIL", "install git") and "git is not installed" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("BERTCORE_STAGES_AT_ONCE", "0", "BERTCORE_STAGES_AT_ONCE: found '0', expected a positive integer"),
+        ("BERTCORE_DVC_REMOTE", "foo://x", "BERTCORE_DVC_REMOTE: found 'foo://x', expected a directory, s3://"),
+    ],
+)
+def test_a_variable_that_the_flow_cannot_use_is_reported(
+    variable: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "")
+    assert check_flow().level == "ok"
+    monkeypatch.setenv(variable, value)
+    finding = check_flow()
+    assert finding.level == "FAIL" and finding.text.startswith(said) and finding.remedy
 
 
 def test_a_prefect_server_that_does_not_answer_is_reported() -> None:

@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from flows import room
 from flows.devices import CORES
 from flows.room import share
 
@@ -54,3 +56,20 @@ def test_the_guard_keeps_a_stage_to_its_cores() -> None:
     with subprocess.Popen(command, env=environment, **options) as process:  # type: ignore[call-overload]
         assert process.stdout.readline().strip() == f"{{{core}}} False"
         process.stdin.close()
+
+
+def test_slots_are_the_same_whatever_the_directory_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else two runs with other TMPDIRs would not see each other, and other users could lay something there."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    show = "from flows import room; print(room._slot(1))"
+    shown = set()
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        environment = os.environ | {"TMPDIR": str(tmp_path / name)}
+        done = subprocess.run([sys.executable, "-c", show], env=environment, capture_output=True, text=True, check=True)
+        shown.add(done.stdout.strip())
+    assert shown == {str(room._slot(1))}
+    place = room._slot(1).parent
+    assert place.is_relative_to(tmp_path / "home") and place.stat().st_mode & 0o777 == 0o700

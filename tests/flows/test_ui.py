@@ -36,6 +36,29 @@ def test_the_deployments_work_pool_is_made_where_there_is_none(there: bool, monk
     assert made == ([] if there else [(command, URL)])
 
 
+def test_models_that_cannot_be_served_leave_the_other_pages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def bad_model(*_: Any) -> str:
+        raise server.LaunchError("the models ended: error: models/pretrained: no weights")
+
+    def shown(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "find_or_start", lambda environment: server.Server(URL, None, own=True))
+    monkeypatch.setattr(server, "get", {f"{URL}/work_pools/local": {}}.get)
+    monkeypatch.setattr(ui, "_start_mlflow", lambda *_: "http://runs")
+    monkeypatch.setattr(ui, "saved_models", lambda _: ["models/pretrained"])
+    monkeypatch.setattr(ui, "_start_models", bad_model)
+    monkeypatch.setattr("flows.ui.webbrowser.open", lambda _: True)
+    monkeypatch.setattr("flows.ui.time.sleep", shown)
+    with pytest.raises(KeyboardInterrupt), ExitStack() as stack:
+        ui._show(stack)
+    said = capsys.readouterr()
+    assert "Prefect  http://127.0.0.1:1" in said.out and "MLflow   http://runs/#/" in said.out
+    assert "Models" not in said.out and "the models ended: error: models/pretrained: no weights" in said.err
+
+
 def test_the_models_that_are_served_are_those_that_were_accepted(tmp_path: Path) -> None:
     for name in ("finetuned/topic", "pretrained", "finetuned/qa", "finetuned/.qa.rejected", "finetuned/.qa-beside"):
         (tmp_path / "models" / name).mkdir(parents=True)

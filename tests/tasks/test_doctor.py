@@ -20,12 +20,12 @@ from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry, checksum
 from bertcore.tokens.wordpiece import save_tokenizer
-from tasks import params
+from tasks import inputs, params
 from tasks.doctor import artifacts, machine, normal, places
 from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
-from tasks.paths import METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.paths import INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
 
@@ -115,6 +115,39 @@ def test_a_variable_that_cannot_be_used_is_an_error(tree: Path, monkeypatch: pyt
         machine.check_devices()
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("BERTCORE_FINETUNE_PROCESSES", "x"),
+        ("BERTCORE_MICRO_BATCH", "0"),
+        ("BERTCORE_ACTIVATION_CHECKPOINTING", "on"),
+        ("BERTCORE_COMPILE", "yes"),
+        ("BERTCORE_DASK", "foo"),
+        ("BERTCORE_LOG_MODELS", "yes"),
+        ("BERTCORE_ACCELERATE_CONFIG", "nothere"),
+    ],
+)
+def test_what_a_later_stage_would_refuse_is_said_now(
+    variable: str, value: str, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "")  # as a compose file leaves what is not set
+    assert machine.check_variables().level == "ok"
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ConfigError, match=f"{variable}.*{value}.*; "):
+        machine.check_variables()
+    with pytest.raises(ConfigError, match=variable):
+        inputs.run(None)  # type: ignore[arg-type]  # it logs nothing
+    assert not INPUTS.exists()
+
+
+def test_variables_without_a_value_are_not_set(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BERTCORE_PRECISION")
+    expected = machine.check_devices()
+    for variable in ("BERTCORE_PRECISION", "BERTCORE_PROCESSES"):
+        monkeypatch.setenv(variable, "")
+    assert machine.check_devices() == expected
+
+
 def test_emulated_bf16_is_a_warning(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTCORE_PRECISION", "bf16")
     monkeypatch.setattr("tasks.doctor.machine.has_fast_bf16", lambda: False)
@@ -148,6 +181,13 @@ def test_the_second_phase_counts(tree: Path) -> None:
     both = plan(mask={"second_phase": phase}, pretrain={"second_phase": {"share": 0.5}})
     assert both.memory().total > 2 * plan().memory().total
     assert both.flops() > 1.5 * plan().flops()
+
+
+@pytest.mark.parametrize(
+    ("speed", "shown"), [(4.1e8, "0.41"), (1.82e11, "182"), (3.3e12, "3,300"), (4.123e14, "412,300")]
+)
+def test_a_speed_has_digits_that_say_something(speed: float, shown: str) -> None:
+    assert machine.gigaflops(speed) == shown
 
 
 GIB = 2**30
@@ -198,6 +238,15 @@ def test_disk_that_is_free_decides_and_unknown_sizes_are_said(tree: Path) -> Non
     assert small.level == "FAIL" and "1 MiB are free" in small.text and "free some space" in small.remedy
     known, unknown = plan(corpus={"sources": [{"uri": "text.txt", "weight": 2.0}, "pydoc"]}).text_bytes()
     assert (round(known), unknown) == (2_800_000 + 40_000_000, [])
+
+
+def test_disk_is_taken_by_the_copies_in_the_cache_and_by_every_model(tree: Path) -> None:
+    first, vectors = plan(), Plan.read({**params.read(), "embed": {"pairs": "neighbours"}})
+    written = first.data_bytes(first.text_bytes()[0]) + first.models_bytes
+    need = 2 * written + first.checkpoint_bytes + (1 + len(first.tasks)) * places._LOGGED
+    levels = [places.check_disk(first, free=int(share * need)).level for share in (0.99, 1.01, 1.26)]
+    assert levels == ["FAIL", "warn", "ok"]
+    assert places.check_disk(vectors, free=int(1.26 * need)).level == "warn"
 
 
 def test_a_training_of_weeks_is_a_warning(tree: Path) -> None:
@@ -391,6 +440,18 @@ def test_databases(tree: Path) -> None:
     assert gone.level == "FAIL" and f"no directory {tree}/gone" in gone.text
 
 
+@pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///runs"])
+def test_stores_of_files_are_a_failure_unless_mlflow_is_told_to_take_them(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE", raising=False)
+    finding = places.check_tracking(uri)
+    assert finding.level == "FAIL" and f"MLflow at {uri}: a directory of files" in finding.text
+    assert "sqlite:///FILE" in finding.remedy
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    assert places.check_tracking(uri).level == "ok"
+
+
 def test_other_stores_are_not_looked_at() -> None:
     finding = places.check_tracking("postgresql://user:secret@host/base")
     assert finding.level == "ok" and "postgresql://host/base: this kind of store is not looked at" in finding.text
@@ -406,7 +467,7 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices params memory disk time vocabulary entries shards leftovers places tracking"
+        "versions devices variables params memory disk time vocabulary entries shards leftovers places tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")
     assert sorted(tree.rglob("*")) == before

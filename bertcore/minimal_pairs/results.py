@@ -82,11 +82,6 @@ def summarize(pairs: Sequence[Pair], scores: Mapping[str, NDArray[np.float64]], 
     }
 
 
-def strongest_baseline(accuracies: Mapping[str, float], model: str = "model") -> str:
-    """The name of the system other than `model` that is right most often."""
-    return max((name for name in accuracies if name != model), key=accuracies.__getitem__)
-
-
 def _row(
     pairs: Sequence[Pair], places: list[int], right: Mapping[str, NDArray[np.float64]], model: str
 ) -> dict[str, float]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcore.minimal_pairs.results import strongest_baseline
 from tasks.reporting.comparison import STANDARD_ERRORS
+from tasks.reporting.minimal_pairs import strongest_baseline
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What the report says of minimal pairs: a phenomenon a line, beside what frequencies and lengths tell."""
 
-from bertcore.minimal_pairs.results import strongest_baseline
+from collections.abc import Mapping
+
 from tasks.reporting.comparison import BAD, GOOD, STANDARD_ERRORS, Verdict
 from tasks.reporting.document import NOTHING, Paragraph, Section, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
@@ -54,6 +55,11 @@ def result(measurements: Measurements) -> list[tuple[list[str], Verdict]]:
     verdict = Verdict(f"beats {name}", GOOD) if better else Verdict(f"no better than {name}", BAD)
     shown = [NOTHING, f"{percent(accuracies[baseline])} {name}", NOTHING, percent(accuracies["model"])]
     return [(["minimal pairs", "accuracy", *shown, signed(100 * gain, 1)], verdict)]
+
+
+def strongest_baseline(accuracies: Mapping[str, float]) -> str:
+    """The name of the system other than the model that is right most often."""
+    return max((name for name in accuracies if name != "model"), key=accuracies.__getitem__)
 
 
 def _against_strongest(measurements: Measurements) -> tuple[str, float, float]:

@@ -15,16 +15,19 @@ _ALWAYS = ("epochs", "batch_size", "learning_rate", "optimizer", "sequence_lengt
 
 
 def contamination(measurements: Measurements) -> Table:
-    """The evaluation examples of each task of which a long n-gram stands in the corpus."""
+    """The evaluation examples of each task that stand in its own train file, and those of which a long n-gram stands in
+    the corpus."""
     rows = []
     for group in measurements.groups("contamination"):
         task, _, split = group.partition("/")
         if task in measurements.tasks:
             number = partial(measurements.number, "contamination", group)
             counts = [count(number(name)) for name in ("examples", "checked", "contaminated")]
+            in_train = measurements.numbers(f"examples/{task}", "in_train").get(split)
+            counts.insert(1, NOTHING if in_train is None else count(in_train))
             share = f"{percent(number('contaminated_share'))} %" if number("checked") else NOTHING
             rows.append([task, split, *counts, share])
-    return Table(("Task", "Split", "Examples", "Checked", "In the corpus", "Share"), rows, left=("Split",))
+    return Table(("Task", "Split", "Examples", "In train", "Checked", "In the corpus", "Share"), rows, left=("Split",))
 
 
 def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Table:

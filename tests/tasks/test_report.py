@@ -113,6 +113,7 @@ def task_files(task: str, scores: dict[str, float], metric: str = "accuracy", de
             "splits": {"train": 5000, "dev": dev},
             "labels": 9,
             "dropped": {"no words": 3},
+            "in_train": {"dev": 7},
         },
         f"finetune/{task}.json": {
             "format": "pydoc/topic",
@@ -357,8 +358,8 @@ def test_the_audit_stands_beside_what_the_rule_leads_to_expect(made: tuple[Path,
 
 def test_the_examples_that_stand_in_the_corpus_are_counted_by_task(made: tuple[Path, FakeRun]) -> None:
     found = [table for table in tables(made[0]) if "In the corpus" in table[0]]
-    header = ["Task", "Split", "Examples", "Checked", "In the corpus", "Share"]
-    assert found == [[header, ["topic", "dev", "1,000", "800", "20", "2.5 %"]]]
+    header = ["Task", "Split", "Examples", "In train", "Checked", "In the corpus", "Share"]
+    assert found == [[header, ["topic", "dev", "1,000", "7", "800", "20", "2.5 %"]]]
     assert "<td>2.5 %</td>" in re.sub(r"<td[^>]*>", "<td>", (made[0] / "reports" / "report.html").read_text())
 
 
@@ -468,7 +469,7 @@ def test_a_share_of_nothing_is_no_number(project: Path) -> None:
     unchecked = {"examples": 1000, "checked": 0, "contaminated": 0, "contaminated_share": 0.0}
     write(project, {"contamination.json": {"topic": {"dev": unchecked}}})
     markdown, _, _ = make(project)
-    assert "| topic | dev | 1,000 | 0 | 0 | – |" in markdown
+    assert "| topic | dev | 1,000 | 7 | 0 | 0 | – |" in markdown
 
 
 def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_that_is_saved_beside(

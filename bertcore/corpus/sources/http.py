@@ -63,7 +63,7 @@ class HttpSource(Source):
 
 def cache_directory() -> Path:
     """`BERTCORE_CACHE`, else `~/.cache/bertcore`."""
-    return Path(os.environ.get("BERTCORE_CACHE", "~/.cache/bertcore")).expanduser()
+    return Path(os.environ.get("BERTCORE_CACHE") or "~/.cache/bertcore").expanduser()
 
 
 def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep) -> Path:

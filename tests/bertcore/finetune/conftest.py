@@ -3,6 +3,7 @@
 import dataclasses
 import string
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.roberta import RobertaConfig
-from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
+from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer, save_tokenizer
 
 WORDS = [
     *("red", "green", "blue", "cat", "dog", "bird", "table", "river", "city", "berlin", "paris"),
@@ -42,6 +43,15 @@ def tokenizer() -> Tokenizer:
     letters = [*string.ascii_lowercase, *string.digits, *(f"##{character}" for character in string.ascii_lowercase)]
     entries = dict.fromkeys([*SPECIAL_TOKENS, *letters, *WORDS, *".,?!-'"])
     return make_tokenizer({entry: index for index, entry in enumerate(entries)}, lowercase=True)
+
+
+@pytest.fixture
+def saved_tokenizer(tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    """The directory of its files."""
+    directory = tmp_path / "tokenizer"
+    directory.mkdir()
+    save_tokenizer(tokenizer, directory, lowercase=True)
+    return directory
 
 
 @pytest.fixture(scope="session")

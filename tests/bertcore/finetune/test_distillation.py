@@ -21,7 +21,6 @@ from bertcore.finetune.divergences import class_divergence, yes_no_divergence
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.run import Finetuning
 from bertcore.model.architecture import EncoderConfig
-from bertcore.tokens.wordpiece import save_tokenizer
 
 COLOURS = ("red", "green", "blue")
 
@@ -106,14 +105,13 @@ def test_a_student_comes_near_to_its_teacher(
     make_examples: Callable[..., ExampleSet],
     make_task: Callable[..., RunConfig],
     tokenizer: Tokenizer,
+    saved_tokenizer: Path,
     configs: dict[str, EncoderConfig],
     tmp_path: Path,
 ) -> None:
     """With alpha 1 the labels are not read: what the student learns, it has from the teacher's logits alone."""
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     examples, task = toy(name, make_examples), make_task(epochs=10, batch_size=8)
-    Finetuning(task, examples, tokenizer).run(configs["bert"]).save_model(tmp_path / "teacher", tmp_path / "tokenizer")
+    Finetuning(task, examples, tokenizer).run(configs["bert"]).save_model(tmp_path / "teacher", saved_tokenizer)
     taught = replace(task, distillation=DistillationConfig(teacher=str(tmp_path / "teacher"), alpha=1.0))
     prepared = Finetuning(taught, examples, tokenizer)
     student = replace(configs["distilbert"], num_hidden_layers=1)
@@ -140,14 +138,13 @@ def test_the_loss_has_both_terms_in_their_shares(
     make_examples: Callable[..., ExampleSet],
     make_task: Callable[..., RunConfig],
     tokenizer: Tokenizer,
+    saved_tokenizer: Path,
     configs: dict[str, EncoderConfig],
     tmp_path: Path,
 ) -> None:
     """One step over all rows at once: its loss is the mean of both terms, weighted, for any micro-batch."""
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     examples, task = toy("classification", make_examples), make_task(epochs=1, batch_size=48)
-    Finetuning(task, examples, tokenizer).run(configs["bert"]).save_model(tmp_path / "teacher", tmp_path / "tokenizer")
+    Finetuning(task, examples, tokenizer).run(configs["bert"]).save_model(tmp_path / "teacher", saved_tokenizer)
     distillation = DistillationConfig(teacher=str(tmp_path / "teacher"), alpha=0.3, temperature=3.0)
     prepared = Finetuning(replace(task, distillation=distillation), examples, tokenizer)
     found = prepared.train(configs["bert"]).curves[0]["train/loss"]
@@ -168,14 +165,13 @@ def test_a_teacher_of_another_task_is_refused(
     make_examples: Callable[..., ExampleSet],
     make_task: Callable[..., RunConfig],
     tokenizer: Tokenizer,
+    saved_tokenizer: Path,
     configs: dict[str, EncoderConfig],
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     task = make_task(epochs=1)
     examples = toy("classification", make_examples)
-    Finetuning(task, examples, tokenizer).run(configs["bert"]).save_model(tmp_path / "teacher", tmp_path / "tokenizer")
+    Finetuning(task, examples, tokenizer).run(configs["bert"]).save_model(tmp_path / "teacher", saved_tokenizer)
     taught = replace(task, distillation=DistillationConfig(teacher=str(tmp_path / "teacher")))
     with pytest.raises(ArtifactError, match=r"found \['BertForSequenceClassification'\], expected 'BertForTok"):
         Finetuning(taught, toy("tagging", make_examples), tokenizer)

@@ -30,7 +30,6 @@ from bertcore.model.bert import BertConfig
 from bertcore.model.bert_names import to_huggingface
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
-from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training.metrics import silent
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, TOLERANCE, assert_close
 
@@ -76,12 +75,11 @@ def test_it_is_learned_from_the_context_and_predicts_the_same_when_saved(
     architecture: str,
     toy: Callable[[int], ExampleSet],
     tokenizer: Tokenizer,
+    saved_tokenizer: Path,
     configs: dict[str, EncoderConfig],
     make_task: Callable[..., RunConfig],
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     examples = toy(256)
     prepared = Finetuning(make_task(epochs=12, batch_size=16), examples, tokenizer)
     trained = prepared.train(replace(configs[architecture], initializer_range=0.15))
@@ -100,13 +98,13 @@ def test_it_is_learned_from_the_context_and_predicts_the_same_when_saved(
     lines = (tmp_path / "predictions" / "test.tsv").read_text().splitlines()
     assert lines[0] == "index\tprediction" and len(lines) == 6 and lines[1] in ("0\t0", "0\t1", "0\t2")
 
-    result.save_model(tmp_path / "model", tmp_path / "tokenizer")
+    result.save_model(tmp_path / "model", saved_tokenizer)
     loaded = prepared.build(load_config(tmp_path / "model"), make_task())
     assert load_pretrained(loaded, tmp_path / "model").missing == []
     again = {split: logits_of(loaded, prepared._features[split], prepared.accelerator) for split in trained.logits}
     said = prepared.result(replace(trained, model=loaded.eval(), logits=again))
     assert said.predictions == result.predictions
-    read = verify.verify(tmp_path / "model", Expected.of(result.model), tmp_path / "tokenizer")
+    read = verify.verify(tmp_path / "model", Expected.of(result.model), saved_tokenizer)
     assert "transformers loads it by AutoModelForMultipleChoice" in read
 
 

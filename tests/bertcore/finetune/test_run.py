@@ -26,7 +26,6 @@ from bertcore.finetune.run import Finetuning, finetune
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
-from bertcore.tokens.wordpiece import save_tokenizer
 
 COLOURS, NOUNS = ["red", "green", "blue"], ["cat", "dog", "bird", "table", "river"]
 
@@ -163,19 +162,22 @@ def test_micro_batches_change_nothing_but_rounding(
 
 
 def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
-    toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig], tmp_path: Path
+    toy: Toy,
+    tokenizer: Tokenizer,
+    saved_tokenizer: Path,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    tmp_path: Path,
 ) -> None:
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     torch.manual_seed(3)
     pretrained = BertForPreTraining(config)
-    save_pretrained(pretrained, tmp_path / "pretrained", tmp_path / "tokenizer")
+    save_pretrained(pretrained, tmp_path / "pretrained", saved_tokenizer)
     examples = toy("single", 32)
     # A learning rate that moves nothing: the encoder must come back as it was.
     result = finetune(make_task(epochs=1, learning_rate=1e-30), examples, tokenizer, tmp_path / "pretrained")
     encoder = result.model.get_submodule("bert")
     torch.testing.assert_close(weights(encoder), weights(pretrained.bert), atol=1e-29, rtol=0)
-    result.save_model(tmp_path / "finetuned", tmp_path / "tokenizer")
+    result.save_model(tmp_path / "finetuned", saved_tokenizer)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "finetuned").eval()
     encode = transformers.AutoTokenizer.from_pretrained(tmp_path / "finetuned")
     dev = examples.splits["dev"]["text_a"].to_pylist()
@@ -194,25 +196,24 @@ def test_what_is_saved_predicts_the_same(
     architecture: str,
     toy: Toy,
     tokenizer: Tokenizer,
+    saved_tokenizer: Path,
     configs: dict[str, EncoderConfig],
     make_task: Callable[..., RunConfig],
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     prepared = Finetuning(make_task(epochs=8, batch_size=16), toy(name, 96), tokenizer)
     trained = prepared.train(configs[architecture])
     losses = [row["train/loss"] for row in trained.curves if "train/loss" in row]
     assert losses[-1] < 0.7 * losses[0]
     result = prepared.result(trained)
-    result.save_model(tmp_path / "model", tmp_path / "tokenizer")
+    result.save_model(tmp_path / "model", saved_tokenizer)
     torch.manual_seed(9)
     loaded = prepared.build(load_config(tmp_path / "model"), make_task())
     assert load_pretrained(loaded, tmp_path / "model").missing == []
     again = {split: logits_of(loaded, prepared._features[split], prepared.accelerator) for split in trained.logits}
     said = prepared.result(replace(trained, model=loaded.eval(), logits=again))
     assert said.predictions == result.predictions
-    read = verify.verify(tmp_path / "model", Expected.of(result.model), tmp_path / "tokenizer")
+    read = verify.verify(tmp_path / "model", Expected.of(result.model), saved_tokenizer)
     assert "transformers loads it by AutoModelFor" in read
 
 

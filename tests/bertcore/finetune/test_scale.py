@@ -18,7 +18,6 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.run import Finetuning
 from bertcore.finetune.scale import Scale
 from bertcore.model.architecture import EncoderConfig
-from bertcore.tokens.wordpiece import save_tokenizer
 
 WORDS = ["red", "green", "blue", "cat", "dog", "bird", "table", "river"]
 
@@ -41,11 +40,10 @@ def test_scores_do_not_depend_on_the_unit_of_the_numbers(
     make_examples: Callable[..., ExampleSet],
     make_task: Callable[..., RunConfig],
     tokenizer: Tokenizer,
+    saved_tokenizer: Path,
     configs: dict[str, EncoderConfig],
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     task = make_task(epochs=6, batch_size=16, early_choice=early_choice)
     plain, other = (shares_of_colours(make_examples, *unit) for unit in ((1.0, 0.0), (10.0, 100.0)))
     first, second = (Finetuning(task, examples, tokenizer).run(configs["bert"]) for examples in (plain, other))
@@ -60,7 +58,7 @@ def test_scores_do_not_depend_on_the_unit_of_the_numbers(
     assert (len(learned) < 96) == early_choice
     assert prepared._scale == Scale(pytest.approx(learned.mean()), pytest.approx(learned.std()))
     # What is saved says the numbers, too: here, in transformers, and after another start.
-    second.save_model(tmp_path / "model", tmp_path / "tokenizer")
+    second.save_model(tmp_path / "model", saved_tokenizer)
     said = FineTuned.load(tmp_path / "model", "regress").predict(other.splits["dev"]).predictions.predicted
     np.testing.assert_allclose(said, predicted[1], atol=0.05)
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
@@ -96,14 +94,13 @@ def test_a_teacher_says_numbers_in_the_unit_of_the_labels(
     make_examples: Callable[..., ExampleSet],
     make_task: Callable[..., RunConfig],
     tokenizer: Tokenizer,
+    saved_tokenizer: Path,
     configs: dict[str, EncoderConfig],
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "tokenizer").mkdir()
-    save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     task, examples = make_task(epochs=6, batch_size=16), shares_of_colours(make_examples, 10.0, 100.0)
     teacher = Finetuning(task, examples, tokenizer).run(configs["bert"])
-    teacher.save_model(tmp_path / "teacher", tmp_path / "tokenizer")
+    teacher.save_model(tmp_path / "teacher", saved_tokenizer)
     taught = replace(task, distillation=DistillationConfig(teacher=str(tmp_path / "teacher"), alpha=1.0))
     student = Finetuning(taught, examples, tokenizer).run(configs["distilbert"])
     assert student.metrics["dev"]["pearson"] > 0.7

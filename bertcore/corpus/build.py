@@ -70,7 +70,7 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
     evaluation = _evaluation_files(config, inputs)
     if config.contamination is not None:
         _check_evaluation(evaluation, config.contamination.ngram)
-    statistics = _write(config, inputs, output, count)
+    statistics = _write(config, inputs, output, evaluation, count)
     if not statistics.kept["heldout"]["documents"] and statistics.kept["train"]["documents"] > 1:
         nearest = statistics.least_draw
         logger.warning(
@@ -79,16 +79,33 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
         )
         for path in output.iterdir():
             path.unlink()
-        statistics = _write(replace(config, heldout_fraction=math.nextafter(nearest, 1)), inputs, output, count)
+        other = replace(config, heldout_fraction=math.nextafter(nearest, 1))
+        statistics = _write(other, inputs, output, evaluation, count)
     _check_splits(config, statistics)
     statistics.heldout_in_train = shared_sentences(output.resolve(), count)
     return statistics
 
 
-def _write(config: CorpusConfig, inputs: Path, output: Path, count: int | None) -> CorpusStatistics:
+def _check_evaluation(files: tuple[str, ...], ngram: int) -> None:
+    """`InputError` where no text in `files` can be found in any document."""
+    long_enough = ngrams_of(files, ngram).long_enough
+    logger.info(
+        "%d of %d evaluation texts have %d words, and are looked for", long_enough.sum(), len(long_enough), ngram
+    )
+    if not long_enough.any():
+        names = ", ".join(Path(file).name for file in files) or "no file"
+        raise InputError(
+            f"params.yaml: corpus.contamination: found no text of {ngram} words in {names}, expected some to look for; "
+            "correct the texts, lower ngram, or set corpus.contamination to null"
+        )
+
+
+def _write(
+    config: CorpusConfig, inputs: Path, output: Path, evaluation: tuple[str, ...], count: int | None
+) -> CorpusStatistics:
     """Read every source once: this process reads and writes, the workers do what is between."""
     statistics, seen = CorpusStatistics(), _Seen(config, output)
-    found = batches(_read(config, inputs, output, statistics), config, _evaluation_files(config, inputs))
+    found = batches(_read(config, inputs, output, statistics), config, evaluation)
     with CorpusWriters(output) as writers:
         for candidates, dropped in workers.run(examine, found, count):
             statistics.dropped.update(dropped)
@@ -131,28 +148,6 @@ class _Seen:
                 yield candidate, "in_evaluation_text" if candidate.evaluated else None
 
 
-def _remedy(split: str, statistics: CorpusStatistics) -> str:
-    if split == "heldout":
-        return "give more text or a larger corpus.heldout_fraction"
-    if statistics.kept["heldout"]["documents"] > 1:
-        return "all fell to the held-out text by their ids, which decide that; give every document an id of its own"
-    return "give more text"
-
-
-def _check_evaluation(files: Sequence[Path], ngram: int) -> None:
-    """`InputError` where no text in `files` can be found in any document."""
-    long_enough = ngrams_of(tuple(str(path.absolute()) for path in files), ngram).long_enough
-    logger.info(
-        "%d of %d evaluation texts have %d words, and are looked for", long_enough.sum(), len(long_enough), ngram
-    )
-    if not long_enough.any():
-        names = ", ".join(path.name for path in files) or "no file"
-        raise InputError(
-            f"params.yaml: corpus.contamination: found no text of {ngram} words in {names}, expected some to look for; "
-            "correct the texts, lower ngram, or set corpus.contamination to null"
-        )
-
-
 def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
     for split in SPLITS:
         if not statistics.kept[split]["documents"]:
@@ -162,6 +157,14 @@ def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
                 "expected at least "
                 f"one; {_remedy(split, statistics)}"
             )
+
+
+def _remedy(split: str, statistics: CorpusStatistics) -> str:
+    if split == "heldout":
+        return "give more text or a larger corpus.heldout_fraction"
+    if statistics.kept["heldout"]["documents"] > 1:
+        return "all fell to the held-out text by their ids, which decide that; give every document an id of its own"
+    return "give more text"
 
 
 def _read(config: CorpusConfig, inputs: Path, output: Path, statistics: CorpusStatistics) -> Iterator[Document]:
@@ -191,9 +194,9 @@ def _forget(_: object) -> None:
     """For sources that keep no records."""
 
 
-def _evaluation_files(config: CorpusConfig, inputs: Path) -> list[Path]:
-    """As stage `inputs` has linked them, else those of the config."""
+def _evaluation_files(config: CorpusConfig, inputs: Path) -> tuple[str, ...]:
+    """Their absolute paths: as stage `inputs` has linked them, else those of the config."""
     if config.contamination is None:
-        return []
+        return ()
     linked = sorted(path for path in (inputs / "contamination").rglob("*") if path.is_file())
-    return linked or [Path(text) for text in config.contamination.texts]
+    return tuple(str(path.absolute()) for path in linked or map(Path, config.contamination.texts))

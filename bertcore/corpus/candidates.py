@@ -52,19 +52,18 @@ class Candidate:
     """Whether it shares a long n-gram with an evaluation text."""
 
 
-def batches(documents: Iterable[Document], config: CorpusConfig, evaluation: Iterable[Path]) -> Iterator[Batch]:
+def batches(documents: Iterable[Document], config: CorpusConfig, evaluation: tuple[str, ...]) -> Iterator[Batch]:
     """All `documents`, in order."""
-    paths = tuple(str(path.absolute()) for path in evaluation)
     batch: list[Document] = []
     room = BATCH_CHARACTERS
     for document in documents:
         batch.append(document)
         room -= len(document.text)
         if room <= 0:
-            yield Batch(batch, config, paths)
+            yield Batch(batch, config, evaluation)
             batch, room = [], BATCH_CHARACTERS
     if batch:
-        yield Batch(batch, config, paths)
+        yield Batch(batch, config, evaluation)
 
 
 def examine(batch: Batch) -> tuple[list[Candidate], Counter[str]]:

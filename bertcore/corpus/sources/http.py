@@ -53,8 +53,10 @@ class HttpSource(Source):
         parse_url(uri)
 
     def revisions(self) -> dict[str, str | None]:
-        """Its checksum, which downloads it."""
-        return {self.uri: f"sha256={_sha256(fetch(self.uri, cache_directory()))}"}
+        """Its checksum: the one that the address gives, and that is checked when it is read, or else that of the file,
+        which is downloaded for it."""
+        _, digest, _ = parse_url(self.uri)
+        return {self.uri: f"sha256={digest or _sha256(fetch(self.uri, cache_directory()))}"}
 
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """Those of the downloaded file; see `fetch` and `local.read`."""

@@ -100,6 +100,11 @@ class Verdict:
     text: str
     tone: str
 
+    @classmethod
+    def beside(cls, baseline: str, better: bool, praise: str | None = None) -> "Verdict":
+        """On a score of the pre-training itself; `praise` in place of what is said where it is better."""
+        return cls(praise or f"beats {baseline}", GOOD) if better else cls(f"no better than {baseline}", BAD)
+
     def with_remark(self, remark: "Verdict") -> "Verdict":
         """Both in one line, in the worse tone."""
         worse = max(self.tone, remark.tone, key=(GOOD, MIXED, BAD).index)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tasks.reporting.comparison import BAD, GOOD, STANDARD_ERRORS, Verdict
+from tasks.reporting.comparison import STANDARD_ERRORS, Verdict
 from tasks.reporting.document import NOTHING, Paragraph, Section, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
 
@@ -51,8 +51,7 @@ def result(measurements: Measurements) -> list[tuple[list[str], Verdict]]:
         return []
     baseline, gain, error = _against_strongest(measurements)
     accuracies, name = _accuracies(measurements), _SYSTEMS[baseline].lower()
-    better = gain > STANDARD_ERRORS * error
-    verdict = Verdict(f"beats {name}", GOOD) if better else Verdict(f"no better than {name}", BAD)
+    verdict = Verdict.beside(name, gain > STANDARD_ERRORS * error)
     shown = [NOTHING, f"{percent(accuracies[baseline])} {name}", NOTHING, percent(accuracies["model"])]
     return [(["minimal pairs", "accuracy", *shown, signed(100 * gain, 1)], verdict)]
 

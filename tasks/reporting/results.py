@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from tasks.reporting import minimal_pairs
 from tasks.reporting.comparison import (
-    BAD,
-    GOOD,
     MAJORITY,
     MIXED,
     PRETRAINED,
@@ -67,7 +65,7 @@ def _term_row(pretrain: Mapping[str, float], term: str, sequences: int, tokens: 
 
 def _loss_row(name: str, baseline: float, loss: float, praise: str) -> tuple[list[str], Verdict]:
     gain = round(loss - baseline, 2)  # its spread over the sequences is not measured: what is shown counts
-    verdict = Verdict(praise, GOOD) if gain < 0 else Verdict(f"no better than {name}", BAD)
+    verdict = Verdict.beside(name, better=gain < 0, praise=praise)
     shown = [NOTHING, f"{baseline:.2f} {name}", NOTHING, f"{loss:.2f}", signed(gain, 2)]
     return ["masked LM", "loss", *shown], verdict
 
@@ -79,10 +77,7 @@ def _accuracy_row(task: str, baselines: Mapping[str, float], score: float, examp
     shown = [majority, *(simple or [NOTHING]), NOTHING, percent(score)]
     name = max(baselines, key=lambda name: baselines[name])
     difference = score - baselines[name]
-    if difference > margin("accuracy", score, baselines[name], examples):
-        verdict = Verdict(f"beats {name}", GOOD)
-    else:
-        verdict = Verdict(f"no better than {name}", BAD)
+    verdict = Verdict.beside(name, difference > margin("accuracy", score, baselines[name], examples))
     return [task, "accuracy", *shown, signed(100 * difference, 1)], verdict
 
 

@@ -12,12 +12,13 @@ losses are computed by the same code, from the weights, at 15 % masks; their tim
 
 import argparse
 import json
-import multiprocessing
 import os
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -111,20 +112,20 @@ SIDES: dict[str, Callable[..., Any]] = {PEER: HuggingFace}
 """The others are `Ours`, by the names of their recipes."""
 
 
-def measure(name: str, setting: Setting, option: Any, cores: list[int], queue: Any) -> None:
-    """Put the seconds of a step on `cores` into `queue`, the median of many."""
+def measure(name: str, setting: Setting, option: Any, cores: list[int]) -> float:
+    """The seconds of a step on `cores`, the median of many."""
     side, seconds = _start(name, setting, option, cores), []
     for _ in range(MEASURED):
         began = time.perf_counter()
         side.step(0.1 * side.peak)
         seconds.append(time.perf_counter() - began)
-    queue.put((name, statistics.median(seconds[MEASURED // 4 :])))
+    return statistics.median(seconds[MEASURED // 4 :])
 
 
 def train(
-    name: str, setting: Setting, option: Any, cores: list[int], queue: Any, step_seconds: float, budget: Budget
-) -> None:
-    """Train one side for as many steps as its budget holds at its speed; put its curve into `queue`."""
+    name: str, setting: Setting, option: Any, cores: list[int], step_seconds: float, budget: Budget
+) -> list[Point]:
+    """Train one side for as many steps as its budget holds at its speed; its curve."""
     side, steps = _start(name, setting, option, cores), int(budget.seconds / step_seconds)
     judge = build_pretraining(side.model.build(Text(setting.text).vocabulary.size)).eval()
     curve: list[Point] = []
@@ -137,7 +138,7 @@ def train(
             assert not left_out.unexpected_keys, left_out
             curve.append(Point((step + 1) * step_seconds, step + 1, tokens, *heldout(judge, setting)))
             print(f"{name}: {step + 1:6,} steps of {steps:,}, {tokens:12,} tokens, {curve[-1]}", flush=True)
-    queue.put((name, curve))
+    return curve
 
 
 def _start(name: str, setting: Setting, option: Any, cores: list[int]) -> Any:
@@ -202,20 +203,18 @@ def main() -> None:
 def _in_turns(
     sides: dict[str, tuple[Setting, Any]],
     shares: list[list[int]],
-    work: Callable[..., None],
+    work: Callable[..., Any],
     further: Callable[[str], tuple[Any, ...]] = lambda _: (),
 ) -> dict[str, Any]:
-    """What `work` puts into its queue for each side, each in a process of its own, as many at a time as `shares`."""
-    context = multiprocessing.get_context("spawn")
-    queue, found = context.Queue(), {}
+    """What `work` finds for each side, each in a process of its own, as many at a time as `shares`."""
+    found: dict[str, Any] = {}
     names = list(sides)
-    for first in range(0, len(names), len(shares)):
-        together = names[first : first + len(shares)]
-        for name, share in zip(together, shares, strict=False):
-            arguments = (name, *sides[name], share, queue, *further(name))
-            context.Process(target=work, args=arguments, daemon=True).start()
-        found |= dict(queue.get() for _ in together)
-    return {name: found[name] for name in names}
+    with ProcessPoolExecutor(len(shares), get_context("spawn"), max_tasks_per_child=1) as pool:
+        for first in range(0, len(names), len(shares)):
+            together = zip(names[first : first + len(shares)], shares, strict=False)
+            running = {name: pool.submit(work, name, *sides[name], share, *further(name)) for name, share in together}
+            found |= {name: each.result() for name, each in running.items()}
+    return found
 
 
 def _show(curves: dict[str, list[Point]], arguments: argparse.Namespace, text: Text, cores: int) -> None:

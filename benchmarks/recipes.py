@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.tasks import prepare
 from flows.environment import ROOT, project_environment
+from tasks.variation import vary
 
 _YAML = YAML(typ="safe", pure=True)
 
@@ -60,6 +62,8 @@ def main() -> None:
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
         if names_data:
             prepare(arguments.data.resolve(), clone, text)
+    # As it was: a killed trial has left its own.
+    subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
     committed = _YAML.load((clone / "params.yaml").read_text(encoding="utf-8"))
     rows, references, tasks = [], [], wanted.get("tasks", {})
     for name, change in wanted["trials"].items():
@@ -71,7 +75,6 @@ def main() -> None:
         if tasks and (beside := [_reference_row(system, found[0]) for system in (RANDOM, BASELINE)]) != references:
             references = beside  # those of another architecture or text stand below its own trial
             rows += references
-    subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
     base = ", ".join(f"{key} {value}" for key, value in wanted.get("base", {}).items())
     command = f"python -m benchmarks.recipes {arguments.trials}" + (" --data DATA" if arguments.data else "")
     facts = {**describe(clone), "every trial": base, "repeated by": command}
@@ -80,13 +83,8 @@ def main() -> None:
 
 def run(clone: Path, committed: Mapping[str, Any], values: Mapping[str, Any], tasks: Sequence[str] = ()) -> Outcome:
     """Pre-train, score and fine-tune with `values` over the committed params."""
-    params = json.loads(json.dumps(committed))
-    for dotted, value in values.items():
-        *sections, key = dotted.split(".")
-        section = params
-        for each in sections:
-            section = section.setdefault(each, {})
-        section[key] = value
+    params = deepcopy(dict(committed))
+    vary(params, values)
     with (clone / "params.yaml").open("w", encoding="utf-8") as file:
         _YAML.dump(params, file)
     stages = ["minimal_pairs", *(f"finetune@{task}" for task in tasks)]

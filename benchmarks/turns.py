@@ -46,6 +46,7 @@ def take_turns(
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(there, make, warmup, clock), daemon=True)
         process.start()
+        there.close()  # so that a variant that ends by an error ends the turns
         here.recv()  # ready; the next one warms up alone
         workers[name] = here
     rates: dict[str, list[float]] = {name: [] for name in variants}

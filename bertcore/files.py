@@ -6,6 +6,7 @@ import fcntl
 import glob
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -49,11 +50,16 @@ def replace_directory(directory: Path) -> Iterator[Path]:
 def unfinished(directory: Path) -> list[Path]:
     """What `replace_directory` of processes that are no more has left beside `directory`; nothing of living ones, each
     of which holds a lock on its own until it ends."""
+    # As `mkdtemp` names them, so that nothing of `data-old` is taken for one of `data`.
+    own = re.compile(rf"\.{re.escape(directory.name)}-[a-z0-9_]{{8}}({re.escape(_BEFORE)})?")
     found = []
-    for path in sorted(directory.parent.glob(f".{directory.name}-*")):
-        if not path.is_dir() or path.is_symlink():
+    for path in sorted(directory.parent.iterdir() if directory.parent.is_dir() else ()):
+        if not own.fullmatch(path.name) or not path.is_dir() or path.is_symlink():
             continue
-        place = os.open(path, os.O_RDONLY)
+        try:
+            place = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:  # its process has just ended, or moved it into place
+            continue
         try:
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
             found.append(path)

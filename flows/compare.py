@@ -31,7 +31,7 @@ from tasks.comparing import page, tracking
 from tasks.comparing.config import TEACHER, CompareConfig
 from tasks.comparing.variant import Speed, Variant, read_variant
 from tasks.doctor.plan import Plan
-from tasks.inputs import check
+from tasks.sections import check
 from tasks.status import exit_status
 from tasks.tracking.lineage import git_commit
 

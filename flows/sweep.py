@@ -111,16 +111,16 @@ def points(params: dict[str, Any], seeds: list[int] | None, draws: int | None, d
     for key, values in params.items():
         _check(key, values, drawn=draws is not None)
     count = at_least_one("draws", draws, "for every combination")
+    number = (count or math.prod(map(len, params.values()))) * len(seeds or [SEED])
+    if number > MOST:
+        raise ValueError(f"parameter params: found {number:,} combinations, expected at most {MOST:,}; set draws")
     if count is None:
         drawn = [dict(zip(params, values, strict=True)) for values in itertools.product(*params.values())]
     else:
         source = random.Random(draw_seed)
         drawn = [{key: _draw(values, source) for key, values in params.items()} for _ in range(count)]
     chosen: list[int | None] = [*seeds] if seeds else [None]
-    found = [point | ({} if seed is None else {SEED: seed}) for point in drawn for seed in chosen]
-    if len(found) > MOST:
-        raise ValueError(f"parameter params: found {len(found)} combinations, expected at most {MOST}; set draws")
-    return found
+    return [point | ({} if seed is None else {SEED: seed}) for point in drawn for seed in chosen]
 
 
 def _check(key: str, values: Any, drawn: bool) -> None:
@@ -292,7 +292,8 @@ def summary(branch: str) -> dict[str, float]:
 def _cancel(client: SyncPrefectClient, trials: list[Trial]) -> None:
     for trial in trials:
         if trial.run is not None and trial.outcome == "not run":
-            client.set_flow_run_state(trial.run, Cancelling())
+            with contextlib.suppress(httpx.HTTPError, PrefectException):  # the others are to end, too
+                client.set_flow_run_state(trial.run, Cancelling())
 
 
 def _write(trials: list[Trial], name: str, metric: str) -> Path:

@@ -13,25 +13,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bertcore.config import parse, suggest
-from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.sources import source_of
 from bertcore.embedding.config import FROM_CORPUS, EmbedConfig
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
-from bertcore.errors import BertcoreError, ConfigError, InputError
+from bertcore.errors import BertcoreError, InputError
 from bertcore.examples import formats
 from bertcore.examples.files import visible_files
-from bertcore.examples.formats import FORMATS, parse_options
-from bertcore.examples.hub import check_format
 from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
-from bertcore.instances.config import MaskConfig
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, read_pairs
 from bertcore.objectives.pretraining import models_of
-from bertcore.recipes import RECIPES
-from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
-from bertcore.training.config import PretrainConfig
 from tasks import contradictions, environment, params
 from tasks.paths import (
     DERIVED,
@@ -41,10 +33,10 @@ from tasks.paths import (
     MERGES,
     METRICS,
     PREDICTIONS,
-    PRETRAINED,
     SOURCE,
     VOCABULARY,
 )
+from tasks.sections import RESERVED, check, check_no_output
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
@@ -52,26 +44,12 @@ logger = logging.getLogger(__name__)
 
 TIMING = METRICS / "timing" / "finetune"
 
-RESERVED = (
-    *("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs", "embed"),
-)
-"""Folders of data/inputs and predictions that no task may be named after."""
-
-SECTIONS = {
-    "corpus": CorpusConfig,
-    "tokenizer": TokenizerConfig,
-    "shards": ShardsConfig,
-    "mask": MaskConfig,
-    "pretrain": PretrainConfig,
-    "minimal_pairs": MinimalPairsConfig,
-    "embed": EmbedConfig,
-}
-
 
 def run(_: StageRun) -> None:
     environment.check()
     values = params.read()
     configs, tasks = check(values)
+    entries = params.task_entries(values)
     with replace_directory(INPUTS) as beside:
         for index, uri in enumerate(configs["corpus"].sources):
             _link_source(uri, beside / "corpus" / str(index))
@@ -91,12 +69,12 @@ def run(_: StageRun) -> None:
         for name, task in tasks.items():
             where = f"finetune.tasks.{name}"
             _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
-            _check_no_output(f"{where}.init_from", task.init_from, FINETUNED)
+            check_no_output(f"{where}.init_from", task.init_from, FINETUNED)
             _link(task.init_from, beside / "encoders" / name, f"{where}.init_from")
             teacher = task.distillation.teacher if task.distillation else None
             _link(teacher, beside / "teachers" / name, f"{where}.distillation.teacher")
-            _read_examples(name, task, _entries(values)[name], configs, beside / name)
-            _write_options(_entries(values)[name], beside / "options" / f"{name}.json")
+            _read_examples(name, task, entries[name], configs, beside / name)
+            _write_options(entries[name], beside / "options" / f"{name}.json")
     for directory in (EXAMPLES, METRICS / "examples", METRICS / "finetune"):
         directory.mkdir(parents=True, exist_ok=True)  # without any task, stages that depend on them find none
     _clear_removed({*tasks, *RESERVED})
@@ -158,125 +136,6 @@ def _clear_removed(tasks: set[str]) -> None:
                 continue  # of a run in a tree of its own: it leads to a model of the user's tree that init_from names
             logger.info("removed %s: params.yaml names no such task", path)
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:
-    """All sections and all fine-tuning tasks as dataclasses; `ConfigError` for the first thing that cannot work."""
-    _check_names(values)
-    configs: dict[str, Any] = {
-        name: parse(cls, {} if values[name] is None else values[name], f"params.yaml: {name}")
-        for name, cls in SECTIONS.items()
-    }
-    entries = _entries(values)
-    tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
-    _check_paths(configs, tasks)
-    contradictions.check_pretraining(configs)
-    for name, task in tasks.items():
-        _check_task(name, task, configs["corpus"])
-        contradictions.check_task(name, task, configs)
-        parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
-    return configs, tasks
-
-
-def _check_names(values: dict[str, Any]) -> None:
-    """Whether all sections are there, and no other one."""
-    known = ["recipe", *SECTIONS, "finetune"]
-    for name in values:
-        if name not in known:
-            raise ConfigError(f"params.yaml: unknown section {name!r}; {suggest(str(name), known)}")
-    if "recipe" not in values:  # DVC would run a stage that reads it, and then not record it
-        raise ConfigError(
-            f"params.yaml: recipe: found nothing, expected {', '.join(RECIPES)} or null; add `recipe: null` at the top"
-        )
-    for name in (*SECTIONS, "finetune"):
-        if name not in values:
-            raise ConfigError(
-                f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add `{name}: {{}}` to "
-                "have its defaults"
-            )
-    if unknown := [key for key in values["finetune"] or {} if key != "tasks"]:
-        raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
-
-
-def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
-    """Whether what must be local is, and no model is named that the pipeline writes anew."""
-    pretrain, tokenizer, embed = configs["pretrain"], configs["tokenizer"], configs["embed"]
-    models = models_of(pretrain.objective, pretrain.objective_options)
-    given = {
-        "pretrain.init_from": pretrain.init_from,
-        **{f"pretrain.objective_options.{option}": path for option, path in models.items()},
-    }
-    teachers = {
-        f"finetune.tasks.{name}.distillation.teacher": task.distillation.teacher
-        for name, task in tasks.items()
-        if task.distillation
-    }
-    _check_local({
-        **teachers,
-        "tokenizer.vocab_file": tokenizer.vocab_file,
-        **given,
-        "tokenizer.merges_file": tokenizer.merges_file,
-        **{f"minimal_pairs.pairs[{index}]": file for index, file in enumerate(configs["minimal_pairs"].files)},
-        "embed.pairs": None if embed.file is None else str(embed.pairs),
-        **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
-    })  # fmt: skip
-    for where, path in given.items():
-        _check_no_output(where, path, PRETRAINED)
-    for where, path in teachers.items():
-        _check_no_output(where, path, FINETUNED)
-
-
-def _entries(values: dict[str, Any]) -> dict[str, Any]:
-    tasks = (values.get("finetune") or {}).get("tasks") or {}
-    for name in tasks:
-        if not isinstance(name, str):
-            raise ConfigError(
-                f"params.yaml: finetune.tasks: found the task name {name!r} ({type(name).__name__}), expected a text "
-                "that begins with a letter; rename it"
-            )
-    return dict(tasks)
-
-
-def _check_local(paths: dict[str, str | None]) -> None:
-    for where, path in paths.items():
-        if path is not None and "://" in path:
-            raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")
-
-
-def _check_no_output(where: str, path: str | None, output: Path) -> None:
-    """What the pipeline writes anew, it cannot begin with."""
-    if path is not None and Path(path).resolve().is_relative_to(output.resolve()):
-        copy = f"{Path(path).name}-before"
-        other = ", or give it to finetune-flow" if where.endswith(".init_from") and output == FINETUNED else ""
-        raise ConfigError(
-            f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected a directory that no stage "
-            f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}{other}"
-        )
-
-
-def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
-    where = f"params.yaml: finetune.tasks.{name}"
-    # DVC would read a name of digits as a number, and find no stage of that name.
-    if not name[:1].isalpha() or not name.replace("_", "").replace("-", "").isalnum() or name in RESERVED:
-        raise ConfigError(
-            f"{where}: found the task name {name!r}, expected a letter, then letters, digits, - and _; rename it"
-        )
-    if task.format not in FORMATS:
-        raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")
-    if task.format.startswith("pydoc/") != (task.data == DERIVED):
-        raise ConfigError(
-            f"{where}.data: found {task.data!r} with format {task.format!r}, expected `data: corpus` for the "
-            "formats pydoc/…, "
-            "and files or hf://… for all others; correct one of them"
-        )
-    if task.data.startswith("hf://"):
-        check_format(task.data, task.format)
-    if task.data == DERIVED and "pydoc" not in corpus.sources:
-        raise ConfigError(
-            f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is "
-            f"{corpus.sources}; "
-            "add pydoc to the sources or remove the task"
-        )
 
 
 def _link_source(uri: str, directory: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ruamel.yaml import YAML, YAMLError
 
-from bertcore.config import parse, suggest
+from bertcore.config import describe, parse, suggest
 from bertcore.errors import ConfigError
 from bertcore.recipes import with_recipe
 
@@ -77,12 +77,28 @@ def section(name: str, config_class: type[Config]) -> Config:
     return parse(config_class, {} if values is None else values, f"{PARAMS}: {name}")
 
 
+def task_entries(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of `finetune.tasks` by their names; `ConfigError` where they are no mapping, or a name is no text."""
+    entries = (values.get("finetune") or {}).get("tasks") or {}
+    if not isinstance(entries, Mapping):
+        raise ConfigError(
+            f"{PARAMS}: finetune.tasks: found {describe(entries)}, expected a mapping of tasks; give every one a name"
+        )
+    for name in entries:
+        if not isinstance(name, str):
+            raise ConfigError(
+                f"{PARAMS}: finetune.tasks: found the task name {name!r} ({type(name).__name__}), expected a text "
+                "that begins with a letter; rename it"
+            )
+    return dict(entries)
+
+
 def task_entry(name: str) -> dict[str, Any]:
     """The entry `finetune.tasks.NAME`, which stage `inputs` has checked."""
-    tasks = (read().get("finetune") or {}).get("tasks") or {}
-    if name not in tasks:
-        raise ConfigError(f"{PARAMS}: finetune.tasks: no task {name!r}; {suggest(name, map(str, tasks))}")
-    return tasks[name]
+    entries = task_entries(read())
+    if name not in entries:
+        raise ConfigError(f"{PARAMS}: finetune.tasks: no task {name!r}; {suggest(name, entries)}")
+    return entries[name]
 
 
 def task(name: str, config_class: type[Config]) -> Config:

@@ -22,8 +22,8 @@ from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import ARCHITECTURES, FROM_ELSEWHERE, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.recipes import RECIPES
-from tasks.inputs import SECTIONS
 from tasks.params import flatten
+from tasks.sections import SECTIONS
 
 PAGE = Path("docs/params.md")
 

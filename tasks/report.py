@@ -2,7 +2,6 @@
 
 import sys
 
-from bertcore.errors import ConfigError
 from bertcore.files import replace_directory, write_json
 from tasks import params
 from tasks.paths import CORPUS, EXAMPLES, METRICS, PRETRAINED, REPORTS
@@ -15,7 +14,7 @@ from tasks.tracking.runs import StageRun
 
 
 def run(stage_run: StageRun) -> None:
-    measurements = Measurements.read(METRICS, _tasks())
+    measurements = Measurements.read(METRICS, list(params.task_entries(params.read())))
     with replace_directory(REPORTS) as beside:
         summary = build_report(measurements, beside)
     write_json(METRICS / "summary.json", summary)
@@ -27,14 +26,6 @@ def run(stage_run: StageRun) -> None:
     read = (str(CORPUS), *(str(EXAMPLES / task) for task in measurements.tasks))
     stage_run.log_parent_datasets({path: recorded[path] for path in read if path in recorded})
     stage_run.log_artifacts(REPORTS)
-
-
-def _tasks() -> list[str]:
-    tasks = (params.read().get("finetune") or {}).get("tasks") or {}
-    if not isinstance(tasks, dict):
-        found = type(tasks).__name__
-        raise ConfigError(f"{params.PARAMS}: finetune.tasks: found a {found}, expected a mapping of tasks; correct it")
-    return [str(task) for task in tasks]
 
 
 if __name__ == "__main__":

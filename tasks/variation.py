@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from bertcore.config import describe
 from bertcore.errors import ConfigError
-from tasks import inputs, params
+from tasks import params, sections
 from tasks.status import exit_status
 
 
@@ -44,7 +44,7 @@ def varied_text(changes: Mapping[str, Any]) -> str:
     vary(values, changes)
     stream = io.StringIO()
     yaml.dump(values, stream)
-    inputs.check(params.complete(YAML(typ="safe", pure=True).load(stream.getvalue())))
+    sections.check(params.complete(YAML(typ="safe", pure=True).load(stream.getvalue())))
     return stream.getvalue()
 
 

@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 from bertcore import recipes
 from tasks import params, paths
-from tasks.inputs import SECTIONS, check
+from tasks.sections import SECTIONS, check
 from tasks.tracking import lineage
 from tests.import_closure import ROOT, import_closure
 

@@ -69,7 +69,8 @@ class Distillation(Objective):
         self._config = model.config
         self._teacher = (load_teacher(Path(options.teacher), options.teacher),)  # in a tuple: no module of this one
         weights = {"kl": options.kl_weight, "mlm": options.mlm_weight, "cosine": options.cosine_weight}
-        self.weights = {term: weight for term, weight in weights.items() if weight}
+        # The masked LM is measured whatever it weighs: all encoders are compared by it.
+        self.weights = {term: weight for term, weight in weights.items() if weight or term == "mlm"}
 
     def prepare(self, model: EncoderModule) -> None:
         """The student's weights become those of the teacher's layers."""
@@ -107,8 +108,7 @@ class Distillation(Objective):
             imitated = expected if self._everywhere else expected.index_select(0, masked[: counts["kl"]])
             loss_sum, same = divergence(logits[: counts["kl"]], self._predicted, imitated, self._options.temperature)
             terms["kl"] = Sums(loss_sum=loss_sum, count=counts["kl"], correct=same)
-        if "mlm" in counts:
-            terms["mlm"] = class_sums(mlm_logits, batch.masked_labels)
+        terms["mlm"] = class_sums(mlm_logits, batch.masked_labels)
         return {term: terms[term] for term in counts}
 
     def _predicted(self, states: Tensor) -> Tensor:

@@ -82,7 +82,8 @@ class Checkpoints:
         except (OSError, SafetensorError) as error:
             raise self._unwritable(f"the checkpoint of step {step}", error) from None
         for old in self._steps()[: -self._keep]:
-            shutil.rmtree(old)
+            if old != self._path(step):  # which may be of fewer steps than those that stand there
+                shutil.rmtree(old)
 
     def latest(self, most: int | None = None) -> dict[str, Any] | None:
         """The newest sound state, of at most `most` steps; None = there is none. A damaged one is told and left out."""

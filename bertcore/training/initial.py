@@ -144,9 +144,14 @@ def _object(path: Path) -> dict[str, Any]:
 
 def vocabulary_remedy(kind: str, name: str) -> str:
     """What to write into params.yaml so that the tokenizer, of that kind, is that of the directory `name`."""
-    file, *further = KINDS[kind].vocabulary_files
-    keys = [f"tokenizer.vocab_file to {name}/{file}", *(f"tokenizer.merges_file to {name}/{each}" for each in further)]
+    keys = (f"{key} to {file}" for key, file in vocabulary_keys(kind, name).items())
     return f"set {' and '.join(keys)}, and tokenizer.lowercase as it was trained"
+
+
+def vocabulary_keys(kind: str, name: str) -> dict[str, str]:
+    """The dotted keys of params.yaml by which the tokenizer, of that kind, is that of the directory `name`."""
+    keys = ("tokenizer.vocab_file", "tokenizer.merges_file")
+    return {key: f"{name}/{file}" for key, file in zip(keys, KINDS[kind].vocabulary_files, strict=False)}
 
 
 def _kind_in(directory: Path) -> str:

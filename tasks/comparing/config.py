@@ -10,7 +10,10 @@ from ruamel.yaml import YAML, YAMLError
 
 from bertcore.config import parse, suggest
 from bertcore.errors import ConfigError
+from bertcore.tokens.tokenizer import TokenizerConfig
+from bertcore.training.initial import vocabulary_keys
 from tasks.doctor.budget import seconds_of
+from tasks.params import complete
 from tasks.variation import vary
 
 TEACHER = "teacher"
@@ -78,12 +81,14 @@ class CompareConfig:
         `ConfigError` for a dotted key that leads through something that has no keys.
         """
         values = {**self.base, **self.variants[name]}
-        if (teacher := values.pop(TEACHER, None)) is not None:
-            model = directory / teacher / "models" / "pretrained"
-            values |= {"pretrain.objective_options.teacher": str(model), "tokenizer.vocab_file": f"{model}/vocab.txt"}
+        teacher = values.pop(TEACHER, None)
         params = copy.deepcopy(dict(committed))
         try:
             vary(params, copy.deepcopy({**values, _STEPS: steps, "pretrain.eval_steps": steps}))
+            if teacher is not None:
+                model = str(directory / teacher / "models" / "pretrained")
+                tokenizer = parse(TokenizerConfig, complete(params).get("tokenizer") or {}, "tokenizer")
+                vary(params, {"pretrain.objective_options.teacher": model, **vocabulary_keys(tokenizer.kind, model)})
         except ConfigError as error:
             raise ConfigError(f"variant {name}: {error}") from None
         return params

@@ -15,7 +15,7 @@ from bertcore.training.config import PretrainConfig
 from tasks.contradictions import encoder
 from tasks.doctor.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
 from tasks.doctor.speed import training_speed
-from tasks.inputs import check
+from tasks.sections import check
 
 _CHECKPOINTS = 3
 """Two are kept while the next one is written."""

@@ -114,6 +114,17 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
     assert clear_unfinished(target) != [] and [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
+def test_outputs_whose_names_begin_alike_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    """A model of the task `qa-long`, moved away when its process was killed, is none of the task `qa`."""
+    other, own = tmp_path / ".qa-long-abcdefgh.before", tmp_path / ".qa-abcdefgh"
+    other.mkdir()
+    own.mkdir()
+    assert unfinished(tmp_path / "qa") == [own] and unfinished(tmp_path / "qa-long") == [other]
+    with replace_directory(tmp_path / "qa") as beside:
+        (beside / "new").touch()
+    assert other.is_dir() and [path.name for path in (tmp_path / "qa").iterdir()] == ["new"]
+
+
 def test_what_stood_in_a_place_outlives_a_kill_in_the_middle_of_the_exchange(tmp_path: Path) -> None:
     target = tmp_path / "data"
     target.mkdir()

@@ -20,7 +20,7 @@ import psutil
 from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 
-from tasks.inputs import SECTIONS
+from tasks.sections import SECTIONS
 from tests.faults.trainings import PATIENCE, Training, params, prepare
 from tests.import_closure import ROOT
 

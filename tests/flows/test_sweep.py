@@ -46,7 +46,9 @@ def test_draws_are_the_same_for_a_seed_and_within_their_range() -> None:
         ({"a": [1]}, 0, "parameter draws: found 0, expected 1 or more, or null for every combination"),
         ({"a": [1]}, -3, "parameter draws: found -3, expected 1 or more"),
         ({"a": {"min": 1}}, 3, "parameter params: a: found {'min': 1}, expected a list of values or"),
-        ({"a": list(range(40)), "b": list(range(40))}, None, "found 1600 combinations, expected at most 1000"),
+        ({"a": list(range(40)), "b": list(range(40))}, None, "found 1,600 combinations, expected at most 1,000"),
+        ({name: list(range(900)) for name in "abcdef"}, None, "found 531,441,000,000,000,000 combinations"),
+        ({"a": [1, 2]}, 10**15, "found 1,000,000,000,000,000 combinations"),
     ],
 )
 def test_what_cannot_be_combined_is_one_line(params: dict[str, Any], draws: int | None, said: str) -> None:

@@ -21,7 +21,7 @@ from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import inputs, params
-from tasks.inputs import check
+from tasks.sections import check
 from tests.import_closure import ROOT
 from tests.samples import byte_tokenizer, tokenizer
 
@@ -313,6 +313,21 @@ def test_what_must_be_local_is_not_looked_for_elsewhere(where: str, values: dict
     values["pretrain"]["model"] = {}
     set_path(values, where, "hf://google-bert/bert-base-uncased")
     with pytest.raises(ConfigError, match=f"{where}: found 'hf://google-bert/.*', expected a local path; download it"):
+        check(values)
+
+
+@pytest.mark.parametrize("where", ["tokenizer.vocab_file", "pretrain.init_from", "finetune.tasks.one.init_from"])
+def test_a_home_is_written_out_where_nothing_resolves_it(where: str, values: dict[str, Any]) -> None:
+    values["finetune"]["tasks"] = {"one": {"format": "glue/cola", "data": "cola"}}
+    values["pretrain"]["model"] = {}
+    set_path(values, where, "~/models/bert-base")
+    with pytest.raises(ConfigError, match=f"{where}: found '~/models/bert-base', expected a path without ~; write it"):
+        check(values)
+
+
+def test_a_list_of_tasks_is_refused(values: dict[str, Any]) -> None:
+    values["finetune"]["tasks"] = ["cola"]
+    with pytest.raises(ConfigError, match=r"finetune\.tasks: found .*, expected a mapping of tasks"):
         check(values)
 
 

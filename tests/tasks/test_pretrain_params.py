@@ -14,7 +14,7 @@ from bertcore.errors import ConfigError
 from bertcore.training import distributed
 from bertcore.training.supervision import Supervision
 from tasks import mask
-from tasks.inputs import check
+from tasks.sections import check
 from tasks.training.process import build
 from tests.faults.trainings import params, prepare
 from tests.import_closure import ROOT

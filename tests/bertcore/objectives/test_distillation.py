@@ -90,6 +90,7 @@ def test_loss_and_gradients_are_those_of_the_published_code(given_options: dict[
     student.zero_grad()
     found = objective(student, batch)
     assert {term: sums.count for term, sums in found.items()} == objective.counts(batch)
+    assert "mlm" in found  # also with a weight of 0: the report, the registry and the comparison ask for it
     for term, sums in found.items():
         assert_close(sums.loss_sum / sums.count, expected[term], term, LOSS_TOLERANCE)
     sum(objective.weights[term] * sums.loss_sum / sums.count for term, sums in found.items()).backward()

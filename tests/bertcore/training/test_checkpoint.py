@@ -58,6 +58,14 @@ def test_the_last_ones_are_kept(tmp_path: Path) -> None:
     assert checkpoints.latest_step() == 13
     before = checkpoints.latest(12)
     assert before is not None and before["step"] == 2
+
+
+def test_one_of_fewer_steps_than_those_that_are_kept_stays_when_it_is_written(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (20, 30, 10):
+        checkpoints.save(step, state(step))
+    found = checkpoints.latest(10)
+    assert found is not None and found["step"] == 10
     empty = Checkpoints(tmp_path / "other")
     assert empty.latest() is None and empty.latest_step() is None
 

@@ -51,6 +51,13 @@ def test_a_variants_params_are_the_committed_ones_with_its_values(tmp_path: Path
     assert small["pretrain"]["objective_options"] == {"teacher": f"{tmp_path}/large/models/pretrained"}
     assert small["tokenizer"] == {"vocab_file": f"{tmp_path}/large/models/pretrained/vocab.txt"}
     assert small["mask"] == {"seed": 4} and committed["mask"] == {"seed": 1}
+    by_bytes = config.params_of("small", {**committed, "tokenizer": {"kind": "byte_bpe"}}, 5, tmp_path)
+    model = f"{tmp_path}/large/models/pretrained"
+    assert by_bytes["tokenizer"] == {
+        "kind": "byte_bpe",
+        "vocab_file": f"{model}/vocab.json",
+        "merges_file": f"{model}/merges.txt",
+    }
 
 
 def test_a_value_within_what_all_variants_have_stays_that_of_its_own_variant(tmp_path: Path) -> None:

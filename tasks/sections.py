@@ -1,0 +1,144 @@
+"""All of params.yaml as dataclasses, checked before anything begins: each section, and then all beside each other."""
+
+from pathlib import Path
+from typing import Any
+
+from bertcore.config import parse, suggest
+from bertcore.corpus.config import CorpusConfig
+from bertcore.embedding.config import EmbedConfig
+from bertcore.errors import ConfigError
+from bertcore.examples.formats import FORMATS, parse_options
+from bertcore.examples.hub import check_format
+from bertcore.finetune.config import TaskConfig
+from bertcore.instances.config import MaskConfig
+from bertcore.minimal_pairs.pairs import MinimalPairsConfig
+from bertcore.objectives.pretraining import models_of
+from bertcore.recipes import RECIPES
+from bertcore.tokens.shards import ShardsConfig
+from bertcore.tokens.tokenizer import TokenizerConfig
+from bertcore.training.config import PretrainConfig
+from tasks import contradictions, params
+from tasks.paths import DERIVED, FINETUNED, PRETRAINED
+
+RESERVED = (
+    *("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs", "embed"),
+)
+"""Folders of data/inputs and predictions that no task may be named after."""
+
+SECTIONS = {
+    "corpus": CorpusConfig,
+    "tokenizer": TokenizerConfig,
+    "shards": ShardsConfig,
+    "mask": MaskConfig,
+    "pretrain": PretrainConfig,
+    "minimal_pairs": MinimalPairsConfig,
+    "embed": EmbedConfig,
+}
+
+
+def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]]:
+    """All sections and all fine-tuning tasks as dataclasses; `ConfigError` for the first thing that cannot work."""
+    _check_names(values)
+    configs: dict[str, Any] = {
+        name: parse(cls, {} if values[name] is None else values[name], f"params.yaml: {name}")
+        for name, cls in SECTIONS.items()
+    }
+    entries = params.task_entries(values)
+    tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
+    _check_paths(configs, tasks)
+    contradictions.check_pretraining(configs)
+    for name, task in tasks.items():
+        _check_task(name, task, configs["corpus"])
+        contradictions.check_task(name, task, configs)
+        parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
+    return configs, tasks
+
+
+def _check_names(values: dict[str, Any]) -> None:
+    """Whether all sections are there, and no other one."""
+    known = ["recipe", *SECTIONS, "finetune"]
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"params.yaml: unknown section {name!r}; {suggest(str(name), known)}")
+    if "recipe" not in values:  # DVC would run a stage that reads it, and then not record it
+        raise ConfigError(
+            f"params.yaml: recipe: found nothing, expected {', '.join(RECIPES)} or null; add `recipe: null` at the top"
+        )
+    for name in (*SECTIONS, "finetune"):
+        if name not in values:
+            raise ConfigError(
+                f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add `{name}: {{}}` to "
+                "have its defaults"
+            )
+    if unknown := [key for key in values["finetune"] or {} if key != "tasks"]:
+        raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
+
+
+def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
+    """Whether what must be local is, and no model is named that the pipeline writes anew."""
+    pretrain, tokenizer, embed = configs["pretrain"], configs["tokenizer"], configs["embed"]
+    models = models_of(pretrain.objective, pretrain.objective_options)
+    given = {
+        "pretrain.init_from": pretrain.init_from,
+        **{f"pretrain.objective_options.{option}": path for option, path in models.items()},
+    }
+    teachers = {
+        f"finetune.tasks.{name}.distillation.teacher": task.distillation.teacher
+        for name, task in tasks.items()
+        if task.distillation
+    }
+    pairs = {f"minimal_pairs.pairs[{index}]": file for index, file in enumerate(configs["minimal_pairs"].files)}
+    others = {
+        **teachers,
+        "tokenizer.vocab_file": tokenizer.vocab_file,
+        **given,
+        "tokenizer.merges_file": tokenizer.merges_file,
+        "embed.pairs": None if embed.file is None else str(embed.pairs),
+        **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
+    }
+    for where, path in {**pairs, **others}.items():
+        if path is not None and "://" in path:
+            raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")
+    for where, path in others.items():
+        if path is not None and path.startswith("~"):
+            raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a path without ~; write it out")
+    for where, path in given.items():
+        check_no_output(where, path, PRETRAINED)
+    for where, path in teachers.items():
+        check_no_output(where, path, FINETUNED)
+
+
+def check_no_output(where: str, path: str | None, output: Path) -> None:
+    """What the pipeline writes anew, it cannot begin with."""
+    if path is not None and Path(path).resolve().is_relative_to(output.resolve()):
+        copy = f"{Path(path).name}-before"
+        other = ", or give it to finetune-flow" if where.endswith(".init_from") and output == FINETUNED else ""
+        raise ConfigError(
+            f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected a directory that no stage "
+            f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}{other}"
+        )
+
+
+def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
+    where = f"params.yaml: finetune.tasks.{name}"
+    # DVC would read a name of digits as a number, and find no stage of that name.
+    if not name[:1].isalpha() or not name.replace("_", "").replace("-", "").isalnum() or name in RESERVED:
+        raise ConfigError(
+            f"{where}: found the task name {name!r}, expected a letter, then letters, digits, - and _; rename it"
+        )
+    if task.format not in FORMATS:
+        raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")
+    if task.format.startswith("pydoc/") != (task.data == DERIVED):
+        raise ConfigError(
+            f"{where}.data: found {task.data!r} with format {task.format!r}, expected `data: corpus` for the "
+            "formats pydoc/…, "
+            "and files or hf://… for all others; correct one of them"
+        )
+    if task.data.startswith("hf://"):
+        check_format(task.data, task.format)
+    if task.data == DERIVED and "pydoc" not in corpus.sources:
+        raise ConfigError(
+            f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is "
+            f"{corpus.sources}; "
+            "add pydoc to the sources or remove the task"
+        )

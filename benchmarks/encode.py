@@ -1,15 +1,60 @@
-"""Sentences to token shards beside the tokenizer alone, as two variants that take turns on one core each."""
+"""Sentences to token shards beside `tokenizers` alone on the same sentences, alternately in one run, one core each.
 
+    python -m benchmarks.encode --text TEXT --vocab VOCAB.txt
+
+Every variant has its own process and they take turns; a ratio is that of neighbouring turns. The result is printed, and
+kept in benchmarks/results/ with --keep.
+"""
+
+import argparse
 import os
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from benchmarks.turns import Work
+from benchmarks import results
+from benchmarks.machine import describe
+from benchmarks.text import prepared, text_arguments
+from benchmarks.turns import Work, faster, take_turns
 from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
 from bertcore.errors import InputError
 from bertcore.tokens.build import ShardPlan, encode
 from bertcore.tokens.tokenizer import load_tokenizer
+
+WARMUP = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    text_arguments(parser, ".benchmarks/data")
+    parser.add_argument("--turns", type=int, default=9, help="turns of every variant (%(default)s)")
+    parser.add_argument("--units", type=int, default=3, help="units of work of a turn (%(default)s)")
+    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
+    arguments = parser.parse_args()
+    text = prepared(arguments)
+    setting = (text.directory / "corpus", text.directory / "tokenizer", WARMUP + arguments.turns * arguments.units)
+    variants = {
+        "bertcore: sentences to shards": partial(shards, *setting),
+        "tokenizers: encode_batch_fast alone": partial(tokenizer_alone, *setting),
+    }
+    measured = take_turns(variants, arguments.turns, arguments.units, WARMUP)
+    ours = next(iter(measured.values()))
+    facts = {
+        **describe(),
+        "work": f"blocks of some 4 million characters of {arguments.text.name}, {text.vocabulary.size:,} entries",
+        "turns": f"{arguments.turns} of {arguments.units} blocks each, no block twice",
+    }
+    rows = [
+        {
+            "variant": variant,
+            "million tokens/s": f"{turns.median / 1e6:.2f}",
+            "bertcore is faster by": faster(ours, turns),
+            "peak memory": f"{turns.peak_gib:.2f} GiB",
+        }
+        for variant, turns in measured.items()
+    ]
+    results.show("data-encode", facts, rows, keep=arguments.keep)
 
 
 def blocks(corpus: Path, count: int) -> list[RowGroup]:
@@ -33,3 +78,7 @@ def tokenizer_alone(corpus: Path, tokenizer: Path, count: int) -> Work:
     encoder = load_tokenizer(tokenizer)
     waiting: Iterator[list[str]] = iter([group.read().flatten().to_pylist() for group in blocks(corpus, count)])
     return lambda: sum(map(len, encoder.encode_batch_fast(next(waiting), add_special_tokens=False)))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@ full disk, said in one line."""
 import errno
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import re
@@ -156,6 +157,12 @@ def _lives(pid: str) -> bool:
 def nearest_existing(path: Path) -> Path:
     """`path` itself, or the nearest directory above it that is there."""
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_json(path: Path, values: Any) -> None:

@@ -114,7 +114,7 @@ def measure(config: CompareConfig, name: str, committed: dict[str, Any], directo
         trained, timing = (_read(tree / "metrics" / part) for part in ("pretrain.json", "timing/pretrain.json"))
         seconds = trained["tokens"] / trained["steps"] / timing["tokens_per_second"]
         steps = max(round(config.seconds / seconds), config.calibration_steps)
-        inference = _json(["tasks.comparing.inference", "models/pretrained"], tree)
+        inference = _said_by(["tasks.comparing.inference", "models/pretrained"], tree)
         speed = Speed(budget=config.budget, seconds_per_step=seconds, steps=steps, inference=inference)
         write_json(path, asdict(speed))
     found = Speed(**_read(path))
@@ -157,11 +157,11 @@ def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
         )
 
 
-def _json(module: list[str], tree: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", *module]
-    done = subprocess.run(command, cwd=tree, env=project_environment(), capture_output=True, text=True, check=False)
+def _said_by(command: list[str], tree: Path) -> dict[str, float]:
+    whole = [sys.executable, "-m", *command]
+    done = subprocess.run(whole, cwd=tree, env=project_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise TrainingError(f"{tree}: {' '.join(module)} failed: {done.stderr.strip().splitlines()[-1]}")
+        raise TrainingError(f"{tree}: {' '.join(command)} failed: {done.stderr.strip().splitlines()[-1]}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 

@@ -34,7 +34,7 @@ def positive(variable: str) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{variable}: found {text!r}, expected a positive integer")
+        raise ValueError(f"{variable}: found {text!r}, expected a whole number of at least 1; correct the variable")
     return int(text)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from bertcore.files import nearest_existing
 from flows import server
 from flows.devices import stages_at_once
 from flows.environment import ROOT, project_environment
@@ -77,7 +78,7 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
         said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
         return Finding(level="FAIL", name="dvc", text=said.removeprefix("ERROR: "), remedy=remedy)
     cache = Path(asked.stdout.strip())
-    place = next(each for each in (cache, *cache.parents) if each.exists())
+    place = nearest_existing(cache)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         text = f"the cache {cache} cannot be written to ({place})"
         remedy = "make it writable, or name another one: dvc cache dir --local DIRECTORY"

@@ -1,4 +1,4 @@
-"""The DVC remote that BERTCORE_DVC_REMOTE names: a stage is pulled before it would run, and pushed after it has run
+"""The DVC remote that BERTCORE_DVC_REMOTE names: a stage is pulled before it would run, and pushed after it has run.
 
 A directory, `s3://BUCKET/PATH` or `ssh://HOST/PATH`. Nothing of it is written into .dvc/config, and credentials come
 from where the storage's own tools look for them. Beside the outs DVC's run cache goes both ways, and with it the outs

@@ -11,9 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import httpx
@@ -53,7 +52,7 @@ def open_room() -> None:
 
 
 @contextlib.contextmanager
-def room(slots: int, stopping: threading.Event, say: Any) -> Iterator[dict[str, str]]:
+def room(slots: int, stopping: threading.Event, say: Callable[[str], None]) -> Iterator[dict[str, str]]:
     """Wait for `slots` of the machine's slots (all, where it has fewer) and hold them for the block.
 
     Yields the variables by which the stage keeps to its share. `say` is called with a line if it has to wait. Raises
@@ -82,7 +81,7 @@ def share(numbers: list[int], total: int) -> dict[str, str]:
     return {CORES: ",".join(str(core) for index, core in enumerate(cores) if index * total // len(cores) in numbers)}
 
 
-def _acquire(stack: contextlib.ExitStack, slots: int, stopping: threading.Event, say: Any) -> None:
+def _acquire(stack: contextlib.ExitStack, slots: int, stopping: threading.Event, say: Callable[[str], None]) -> None:
     """Hold `slots` of the server's slots until `stack` closes; a server that does not answer is asked again."""
     told, full_since = "", time.monotonic()
     while not stopping.wait(POLL if told else 0.0):

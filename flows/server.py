@@ -11,6 +11,7 @@ import sys
 import time
 import tomllib
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -142,7 +143,7 @@ def free_port(preferred: int) -> int:
     raise LaunchError("no free port on 127.0.0.1")
 
 
-def until(ready: Any, service: Service | None, what: str) -> None:
+def until(ready: Callable[[], bool], service: Service | None, what: str) -> None:
     """Wait for `ready()`. Raises LaunchError when the service ends first or START_TIMEOUT passes."""
     deadline = time.monotonic() + START_TIMEOUT
     while not ready():

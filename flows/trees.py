@@ -1,4 +1,4 @@
-"""A git worktree for one run with parameters of its own, on the DVC cache of the user's tree, which stays as it is
+"""A git worktree for one run with parameters of its own, on the DVC cache of the user's tree, which stays as it is.
 
 It begins as the user's tracked files stand. It is named after what it is to compute, so that a run that was stopped is
 continued in it by the next one with the same parameters; results become a branch, and the worktree is removed.

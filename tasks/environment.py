@@ -1,4 +1,4 @@
-"""The variables of the machine that stages read when their turn comes, each read beforehand as they will read it"""
+"""The variables of the machine that stages read when their turn comes, each read beforehand as they will read it."""
 
 from bertcore import workers
 from bertcore.training import distributed

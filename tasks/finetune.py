@@ -2,12 +2,13 @@
 with the same protocol and beside baselines that learn no representation."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertcore.evaluation.baselines import baselines
+from bertcore.evaluation.baselines import Scores, baselines
 from bertcore.evaluation.bootstrap import compare
 from bertcore.evaluation.per_example import Records
 from bertcore.examples import schema
@@ -62,7 +63,34 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
     simple, scores = baselines(finetuning.examples, settings[0][0].seed)
     records = _records(finetuning, outcomes, simple)
-    metrics = {
+    metrics = _metrics(task, finetuning, outcomes, scores, records)
+    saved = pretrained.result
+    card = cards.of_finetuned(name, saved.model, saved.model_config, examples.labels, metrics)
+    saved.save_model(FINETUNED / name, tokenizer, card)
+    gate.check(saved.model, FINETUNED / name, tokenizer)
+    saved.save_predictions(PREDICTIONS / name, records)
+    seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
+    timing: dict[str, Any] = {"seconds": seconds}
+    if (distilled := compare_with_teacher(finetuning, pretrained)) is not None:
+        metrics["distillation"] = {"teacher": _shares(distilled.teacher, examples), **distilled.sizes}
+        timing["distillation"] = distilled.speeds
+    write_json(METRICS / "finetune" / f"{name}.json", metrics)
+    write_json(METRICS / "timing" / "finetune" / f"{name}.json", timing)
+    compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
+    stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
+    checkpoints.mark_finished(directory, "finetune", name)
+
+
+def _metrics(
+    task: TaskConfig,
+    finetuning: Finetuning,
+    outcomes: Mapping[str, Outcome],
+    scores: Scores,
+    records: Records,
+) -> dict[str, Any]:
+    """What metrics/finetune/NAME.json says, beside the comparison with a teacher."""
+    examples, pretrained, random = finetuning.examples, *outcomes.values()
+    return {
         "format": task.format,
         "family": examples.family,
         "metrics": examples.metrics,
@@ -82,21 +110,6 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
         "train_examples": finetuning.counts["train"]["examples"],
         "dev_examples": finetuning.counts["dev"]["examples"],
     }
-    saved = pretrained.result
-    card = cards.of_finetuned(name, saved.model, saved.model_config, examples.labels, metrics)
-    saved.save_model(FINETUNED / name, tokenizer, card)
-    gate.check(saved.model, FINETUNED / name, tokenizer)
-    saved.save_predictions(PREDICTIONS / name, records)
-    seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
-    timing: dict[str, Any] = {"seconds": seconds}
-    if (distilled := compare_with_teacher(finetuning, pretrained)) is not None:
-        metrics["distillation"] = {"teacher": _shares(distilled.teacher, examples), **distilled.sizes}
-        timing["distillation"] = distilled.speeds
-    write_json(METRICS / "finetune" / f"{name}.json", metrics)
-    write_json(METRICS / "timing" / "finetune" / f"{name}.json", timing)
-    compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
-    stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
-    checkpoints.mark_finished(directory, "finetune", name)
 
 
 def _train(

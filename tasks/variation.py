@@ -1,4 +1,4 @@
-"""Other values for single keys of params.yaml: `{"pretrain.learning_rate": 1e-3}`, checked as the stage `inputs` checks
+"""Other values for single keys of params.yaml: `{"pretrain.learning_rate": 1e-3}`, checked as stage `inputs` does.
 
 `python -m tasks.variation < CHANGES.json` prints params.yaml with the changes, its comments kept, and writes nothing.
 """

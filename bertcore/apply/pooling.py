@@ -94,12 +94,7 @@ class _States:
 
     def summed(self, values: Tensor) -> Tensor:
         """(T, H) -> (B, H): the sum over the tokens of each sequence."""
-        return values.new_zeros(self.layout.batch_size, values.shape[1]).index_add(0, self.sequences, values)
-
-    @property
-    def sequences(self) -> Tensor:
-        """(T,) the sequence of each token."""
-        return self.layout.padded_index // self.layout.max_length
+        return values.new_zeros(self.layout.batch_size, values.shape[1]).index_add(0, self.layout.sequences, values)
 
 
 def _states(model: Encoder, ids: Tensor, layout: Layout, depth: int) -> _States:

@@ -23,7 +23,7 @@ from bertcore.apply.compact import Precision, compact
 from bertcore.apply.embed import Embedder, nearest
 from bertcore.compressed import plain_name, read_text
 from bertcore.errors import InputError
-from bertcore.files import disk_errors, replace_directory
+from bertcore.files import checksum, disk_errors, replace_directory
 
 ENDINGS = (".txt", ".md", ".rst")
 """Of the files of a directory that are read; also .gz, .zst."""
@@ -143,8 +143,7 @@ def model_hash(directory: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(directory.iterdir()):
         if path.suffix in (".json", ".safetensors", ".txt"):
-            with path.open("rb") as file:
-                digest.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+            digest.update(f"{path.name} {checksum(path)}\n".encode())
     return digest.hexdigest()
 
 

@@ -1,1 +1,1 @@
-"""The command `bertcore`: what a finished model is used with, one module for each command"""
+"""The command `bertcore`: what a finished model is used with, one module for each command."""

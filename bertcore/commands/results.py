@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bertcore.errors import ConfigError
-from bertcore.files import disk_errors, replace_file
+from bertcore.files import disk_errors, nearest_existing, replace_file
 
 Record = Mapping[str, Any]
 Flatten = Callable[[Record], Iterable[Record]]
@@ -41,7 +41,7 @@ def check_place(out: Path | None) -> None:
     """`ConfigError` where no file can be written at `out`."""
     if out is None:
         return
-    above = next(each for each in out.absolute().parents if each.exists())
+    above = nearest_existing(out.absolute().parent)
     if out.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
         found = "a directory" if out.is_dir() else f"{above}, where nothing can be written"
         raise ConfigError(f"--out: found {found}, expected a place for the file {out.name}; name another one")

@@ -207,9 +207,6 @@ METRICS: dict[str, Callable[[Units, NDArray[np.float64]], NDArray[np.float64]]] 
 }
 
 
-PROGRAM = "python -m bertcore.evaluation.bootstrap"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bertcore.evaluation.bootstrap", description=__doc__.splitlines()[0]

@@ -9,11 +9,11 @@ from bertcore.errors import BertcoreError
 
 
 def print_result(compute: Callable[[], Mapping[str, Any]]) -> int:
-    """Print what `compute` gives and return 0; print its error to the standard error and return 1."""
+    """Print what `compute` gives and return 0; print its error to the standard error and return 2."""
     try:
         result = compute()
     except BertcoreError as error:
-        print(error, file=sys.stderr)
-        return 1
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     print(json.dumps(result, indent=2))
     return 0

@@ -254,11 +254,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             print(json.dumps(evaluate_v1(dataset, predictions)))
     except (KeyError, TypeError) as error:
-        print(f"{options.dataset}: not SQuAD's layout ({type(error).__name__}: {error}); correct it", file=sys.stderr)
-        return 1
+        problem = f"{options.dataset}: not SQuAD's layout ({type(error).__name__}: {error}); correct it"
+        print(f"error: {problem}", file=sys.stderr)
+        return 2
     except BertcoreError as error:
-        print(error, file=sys.stderr)
-        return 1
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

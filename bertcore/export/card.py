@@ -14,7 +14,7 @@ from typing import Any
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, Kind
-from bertcore.model.config import ARCHITECTURES
+from bertcore.model.config import kinds_by_class
 from bertcore.model.huggingface import CARD_FILE, PAIRS, READING, load_config
 
 UNKNOWN_LICENSE = "unknown"
@@ -102,8 +102,7 @@ class Card:
 
 def pipeline_tag(architecture: str) -> str:
     """The hub's name for the use of Hugging Face's class `architecture`."""
-    kinds = {name: kind for row in ARCHITECTURES.values() for name, kind in row.kinds.items()}
-    kind = kinds.get(architecture)
+    kind = kinds_by_class().get(architecture)
     return "feature-extraction" if kind is None else PIPELINE_TAGS.get(kind, "feature-extraction")
 
 

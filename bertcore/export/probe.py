@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
-from bertcore.model.config import ARCHITECTURES
+from bertcore.model.config import kinds_by_class
 from bertcore.model.layout import Layout
 
 SEQUENCE, TOKEN, MASKED = "a row for each sequence", "a row for each token", "a row for each masked token"
@@ -149,7 +149,7 @@ def outputs_of(architecture: str, where: object) -> dict[str, str]:
 
 def kind_of(architecture: str, where: object) -> Kind:
     """What Hugging Face's class `architecture` gives; `ArtifactError` for one that no row of `ARCHITECTURES` names."""
-    kinds = {name: kind for row in ARCHITECTURES.values() for name, kind in row.kinds.items()}
+    kinds = kinds_by_class()
     if architecture not in kinds:
         raise ArtifactError(
             f"{where}: architecture: found {architecture!r}, expected one of {', '.join(kinds)}; "

@@ -126,7 +126,7 @@ def _load(
         saved.directory, output_loading_info=True, local_files_only=True
     )
     for reason in ("missing", "unexpected", "mismatched"):
-        keys = sorted(str(key) for key in report[f"{reason}_keys"] if not str(key).startswith(left or ("\0",)))
+        keys = sorted(str(key) for key in report[f"{reason}_keys"] if not str(key).startswith(left))
         if keys:
             raise ArtifactError(
                 f"{saved.directory}: {loader}: found {len(keys)} {reason} keys ({', '.join(keys[:3])}), expected none; "

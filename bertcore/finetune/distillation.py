@@ -37,7 +37,7 @@ def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenize
             "a model that was fine-tuned for this task"
         )
     _check_entries(directory, name, config.vocab_size, tokenizer)
-    optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional) or ("\0",)
+    optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional)
     if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(optional)]:
         raise ArtifactError(f"{name}: found no tensor for {missing[0]!r}, expected a whole fine-tuned model")
     return teacher.eval().requires_grad_(False)

@@ -160,7 +160,7 @@ class Tagging:
         assert batch.targets is not None, "a batch without targets"
         if (chain := chain_of(model)) is not None:
             (places,) = (batch.targets != IGNORED).nonzero(as_tuple=True)
-            sequences = batch.layout.padded_index[places] // batch.layout.max_length
+            sequences = batch.layout.sequences[places]
             lengths = torch.bincount(sequences, minlength=batch.layout.batch_size)
             return chain.loss(logits[places].float(), batch.targets[places], lengths[lengths > 0])
         return functional.cross_entropy(logits.float(), batch.targets, ignore_index=IGNORED, reduction="sum")

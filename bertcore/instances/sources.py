@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from bertcore import draws
 from bertcore.errors import ArtifactError
+from bertcore.files import checksum
 from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.masking import mask
 from bertcore.instances.packed import Packed, lay_out
 from bertcore.instances.packing import PACKINGS
 from bertcore.ragged import offsets_of
-from bertcore.tokens.shards import MANIFEST, Manifest, TokenShard, checksum, damaged_remedy, verify_files
+from bertcore.tokens.shards import MANIFEST, Manifest, TokenShard, damaged_remedy, verify_files
 from bertcore.tokens.tokenizer import Vocabulary
 
 _BLOCK = 1024

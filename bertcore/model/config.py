@@ -9,7 +9,7 @@ from typing import Any
 from bertcore.config import convert, suggest
 from bertcore.errors import ConfigError
 from bertcore.model.albert import ALBERT
-from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule, HeadFamily
+from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule, HeadFamily, Kind
 from bertcore.model.bert import BERT
 from bertcore.model.distilbert import DISTILBERT
 from bertcore.model.electra import ELECTRA
@@ -33,6 +33,11 @@ FROM_ELSEWHERE = ("vocab_size", "pad_token_id")
 def architecture_of(config: EncoderConfig) -> Architecture:
     """The row of the architecture that `config` describes an encoder of."""
     return ARCHITECTURES[config.model_type]
+
+
+def kinds_by_class() -> dict[str, Kind]:
+    """Hugging Face's class of every architecture and head -> what it gives."""
+    return {name: kind for row in ARCHITECTURES.values() for name, kind in row.kinds.items()}
 
 
 def build_pretraining(config: EncoderConfig) -> EncoderModule:

@@ -16,7 +16,7 @@ from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import replace_directory, write_json
 from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
-from bertcore.model.config import ARCHITECTURES, architecture_of
+from bertcore.model.config import ARCHITECTURES, architecture_of, kinds_by_class
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -62,8 +62,7 @@ def load_config(directory: Path) -> EncoderConfig:
 def load_kind(directory: Path) -> Kind | None:
     """What the class that config.json names gives; None where it names none, several, or one that is not known."""
     names = _read_json(directory / "config.json").get("architectures") or []
-    kinds = {name: kind for row in ARCHITECTURES.values() for name, kind in row.kinds.items()}
-    return kinds.get(names[0]) if len(names) == 1 else None
+    return kinds_by_class().get(names[0]) if len(names) == 1 else None
 
 
 def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
@@ -80,10 +79,10 @@ def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
     found = {
         (prefix + rest if (rest := name.removeprefix(bare)).startswith(parts) else name): tensor
         for name, tensor in row.from_huggingface(_read_tensors(directory)).items()
-        if not name.endswith(row.redundant or ("\0",))
+        if not name.endswith(row.redundant)
     }
     missing = sorted(own.keys() - found.keys())
-    optional = tuple(prefix + part for part in row.optional) or ("\0",)
+    optional = tuple(prefix + part for part in row.optional)
     for name in missing:
         if name.startswith(tuple(prefix + part for part in parts)) and not name.startswith(optional):
             raise ArtifactError(

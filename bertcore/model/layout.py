@@ -106,6 +106,11 @@ class Layout:
         return self.position_ids.shape[0]
 
     @property
+    def sequences(self) -> Tensor:
+        """(T,) int64: the sequence of each token."""
+        return self.padded_index // self.max_length
+
+    @property
     def is_full(self) -> bool:
         """All sequences have the same length, so that (T, …) is a view of (B, L, …)."""
         return self.total == self.batch_size * self.max_length

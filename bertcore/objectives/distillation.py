@@ -147,8 +147,7 @@ def load_teacher(directory: Path, name: str) -> EncoderModule:
     row = architecture_of(config)
     with torch.random.fork_rng(devices=[]):  # the weights that are replaced cost no draws of the training
         teacher = row.generator.build(config, None) if row.generator else build_pretraining(config)
-    pair_head = row.pair_head or ("\0",)
-    if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(pair_head)]:
+    if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(row.pair_head)]:
         raise ArtifactError(
             f"{name}: found no tensor for {missing[0]!r}, expected the head for masked tokens, whose predictions a "
             "student learns; give the directory of a pre-trained model, such as one that stage pretrain has saved"

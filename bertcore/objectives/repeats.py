@@ -82,7 +82,7 @@ def visible(batch: PreTrainingBatch) -> Tensor:
 def repeated(batch: PreTrainingBatch) -> Tensor:
     """(T,) bool: which tokens are visible, and stand visible at another place of their sequence, too."""
     ids, layout = batch.input_ids, batch.layout
-    sequences = layout.padded_index // layout.max_length
+    sequences = layout.sequences
     own = -1 - torch.arange(layout.total, device=ids.device)  # like no other one
     alike, order = torch.where(visible(batch), sequences * (ids.max() + 1) + ids, own).sort()
     like_next = alike[1:] == alike[:-1]

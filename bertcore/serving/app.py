@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def create_app(models: Models, limits: Limits, token: str | None = None) -> Fast
     app.add_middleware(Guard, token=token, body_bytes=limits.body_bytes)
     _answer_errors(app)
     _add_work(app, models, limits, batcher)
+    _add_search(app, models, limits, batcher)
     _add_measures(app, models, measures)
     _add_page(app)
     return app
@@ -102,15 +104,7 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
         key = (served.name, use, tuple(settings.items()))
         return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items)
 
-    def path(use: str, result: Any, summary: str, *, sparse: bool = False) -> Callable[..., Any]:
-        """`sparse`: what is null is left out of the answer."""
-        return app.post(
-            f"{PREFIX}{use}",
-            summary=summary,
-            response_model=list[result],
-            response_model_exclude_none=sparse,
-            responses=_PROBLEMS,
-        )
+    path = partial(_path, app)
 
     @path("fill-mask", schema.FilledText, "The words that fit in place of [MASK]")
     async def fill_mask(request: schema.FillMaskRequest) -> list[Any]:
@@ -143,18 +137,33 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
     async def embed(request: schema.TextsRequest) -> list[Any]:
         return await compute("embed", request.model, request.texts)
 
-    if (index := models.index) is not None:
-        first = next(iter(models.by_name.values()))
 
-        def search_all(queries: Sequence[str], top: int) -> list[Any]:
-            found = index.search(first.embedder.unit(list(queries)), top)
-            return [[{"score": each.score, **vars(each.passage)} for each in row] for row in found]
+def _add_search(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) -> None:
+    """Where there is an index."""
+    if (index := models.index) is None:
+        return
+    first = next(iter(models.by_name.values()))
 
-        @path("search", list[schema.Passage], "The passages nearest to each query")
-        async def search(request: schema.SearchRequest) -> list[Any]:
-            _check(request.queries, limits)
-            key = ("search", request.top)
-            return await batcher.submit(key, lambda batch: search_all(batch, request.top), request.queries)
+    def search_all(queries: Sequence[str], top: int) -> list[Any]:
+        found = index.search(first.embedder.unit(list(queries)), top)
+        return [[{"score": each.score, **vars(each.passage)} for each in row] for row in found]
+
+    @_path(app, "search", list[schema.Passage], "The passages nearest to each query")
+    async def search(request: schema.SearchRequest) -> list[Any]:
+        _check(request.queries, limits)
+        key = ("search", request.top)
+        return await batcher.submit(key, lambda batch: search_all(batch, request.top), request.queries)
+
+
+def _path(app: FastAPI, use: str, result: Any, summary: str, *, sparse: bool = False) -> Callable[..., Any]:
+    """A decorator: what answers there, with a list of `result`. `sparse`: what is null is left out of the answer."""
+    return app.post(
+        f"{PREFIX}{use}",
+        summary=summary,
+        response_model=list[result],
+        response_model_exclude_none=sparse,
+        responses=_PROBLEMS,
+    )
 
 
 def _paired(request: schema.PairsRequest) -> list[Any]:

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from bertcore import workers
 from bertcore.corpus.documents import SPLITS, RowGroup, copy_name, corpus_shards, row_groups
-from bertcore.files import replace_file, write_json
+from bertcore.files import checksum, replace_file, write_json
 from bertcore.progress import Progress
 from bertcore.ragged import offsets_of
 from bertcore.tokens import byte_bpe, encoding, kind, shards, wordpiece
 from bertcore.tokens import tokenizer as tokenizer_module
 from bertcore.tokens.encoding import Encoder, encoder_of
 from bertcore.tokens.kind import TOKENIZER_FILE, running
-from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard, checksum
+from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard
 from bertcore.tokens.tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)

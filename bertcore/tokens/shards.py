@@ -4,7 +4,6 @@ One shard set serves every objective and length: tokens are stored once, without
 storage: `Vocabulary.continues` tells which ids continue a word.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertcore.errors import ArtifactError
+from bertcore.files import checksum
 
 MANIFEST = "manifest.json"
 
@@ -144,9 +144,3 @@ def damaged_remedy(path: Path, stage: str) -> str:
     """How to get a sound file again. It may be one with DVC's copy, which DVC looks at anew only if it is no longer
     write-protected and has another time."""
     return f"the file is damaged: run `chmod u+w {path} && touch {path} && rm {path} && dvc repro {stage}`"
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

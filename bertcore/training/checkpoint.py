@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from bertcore.errors import TrainingError
-from bertcore.files import replace_directory
+from bertcore.files import checksum, replace_directory
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Checkpoints:
             with replace_directory(self._path(step)) as beside:
                 save_file(tensors, beside / _TENSORS)
                 (beside / _STATE).write_text(written, encoding="utf-8")
-                checksums = {name: _checksum(beside / name) for name in (_TENSORS, _STATE)}
+                checksums = {name: checksum(beside / name) for name in (_TENSORS, _STATE)}
                 (beside / _SUMMARY).write_text(json.dumps({"step": step, "sha256": checksums}), encoding="utf-8")
             _sync(self.directory)
         except (OSError, SafetensorError) as error:
@@ -119,7 +119,7 @@ class Checkpoints:
 def _read(directory: Path) -> dict[str, Any]:
     summary = json.loads((directory / _SUMMARY).read_text(encoding="utf-8"))
     for name, expected in summary["sha256"].items():
-        if _checksum(directory / name) != expected:
+        if checksum(directory / name) != expected:
             raise ValueError(f"the checksum of {name} does not match")
     state = json.loads((directory / _STATE).read_text(encoding="utf-8"))
     return _decode(state, load_file(directory / _TENSORS))
@@ -167,8 +167,3 @@ def _sync(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,7 +13,8 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from bertcore.files import write_json
-from bertcore.instances.sources import DrawnInstances, Instances
+from bertcore.instances.arrays import Instances
+from bertcore.instances.sources import DrawnInstances
 from bertcore.training.loader import Loader, Phases
 
 

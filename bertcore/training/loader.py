@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from bertcore import draws
 from bertcore.errors import InputError
+from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskingRule
-from bertcore.instances.sources import Instances, InstanceSource, Joined, joined
+from bertcore.instances.sources import InstanceSource, Joined, joined
 from bertcore.ragged import offsets_of
 
 _KEPT = 3
@@ -155,12 +156,6 @@ class Loader:
                 parts.append(self._pool(epoch, index).take(own[pools == index] - bounds[index], rule))
         return parts[0] if len(parts) == 1 else Instances.concatenate(parts)
 
-    def batches(
-        self, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
-    ) -> Iterator[Instances]:
-        """`batch` of every step from `start` on, made in the background; see `prefetch`."""
-        return prefetch(self, start, rank, world_size, workers, ahead)
-
     def _epoch(self, epoch: int) -> _Epoch:
         with self._lock:
             return _remember(self._epochs, epoch, lambda: _Epoch.of(self._counts, self.pool, self.seed, epoch))
@@ -203,9 +198,3 @@ class Phases:
         """As `Loader.batch`, from the loader in whose phase `step` lies."""
         first, loader = next(phase for phase in reversed(self.loaders) if phase[0] <= step)
         return loader.batch(step - first, rank, world_size)
-
-    def batches(
-        self, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
-    ) -> Iterator[Instances]:
-        """`batch` of every step from `start` on, made in the background; see `prefetch`."""
-        return prefetch(self, start, rank, world_size, workers, ahead)

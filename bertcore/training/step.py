@@ -15,7 +15,7 @@ from torch.distributed.tensor import DTensor
 
 from bertcore import draws
 from bertcore.errors import TrainingError
-from bertcore.instances.sources import Instances
+from bertcore.instances.arrays import Instances
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
@@ -24,7 +24,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import Control, activation_checkpointing, micro_batch_size
 from bertcore.training.flops import training_flops
 from bertcore.training.head_warmup import HeadWarmup
-from bertcore.training.loader import Loader, Phases
+from bertcore.training.loader import Loader, Phases, prefetch
 
 ENCODER_KEY = "pretrain.model.preset"
 """The key of params.yaml that says how large the encoder is, unless one is given."""
@@ -220,7 +220,7 @@ class Feed:
         """This process's part of the batch of `step`."""
         if self._batches is None or step != self._next:
             self.close()
-            self._batches, self._next = self._loader.batches(step, self._rank, self._world_size), step
+            self._batches, self._next = prefetch(self._loader, step, self._rank, self._world_size), step
         self._next += 1
         return next(self._batches)
 

@@ -1,6 +1,5 @@
 """The comparison as one table, one picture, and words that say which variant to take for what."""
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from matplotlib.figure import Figure
 from bertcore.files import replace_file
 from tasks.comparing.variant import Score, Variant
 from tasks.reporting.document import NOTHING, Document, Paragraph, Picture, Section, Table, count, percent
+from tasks.reporting.plots import Rendered, render
 from tasks.reporting.rendering import to_html, to_markdown
 
 PICTURE = "compare"
@@ -24,12 +24,13 @@ NOTE = (
 def write(variants: Sequence[Variant], budget: str, directory: Path) -> str:
     """Write compare.md, compare.html and compare.png into `directory`; the Markdown."""
     document = describe(variants, budget)
-    png, svg = draw(variants)
-    texts = {"compare.md": to_markdown(document), "compare.html": to_html(document, {PICTURE: svg})}
-    for name, content in {**{name: text.encode() for name, text in texts.items()}, f"{PICTURE}.png": png}.items():
+    picture = draw(variants)
+    markdown, html = to_markdown(document), to_html(document, {PICTURE: picture.svg})
+    files = {"compare.md": markdown.encode(), "compare.html": html.encode(), f"{PICTURE}.png": picture.png}
+    for name, content in files.items():
         with replace_file(directory / name) as beside:
             beside.write_bytes(content)
-    return texts["compare.md"]
+    return markdown
 
 
 def describe(variants: Sequence[Variant], budget: str) -> Document:
@@ -134,8 +135,8 @@ def _pairs_words(variant: Variant) -> str:
     return f"{percent(variant.minimal_pairs or 0.0)} % of the minimal pairs{counted}"
 
 
-def draw(variants: Sequence[Variant]) -> tuple[bytes, bytes]:
-    """Score by speed, as PNG and SVG; the area of a point is the number of parameters."""
+def draw(variants: Sequence[Variant]) -> Rendered:
+    """Score by speed; the area of a point is the number of parameters."""
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
     largest = max(variant.parameters for variant in variants)
@@ -150,7 +151,4 @@ def draw(variants: Sequence[Variant]) -> tuple[bytes, bytes]:
     tasks = any(variant.scores for variant in variants)
     axes.set_ylabel("mean score of the tasks" if tasks else "minimal pairs, percent")
     axes.margins(0.2)
-    png, svg = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return png.getvalue(), svg.getvalue()
+    return render(figure)

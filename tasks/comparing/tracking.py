@@ -5,15 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlflow.entities import Metric, Param
+from mlflow.entities import Metric
 from mlflow.tracking import MlflowClient
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
-from tasks import params
 from tasks.comparing.variant import Variant
+from tasks.tracking.runs import log_params
 from tasks.tracking.store import open_experiment, reachable
-
-_LONGEST_PARAM = 6000
 
 
 def log(variants: Sequence[Variant], values: Mapping[str, Mapping[str, Any]], page: Path) -> str:
@@ -36,9 +34,6 @@ def log(variants: Sequence[Variant], values: Mapping[str, Mapping[str, Any]], pa
 
 def _log(client: MlflowClient, run: str, variant: Variant, values: Mapping[str, Any]) -> None:
     now = int(1000 * time.time())
-    given = [Param(name, str(value)[:_LONGEST_PARAM]) for name, value in params.flatten(values).items()]
-    metrics = [Metric(name, value, now, 0) for name, value in variant.metrics().items()]
-    client.log_batch(run, metrics=metrics, params=given[:100])
-    for start in range(100, len(given), 100):
-        client.log_batch(run, params=given[start : start + 100])
+    log_params(client, run, values)
+    client.log_batch(run, metrics=[Metric(name, value, now, 0) for name, value in variant.metrics().items()])
     client.set_terminated(run)

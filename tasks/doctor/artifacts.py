@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
-from bertcore.files import clear_unfinished, unfinished
+from bertcore.files import checksum, clear_unfinished, unfinished
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.kind import TOKENIZER_FILE
-from bertcore.tokens.shards import MANIFEST, Manifest, checksum, read_batch, verify
+from bertcore.tokens.shards import MANIFEST, Manifest, read_batch, verify
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding

@@ -154,9 +154,7 @@ def _layer_bytes(config: EncoderConfig, work: Work, index: int) -> int:
     width, size = config.hidden_size, work.value_bytes
     hidden_dropout, attention_dropout = config.dropouts
     normed = 2 * width * _FLOAT  # the inputs of both layer norms, sums in float32
-    products = (
-        1 + 3 + 1 + 1
-    ) * width * size + config.kept_inner * size  # inputs of all products, and of the activation
+    products = (6 * width + config.kept_inner) * size  # inputs of all products, 1 + 3 + 1 + 1, and of the activation
     dropped = 2 * width if hidden_dropout else 0
     if work.device == "cuda":
         return normed + products + width * size + dropped

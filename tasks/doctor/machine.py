@@ -3,13 +3,12 @@
 import os
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
 import torch
 
-from bertcore.corpus.sources.pydoc.installation import Pin, read_lock
+from bertcore.corpus.sources.pydoc.installation import compare, few, read_lock
 from bertcore.precision import has_fast_bf16, precision
 from bertcore.training import distributed
 from bertcore.workers import available_cores
@@ -24,26 +23,18 @@ UNCERTAINTY = 1.3
 """How far the estimate of the memory may be off, to either side."""
 LONG_DAYS = 14
 """A pre-training that takes longer is hardly meant for this machine."""
-_SHOWN = 5
 
 
 def check_versions(lock: Path) -> Finding:
     """Python, and the packages against `lock`; nothing is imported."""
     python = ".".join(map(str, sys.version_info[:3]))
     pins = read_lock(lock)
-    missing, differing = [], []
-    for pin in pins:
-        found = _installed(pin)
-        if found is None:
-            missing.append(f"{pin.name} {pin.version} is not installed")
-        elif pin.version not in (found, found.partition("+")[0]):  # a build label is the same release
-            differing.append(f"{pin.name} {found} instead of {pin.version}")
+    missing, differing = compare(pins)
     if problems := missing + differing:
-        more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         return Finding(
             level="FAIL" if missing else "warn",
             name="versions",
-            text=f"Python {python}; {lock}: {', '.join(problems[:_SHOWN])}{more}",
+            text=f"Python {python}; {lock}: {few(problems)}",
             remedy=f"{sys.executable} -m pip install -r {lock}",
         )
     if sys.version_info < OLDEST_PYTHON:
@@ -150,14 +141,6 @@ def _left(limit: Path, used: Path, statistics: Path, cached: str) -> Iterator[in
 
 def _free_cuda() -> int:
     return min(torch.cuda.mem_get_info(index)[0] for index in range(torch.cuda.device_count()))
-
-
-def _installed(pin: Pin) -> str | None:
-    """The version that is there; None where there is none, though there should be."""
-    try:
-        return version(pin.name)
-    except PackageNotFoundError:
-        return pin.version if pin.conditional else None
 
 
 def size(number: float) -> str:

@@ -59,10 +59,11 @@ def draw(measurements: Measurements, summary: Summary, comparisons: Sequence[Com
             figures |= {"curves": _curves(measurements, summary), "accuracy": _accuracy(measurements, summary)}
         if comparisons:
             figures["comparison"] = _comparison(comparisons)
-        return {name: _render(figure) for name, figure in figures.items()}
+        return {name: render(figure) for name, figure in figures.items()}
 
 
-def _render(figure: Figure) -> Rendered:
+def render(figure: Figure) -> Rendered:
+    """The same figure gives the same bytes."""
     png, svg = io.BytesIO(), io.BytesIO()
     figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})

@@ -3,16 +3,15 @@
 import hashlib
 import json
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
 
 import bertcore
-from bertcore.errors import ArtifactError, ConfigError
-from tasks import params
+from bertcore.errors import ArtifactError
 
 PIPELINE, LOCK = Path("dvc.yaml"), Path("dvc.lock")
 _ROOT = Path(bertcore.__file__).parent.parent
@@ -108,20 +107,6 @@ def check_unchanged(before: dict[str, str], paths: list[str]) -> None:
             f"{changed[0]}: changed while the stage was running, so its result belongs to neither version; run "
             "the stage again"
         )
-
-
-def varied(values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What of params.yaml (`values`) differs from the commit's: its keys, flattened, with their values now.
-
-    None where there is no commit with a params.yaml that can be read.
-    """
-    shown = subprocess.run(["git", "show", f"HEAD:./{params.PARAMS}"], capture_output=True, text=True, check=False)
-    try:
-        before = params.flatten(params.complete(YAML(typ="safe", pure=True).load(shown.stdout)))
-    except (YAMLError, ConfigError, AttributeError):
-        return None
-    now = params.flatten(values)
-    return {name: now.get(name) for name in [*now, *(before.keys() - now.keys())] if now.get(name) != before.get(name)}
 
 
 def git_commit(directory: Path = Path()) -> str | None:

@@ -60,7 +60,7 @@ class StageRun:
 
     def log_params(self, values: Mapping[str, Any]) -> None:
         """Log what the stage is told, nested mappings flattened with `.`; the same once more changes nothing."""
-        self._outbox.send(partial(_log_params, self.client, self.run_id, values))
+        self._outbox.send(partial(log_params, self.client, self.run_id, values))
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int = 0) -> None:
         """Log the numbers of `metrics`, nested mappings flattened with `/`."""
@@ -177,7 +177,7 @@ def _own_run(
         client.log_batch(run_id, tags=[RunTag(name, value) for name, value in own_tags.items()])
         return run_id
     run = client.create_run(experiment, tags=own_tags, run_name=stage)
-    _log_params(client, run.info.run_id, varied.as_param(varied.of_stage(lineage.varied(params.read()), task)))
+    log_params(client, run.info.run_id, varied.as_param(varied.of_stage(varied.against_commit(params.read()), task)))
     if memory:
         with replace_file(memory) as beside:
             beside.write_text(run.info.run_id, encoding="ascii")
@@ -217,17 +217,17 @@ def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> s
         if found := client.search_runs([experiment], f"tags.`{_INVOCATION}` = '{key}'", max_results=1):
             return found[0].info.run_id
         values = params.read()
-        changed = lineage.varied(values)
+        changed = varied.against_commit(values)
         sweep = sweep_tags(client, experiment)
         own_tags = {**tags, **sweep, **_source("dvc.yaml", tags), _INVOCATION: key}
         telling = varied.telling(name, changed, tags.get("git.commit"))
         run = client.create_run(experiment, tags=own_tags, run_name=telling)
     shown = {name: value for name, value in params.flatten(values).items() if not name.startswith("finetune.")}
-    _log_params(client, run.info.run_id, varied.as_param(changed) | shown | (changed or {}))
+    log_params(client, run.info.run_id, varied.as_param(changed) | shown | (changed or {}))
     return run.info.run_id
 
 
-def _log_params(client: MlflowClient, run_id: str, values: Mapping[str, Any]) -> None:
+def log_params(client: MlflowClient, run_id: str, values: Mapping[str, Any]) -> None:
     entries = [Param(name, str(value)[:_LONGEST_PARAM]) for name, value in params.flatten(values).items()]
     for start_index in range(0, len(entries), _PARAMS_PER_CALL):
         client.log_batch(run_id, params=entries[start_index : start_index + _PARAMS_PER_CALL])

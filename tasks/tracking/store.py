@@ -23,8 +23,6 @@ from bertcore.errors import UnavailableError, without_password
 from tasks.experiment import experiment_name
 from tasks.tracking.outbox import told
 
-"""The experiment, where `MLFLOW_EXPERIMENT_NAME` names no other one."""
-
 _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
 """The tag by which the pages choose their view, and its value for trainings: without it they show that of agents."""
 

@@ -1,4 +1,4 @@
-"""A sweep in MLflow: one run, below which the runs of the pipeline stand that belong to it
+"""A sweep in MLflow: one run, below which the runs of the pipeline stand that belong to it.
 
 `python -m tasks.tracking.sweeps "KEY NAME" TABLE STOPPED` keeps the table with it, tags the runs that it has stopped
 (JSON: the id of the flow run -> why) and ends it.

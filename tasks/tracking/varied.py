@@ -1,11 +1,31 @@
 """What was varied against the commit, as a run shows it: by this, runs are told apart."""
 
+import subprocess
 from collections.abc import Mapping
 from typing import Any
+
+from ruamel.yaml import YAML, YAMLError
+
+from bertcore.errors import ConfigError
+from tasks import params
 
 VARIED = "Varied"
 """The parameter that says it. MLflow's pages sort parameters by name, capitals first."""
 _IN_NAME = 3
+
+
+def against_commit(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What of params.yaml (`values`) differs from the commit's: its keys, flattened, with their values now.
+
+    None where there is no commit with a params.yaml that can be read.
+    """
+    shown = subprocess.run(["git", "show", f"HEAD:./{params.PARAMS}"], capture_output=True, text=True, check=False)
+    try:
+        before = params.flatten(params.complete(YAML(typ="safe", pure=True).load(shown.stdout)))
+    except (YAMLError, ConfigError, AttributeError):
+        return None
+    now = params.flatten(values)
+    return {name: now.get(name) for name in [*now, *(before.keys() - now.keys())] if now.get(name) != before.get(name)}
 
 
 def of_stage(varied: Mapping[str, Any] | None, task: str) -> dict[str, Any] | None:

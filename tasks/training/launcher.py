@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 import psutil
 
@@ -60,7 +61,7 @@ def run_training(command: list[str], environment: dict[str, str]) -> None:
     if status and stopping.asked:
         raise StoppedError("before the training began; run the same command again")
     if status:
-        _explain(ended, killed=status < 0)
+        _raise_explained(ended, killed=status < 0)
 
 
 def report_end(status: int) -> int:
@@ -78,7 +79,7 @@ def _reported(file: Path) -> list[int]:
     return [int(line) for line in file.read_text(encoding="ascii").split()]
 
 
-def _explain(ended: list[int], killed: bool) -> None:
+def _raise_explained(ended: list[int], killed: bool) -> NoReturn:
     if BAD_INPUT in ended:
         raise ProcessEnded(BAD_INPUT)
     if killed or not ended:

@@ -16,13 +16,13 @@ import torch
 from accelerate import Accelerator
 
 from bertcore.export import gate
-from bertcore.files import disk_errors, replace_file, write_json
+from bertcore.files import checksum, disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import models_of
-from bertcore.tokens.shards import MANIFEST, Manifest, checksum
+from bertcore.tokens.shards import MANIFEST, Manifest
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.agreement import UnlikeError, require_agreement

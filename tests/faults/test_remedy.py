@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bertcore.errors import ArtifactError
-from bertcore.tokens.shards import Manifest, ShardEntry, checksum, verify
+from bertcore.files import checksum
+from bertcore.tokens.shards import Manifest, ShardEntry, verify
 
 STAGE = "stages:\n  shards:\n    cmd: mkdir out && echo content > out/shard\n    outs: [out]\n"
 

@@ -23,9 +23,10 @@ from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 from tokenizers import Tokenizer
 
+from bertcore.files import checksum
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.shards import Manifest, ShardEntry, checksum
+from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.tokenizer import kind_of
 from tasks import mask, pretrain
 from tasks import params as task_params

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from bertcore.errors import ConfigError
-from bertcore.files import replace_directory
+from bertcore.files import checksum, replace_directory
 from bertcore.masks import OCCURRENCES
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.shards import Manifest, ShardEntry, checksum
+from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import inputs, params
 from tasks.doctor import artifacts, machine, normal, places
@@ -344,13 +344,13 @@ def test_a_damaged_shard_is_named(tree: Path, harm: Any) -> None:
 
 def test_what_a_killed_stage_has_left_is_removed_and_what_a_living_one_writes_is_not(tree: Path) -> None:
     assert "no half-written" in artifacts.clear_leftovers().text
-    left = Path("data/.corpus-abc")
+    left = Path("data/.corpus-abcdefgh")
     left.mkdir(parents=True)
     (left / "half").write_bytes(b"0" * 3 * 2**20)
     with replace_directory(SHARDS) as beside:
         finding = artifacts.clear_leftovers()
         assert beside.is_dir() and not left.exists()
-    assert finding.level == "ok" and "3 MiB: data/.corpus-abc" in finding.text and ".shards" not in finding.text
+    assert finding.level == "ok" and "3 MiB: data/.corpus-abcdefgh" in finding.text and ".shards" not in finding.text
 
 
 def test_large_shards_are_still_counted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

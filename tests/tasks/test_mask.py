@@ -10,12 +10,13 @@ from ruamel.yaml import YAML
 
 from bertcore import workers
 from bertcore.errors import ArtifactError
+from bertcore.files import checksum
 from bertcore.instances import sources as instances
 from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances, InstanceSource, open_sources
 from bertcore.masks import write_phase
-from bertcore.tokens.shards import Manifest, ShardEntry, checksum
+from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import mask, params
 from tasks.paths import INSTANCES, SHARDS, TOKENIZER

@@ -20,7 +20,7 @@ from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import local
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
-from bertcore.files import alone_in, disk_errors
+from bertcore.files import alone_in, checksum, disk_errors
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class HttpSource(Source):
         """Its checksum: the one that the address gives, and that is checked when it is read, or else that of the file,
         which is downloaded for it."""
         _, digest, _ = parse_url(self.uri)
-        return {self.uri: f"sha256={digest or _sha256(fetch(self.uri, cache_directory()))}"}
+        return {self.uri: f"sha256={digest or checksum(fetch(self.uri, cache_directory()))}"}
 
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """Those of the downloaded file; see `fetch` and `local.read`."""
@@ -155,15 +155,10 @@ def _resume_headers(part: Path) -> dict[str, str]:
 def _check(path: Path, digest: str | None, uri: str) -> None:
     if digest is None:
         return
-    if (found := _sha256(path)) != digest:
+    if (found := checksum(path)) != digest:
         raise InputError(
             f"{uri}: the file has the sha256 {found}, expected {digest}; correct the address or the checksum"
         )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _validator(part: Path) -> Path:

@@ -210,7 +210,7 @@ def test_records_come_back_and_the_command_reads_them(tmp_path: Path, capsys: py
     assert bootstrap.main([str(tmp_path / "examples.parquet")]) == 0
     expected = compare("counted_f1", runs["pretrained"], runs["random"])
     assert json.loads(capsys.readouterr().out)["random"] == pytest.approx(vars(expected))
-    assert bootstrap.main([str(tmp_path / "examples.parquet"), "--system", "majority"]) == 1
+    assert bootstrap.main([str(tmp_path / "examples.parquet"), "--system", "majority"]) == 2
     (tmp_path / "other").write_text("x")
-    assert bootstrap.main([str(tmp_path / "other")]) == 1
+    assert bootstrap.main([str(tmp_path / "other")]) == 2
     assert "not readable" in capsys.readouterr().err

@@ -119,8 +119,8 @@ def test_command_prints_the_official_keys(tmp_path: Path, capsys: pytest.Capture
     assert main([str(dataset), str(predictions), "--na-probs", str(na_probs)]) == 0
     assert "best_f1_thresh" in json.loads(capsys.readouterr().out)
     dataset.write_text(json.dumps({"version": "v2.0", "data": articles(["x"], [])}))
-    assert main([str(dataset), str(predictions)]) == 1
-    assert capsys.readouterr().err.startswith("no prediction for question q1")
+    assert main([str(dataset), str(predictions)]) == 2
+    assert capsys.readouterr().err.startswith("error: no prediction for question q1")
 
 
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
@@ -157,7 +157,7 @@ def test_command_says_what_is_wrong_in_one_line(
     (tmp_path / "d.json").write_text(data)
     if predictions is not None:
         (tmp_path / "p.json").write_text(predictions)
-    assert main([str(tmp_path / "d.json"), str(tmp_path / "p.json")]) == 1
+    assert main([str(tmp_path / "d.json"), str(tmp_path / "p.json")]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1
 

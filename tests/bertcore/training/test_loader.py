@@ -131,7 +131,7 @@ def test_drawn_instances_are_the_same_for_any_ranks_start_and_workers(tmp_path: 
         ranks = [loader().batch(step, rank, 4) for rank in range(4)]
         assert_equal(Instances.concatenate(ranks).take(np.arange(12).reshape(4, 3).T.ravel()), batches[step])
     for workers, ahead in ((1, 0), (1, 4), (3, 7)):
-        stream = loader().batches(1, workers=workers, ahead=ahead)
+        stream = prefetch(loader(), 1, workers=workers, ahead=ahead)
         for found, expected in zip(islice(stream, steps - 1), batches[1:], strict=True):
             assert_equal(found, expected)
         stream.close()
@@ -160,7 +160,7 @@ def test_an_error_of_the_background_reaches_the_caller() -> None:
             raise InputError("the second epoch is gone")
         return numbers([10])
 
-    stream = Loader(open_epoch, batch_size=5, seed=0).batches(0)
+    stream = prefetch(Loader(open_epoch, batch_size=5, seed=0), 0)
     assert len(list(islice(stream, 2))) == 2
     with pytest.raises(InputError, match="the second epoch is gone"):
         next(stream)
@@ -173,7 +173,7 @@ def test_phases_follow_each_other_each_from_its_own_beginning() -> None:
     for step in (6, 7, 0, 11):
         assert_equal(phases.batch(step), expected[step])
     assert phases.batch(8, 1, 2).tokens.tolist() == expected[8].tokens[1::2].tolist()
-    stream = phases.batches(4)
+    stream = prefetch(phases, 4)
     for found, wanted in zip(islice(stream, 8), expected[4:], strict=True):
         assert_equal(found, wanted)
     stream.close()

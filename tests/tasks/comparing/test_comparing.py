@@ -226,7 +226,7 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     monkeypatch.setattr(compare, "clone", lambda tree: tree.mkdir(parents=True, exist_ok=True))
     monkeypatch.setattr(compare, "_repro", pipeline)
     measured = {"predicts_tokens": 1.0, "parameters": 10, "tokens_per_second": 5.0, "peak_bytes": 2.0**20}
-    monkeypatch.setattr(compare, "_json", lambda module, tree: measured)
+    monkeypatch.setattr(compare, "_said_by", lambda module, tree: measured)
     text = "budget: 30s\nvariants: {one: {recipe: bert-2018, pretrain.warmup_steps: null, mask.second_phase: null, "
     file = written(tmp_path, text + "pretrain.second_phase: null}, two: {recipe: modern}}")
     pipeline.killed_at = "two"

@@ -25,6 +25,9 @@ TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
 PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*(?P<version>[^\s;#\\]+)\s*(?P<marker>;)?")
 
 
+_SHOWN = 5
+
+
 @dataclass(frozen=True)
 class Pin:
     """One line of the lock."""
@@ -62,15 +65,35 @@ def read_lock(lock: Path) -> list[Pin]:
 
 def check_installation(lock: Path) -> list[str]:
     """What a reader must know before comparing numbers: at most one line on distributions and one on Python."""
-    differences = [difference for pin in read_lock(lock) if (difference := _difference(pin))]
+    missing, differing = compare(read_lock(lock))
     lines = []
-    if differences:
-        shown = ", ".join(differences[:5]) + (f" and {len(differences) - 5} more" if len(differences) > 5 else "")
-        lines.append(f"{lock}: this installation differs from the lock: {shown}; the pydoc corpus will differ too")
+    if found := missing + differing:
+        lines.append(f"{lock}: this installation differs from the lock: {few(found)}; the pydoc corpus will differ too")
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     if running != REFERENCE_PYTHON:
         lines.append(f"Python {running} found, the README's numbers are of {REFERENCE_PYTHON}; the corpus will differ")
     return lines
+
+
+def compare(pins: Iterable[Pin]) -> tuple[list[str], list[str]]:
+    """What of `pins` is not installed though it should be, and what is there in another version, a few words each."""
+    missing, differing = [], []
+    for pin in pins:
+        try:
+            installed = importlib.metadata.version(pin.name)
+        except importlib.metadata.PackageNotFoundError:
+            if not pin.conditional:
+                missing.append(f"{pin.name} {pin.version} is not installed")
+            continue
+        # A local build label (torch 2.13.0+cpu) is the same release with the same documentation.
+        if pin.version not in (installed, installed.partition("+")[0]):
+            differing.append(f"{pin.name} {installed} instead of {pin.version}")
+    return missing, differing
+
+
+def few(found: list[str]) -> str:
+    """The first ones in a line, and how many more there are."""
+    return ", ".join(found[:_SHOWN]) + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
 
 
 def module_files(lock: Path, statistics: Counter[str]) -> list[ModuleFile]:
@@ -109,13 +132,3 @@ def _modules(root: Path, files: Iterable[PurePath], statistics: Counter[str]) ->
             yield ModuleFile(".".join(parts[:-1] if parts[-1] == "__init__" else parts), str(root / file))
         else:
             statistics["file_is_no_module"] += 1
-
-
-def _difference(pin: Pin) -> str | None:
-    try:
-        installed = importlib.metadata.version(pin.name)
-    except importlib.metadata.PackageNotFoundError:
-        return None if pin.conditional else f"{pin.name} {pin.version} is not installed"
-    # A local build label (torch 2.13.0+cpu) is the same release with the same documentation.
-    same = installed == pin.version or installed.partition("+")[0] == pin.version
-    return None if same else f"{pin.name} {installed} instead of {pin.version}"

@@ -116,7 +116,7 @@ def _mean(states: _States) -> Tensor:
 
 
 def _max(states: _States) -> Tensor:
-    index = states.sequences[:, None].expand_as(states.hidden)
+    index = states.layout.sequences[:, None].expand_as(states.hidden)
     lowest = states.hidden.new_full((states.layout.batch_size, states.hidden.shape[1]), -torch.inf)
     return lowest.scatter_reduce(0, index, states.hidden, "amax")
 
@@ -125,7 +125,7 @@ def _attention(states: _States) -> Tensor:
     assert states.layer is not None, "embeddings have no attention"
     layout, attention = states.layout, states.layer.attention
     query, key = attention.query_and_key(states.layer.attention_input(states.before), layout)  # (T, A, D) each
-    own_query = query.index_select(0, layout.first_tokens)[states.sequences]  # that of each token's [CLS]
+    own_query = query.index_select(0, layout.first_tokens)[layout.sequences]  # that of each token's [CLS]
     scores = (own_query * key).sum(-1) * key.shape[-1] ** -0.5  # (T, A)
     mask = layout.key_mask()
     padded = scores.new_full((mask.numel(), scores.shape[1]), -torch.inf).index_copy(0, layout.padded_index, scores)

@@ -54,7 +54,7 @@ def test_missing_tasks_are_named(predictions: Path, capsys: pytest.CaptureFixtur
     archive = predictions.parent / "out.zip"
     (predictions / "cola" / "test.tsv").unlink()
     (predictions / "mnli" / "ax.tsv").unlink()
-    assert main([str(predictions), str(archive)]) == 1 and not archive.exists()
+    assert main([str(predictions), str(archive)]) == 2 and not archive.exists()
     assert "no predictions for CoLA.tsv (cola/test.tsv), AX.tsv (mnli/ax.tsv), expected" in capsys.readouterr().err
     assert main([str(predictions), str(archive), "--partial"]) == 0
     assert json.loads(capsys.readouterr().out)["missing"] == ["CoLA.tsv", "AX.tsv"]
@@ -72,12 +72,12 @@ def test_folders_of_other_names(predictions: Path, capsys: pytest.CaptureFixture
         ("CoLAX=my-cola", "unknown GLUE task 'CoLAX'"),
         ("AX=mnli", "no folder of its own"),
     ):
-        assert main([str(predictions), str(archive), "--task", option]) == 1
+        assert main([str(predictions), str(archive), "--task", option]) == 2
         assert message in capsys.readouterr().err
     (predictions / "sst2").mkdir()
-    assert main([str(predictions), str(archive)]) == 1
+    assert main([str(predictions), str(archive)]) == 2
     assert "found SST-2 and sst2, expected one folder for sst2" in capsys.readouterr().err
-    assert main([str(predictions / "none"), str(archive)]) == 1
+    assert main([str(predictions / "none"), str(archive)]) == 2
     assert "none: no such directory" in capsys.readouterr().err
 
 
@@ -94,7 +94,7 @@ def test_other_predictions_are_refused(
 ) -> None:
     (predictions / "cola" / "test.tsv").write_text("index\tprediction\n" + content)
     archive = predictions.parent / "out.zip"
-    assert main([str(predictions), str(archive)]) == 1 and not archive.exists()
+    assert main([str(predictions), str(archive)]) == 2 and not archive.exists()
     assert message in capsys.readouterr().err
 
 

@@ -36,9 +36,9 @@ finds every stage cached.
 |:--|:--|
 | `params.yaml` | every knob, one section per stage |
 | `dvc.yaml` | the pipeline: commands, deps, params, outs |
-| `prefect.yaml` | the deployment |
-| `Makefile` | pretrain, doctor, ui, test, check, docs, onnx, faults, clean |
-| `requirements*.lock` | the versions; `-dev`: what tests and checks add; `-onnx`, `-dask`: for those who want them |
+| `prefect.yaml` | the deployments of the three flows |
+| `Makefile` | pretrain, compare, doctor, plan, ui, onnx, test, test-infra, lint, check, faults, docs, clean |
+| `requirements*.lock` | the versions; `-dev` and `-infra`: what tests add; the others: for those who want them |
 | `infra/` | how to go from one machine to many, and the installation |
 | `benchmarks/` | side by side with named peers; results with machine and versions |
 | `tests/` | mirrors the tree; `faults/` kills and damages real trainings, `contributing/` adds what people add |

@@ -11,17 +11,21 @@ import json
 import textwrap
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bertcore.corpus.cleaning import LANGUAGES
+from bertcore.corpus.config import CorpusConfig
 from bertcore.examples.formats import FORMATS
 from bertcore.files import replace_file
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import ARCHITECTURES, FROM_ELSEWHERE, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.recipes import RECIPES
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
+from bertcore.training.config import PretrainConfig
 from tasks.params import flatten
 from tasks.sections import SECTIONS
 
@@ -31,11 +35,21 @@ HEAD = """# Every parameter
 
 Written by `python -m tasks.params_reference` from the code; a test holds it current. All of it stands in `params.yaml`,
 one section per stage. An unknown key and a value of a wrong type are refused by name before any work. What is not given
-has its default; "required" has none. What depends on the machine is no parameter: see [machine.md](machine.md).
+has its default (those below are of `recipe: null`); "required" has none. What depends on the machine is no parameter:
+see [machine.md](machine.md).
 """
 
 BESIDE = {(ModelConfig, "fields")}
 """Fields of a class whose keys stand in params.yaml beside the class's other ones."""
+
+CHOICES: dict[tuple[type, str], Iterable[str]] = {
+    (CorpusConfig, "language"): LANGUAGES.split(),
+    (TokenizerConfig, "kind"): KINDS,
+    (PretrainConfig, "objective"): OBJECTIVES,
+    (ModelConfig, "architecture"): ARCHITECTURES,
+    (TaskConfig, "format"): FORMATS,
+}
+"""Fields that hold a text -> the texts that are known."""
 
 _TABLE = "| key | type | default | meaning |\n|:--|:--|:--|:--|"
 _PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}
@@ -59,11 +73,19 @@ def page() -> str:
 
 def _recipes() -> Iterator[str]:
     yield "## `recipe`\n\nThe defaults of every section, by a name; what a section gives itself wins over them.\n"
-    yield "| recipe | what it sets |\n|:--|:--|"
-    for name, recipe in RECIPES.items():
-        values = [f"`{key}: {json.dumps(value)}`" for key, value in flatten(recipe).items()]
-        yield f"| `{name}` | {', '.join(values)} |"
+    recipes = {name: flatten(recipe) for name, recipe in RECIPES.items()}
+    yield f"| key | {' | '.join(f'`{name}`' for name in recipes)} |\n|:--|{':--|' * len(recipes)}"
+    for key in _in_their_order(recipes.values()):
+        cells = [f"`{json.dumps(recipe[key])}`" if key in recipe else "" for recipe in recipes.values()]
+        yield f"| `{key}` | {' | '.join(cells)} |"
     yield ""
+
+
+def _in_their_order(recipes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """All keys, section by section."""
+    keys = list(dict.fromkeys(key for recipe in recipes for key in recipe))
+    sections = list(dict.fromkeys(key.partition(".")[0] for key in keys))
+    return sorted(keys, key=lambda key: sections.index(key.partition(".")[0]))
 
 
 def _architectures() -> Iterator[str]:
@@ -102,7 +124,9 @@ def _section(title: str, path: str | None, config_class: type, skipped: Sequence
     yield _TABLE
     for field in fields:
         meaning = documented(config_class, field.name).replace("|", "\\|")
-        cells = (f"`{field.name}`", _type_name(hints[field.name]), _default(field), meaning)
+        known = CHOICES.get((config_class, field.name))
+        kind = _type_name(hints[field.name]) if known is None else ", ".join(f"`{each}`" for each in known)
+        cells = (f"`{field.name}`", kind, _default(field), meaning)
         yield f"| {' | '.join(cells)} |"
     yield ""
     for field in fields:

@@ -25,7 +25,8 @@ class CorpusConfig:
     """`pydoc`, a local file, glob or directory, `hf://ORG/NAME`, or `http(s)://…`; read in this order. In params.yaml
     an entry may be a mapping {uri, weight}."""
     weights: list[float] = field(default_factory=list)
-    """How often each source's documents are used, see `copies`; filled from the sources' mappings, else 1."""
+    """How often each source's documents are used (2.5: twice, and half of them once more); filled from the sources'
+    mappings, else 1."""
     max_documents: int | None = None
     """Documents read from each source; None reads all."""
     min_words: int = 8
@@ -39,7 +40,8 @@ class CorpusConfig:
     heldout_fraction: float = 0.02
     """Share of the documents that pre-training never sees; of two and more documents, one at least."""
     language: str = "en"
-    """Its code (ISO 639): whose rules split the sentences. Those of `cleaning.LANGUAGES` have rules of their own."""
+    """Its code (ISO 639): whose rules split the sentences. Any other code of two or three letters is
+    taken, too, with a warning: its sentences are split by the rules of another language, mostly English."""
     seed: int = 1
     """Decides, with its id, on which side of the split a document falls, and how often it is used."""
 

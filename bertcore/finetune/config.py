@@ -35,7 +35,7 @@ class RunConfig(OptimizationConfig):
     """One run on one task: its data, and how a head on the encoder is trained for it."""
 
     format: str
-    """What the data looks like: a key of `bertcore.examples.formats.FORMATS`."""
+    """What the data looks like; see docs/tasks.md."""
     data: str
     """Where it is: a local file or directory, `hf://ORG/NAME`, or `corpus` for tasks that the corpus itself gives."""
     init_from: str | None = None
@@ -60,7 +60,8 @@ class RunConfig(OptimizationConfig):
     """Share of the training examples that is kept back where something is to be chosen: one of several settings, an
     epoch (`early_choice`) or a threshold (`null_threshold: tuned`). Dev scores the choice and has no part in it."""
     learning_rate: float = 3e-4
-    """Peak of the schedule. 3e-4 suits tiny and mini; take 1e-4 for small and medium, 2e-5 to 5e-5 for base, large."""
+    """Peak of the schedule. Of `recipe: modern`, 1e-3 suits tiny and mini (3e-3
+    questions of tiny); of BERT's architecture 3e-4, 1e-4 for small and medium, 2e-5 to 5e-5 for base and large."""
     layer_decay: float = 1.0
     """The learning rate of a layer over that of the layer above it; the head has the whole rate, the embeddings the
     smallest (Clark et al. 2020: 0.8 for base and smaller, 0.9 for large). 1 = the same rate everywhere."""
@@ -124,7 +125,7 @@ class RunConfig(OptimizationConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(RunConfig):
-    """An entry of `finetune.tasks`: a run, or several where a field of `GRID` or the seed is a list.
+    """An entry of `finetune.tasks`: a run, or several where `learning_rate`, `epochs` or `seed` is a list.
 
     Every combination of a learning rate and a number of epochs is trained with every seed, and the combination is kept
     whose median over the seeds is best on what is kept back from train.

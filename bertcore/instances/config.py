@@ -142,7 +142,7 @@ class MaskConfig(MaskingRule):
     sequence_length: int = 128
     """Tokens of a sequence at most, special tokens included."""
     packing: Packing = "pairs"
-    """Key of `packing.PACKINGS`: BERT's sentence pairs, ALBERT's sentence order, RoBERTa's FULL- or DOC-SENTENCES.
+    """What a sequence is made of: BERT's sentence pairs, ALBERT's sentence order, RoBERTa's FULL- or DOC-SENTENCES.
 
     As in the paper, attention crosses the documents that `full_sentences` puts into one sequence; `doc_sentences`
     never puts two into one."""

@@ -59,9 +59,9 @@ class ModelConfig:
     """
 
     architecture: str = "bert"
-    """A key of `ARCHITECTURES`."""
+    """By Hugging Face's names."""
     preset: str | None = None
-    """A key of the architecture's presets; None = tiny, or the sizes of the model that the training starts from."""
+    """A size of the architecture; None = tiny, or the sizes of the model that the training starts from."""
     fields: dict[str, Any] = field(default_factory=dict)
     """Fields of the architecture's config, in place of the preset's."""
 

@@ -26,7 +26,7 @@ class TokenizerConfig(VocabularyConfig):
     """Section `tokenizer` of params.yaml."""
 
     kind: str = "wordpiece"
-    """Key of `KINDS`: `wordpiece` (BERT) or `byte_bpe` (RoBERTa)."""
+    """BERT's pieces of words, or RoBERTa's merges of bytes."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,7 +37,7 @@ class PretrainConfig(OptimizationConfig):
     model: ModelConfig = field(default_factory=ModelConfig)
     """Shape of the encoder."""
     objective: str = "mlm_nsp"
-    """Key of `objectives.pretraining.OBJECTIVES`."""
+    """What the encoder is trained to predict; its options are below."""
     objective_options: dict[str, Any] = field(default_factory=dict)
     """What the objective can be told, such as weights of its terms: fields of its row's `options`."""
     head_warmup_steps: int = 200

@@ -31,9 +31,11 @@ class OptimizationConfig:
     learning_rate: float = 1e-4
     """Peak of the schedule."""
     schedule: ScheduleName = "linear"
-    """Course of the learning rate; see `training.schedule`."""
+    """After the warm-up: `linear` falls to 0 at the last step; `bert`, as the original code, goes on along the line
+    from the first step to the last; `cosine` falls along half a cosine; `constant` stays; `wsd` stays, then falls."""
     optimizer: OptimizerName = "adamw"
-    """What turns gradients into steps; see `training.optimizers`."""
+    """`adamw`; `bert_adam`, the original code's, without bias correction; `lamb`, for large batches; `muon`, for the
+    layers' matrices, with AdamW for everything else."""
     beta1: float = 0.9
     """Share of the mean of the gradients that is kept at each step."""
     beta2: float = 0.999

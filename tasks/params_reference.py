@@ -72,7 +72,8 @@ def page() -> str:
 
 
 def _recipes() -> Iterator[str]:
-    yield "## `recipe`\n\nThe defaults of every section, by a name; what a section gives itself wins over them (–: it sets none).\n"
+    yield "## `recipe`\n"
+    yield "The defaults of every section, by a name; what a section gives itself wins over them (–: it sets none).\n"
     recipes = {name: flatten(recipe) for name, recipe in RECIPES.items()}
     yield f"| key | {' | '.join(f'`{name}`' for name in recipes)} |\n|:--|{':--|' * len(recipes)}"
     for key in _in_their_order(recipes.values()):

@@ -15,8 +15,8 @@ from typing import NoReturn
 
 from bertcore.errors import without_password
 from flows import server
+from flows.deployment import POOL
 from flows.environment import ROOT, SQLITE, STORE, project_environment
-from flows.launch import POOL
 from tasks.experiment import VIEW, experiment_name
 
 MLFLOW_PORT, MODELS_PORT = 5000, 8000

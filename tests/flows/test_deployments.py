@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from flows import launch, server
+from flows import deployment, server
 from flows.environment import ROOT
 
 
@@ -15,15 +15,15 @@ def deployed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     calls: list[tuple[str, ...]] = []
     (tree / ".prefect").mkdir(parents=True)
     shutil.copy(ROOT / "prefect.yaml", tree)
-    monkeypatch.setattr(launch, "ROOT", tree)
+    monkeypatch.setattr(deployment, "ROOT", tree)
     monkeypatch.setattr(server, "STATE", tree / ".prefect")
-    monkeypatch.setattr(launch, "_prefect", lambda environment, *arguments: calls.append(arguments))
-    name = launch._deploy(None, {}, own=False)  # type: ignore[arg-type]  # the server is not asked
+    monkeypatch.setattr(deployment, "_prefect", lambda environment, *arguments: calls.append(arguments))
+    name = deployment.deploy(None, {}, own=False)  # type: ignore[arg-type]  # the server is not asked
     ((*command, file),) = calls
     assert command == ["deploy", "--all", "--prefect-file"]
     deployments = YAML(typ="safe").load(Path(file).read_text())["deployments"]
-    (own,) = {deployment["name"] for deployment in deployments}
-    assert {deployment["work_pool"]["name"] for deployment in deployments} == {own}, "its workers have this tree"
+    (own,) = {each["name"] for each in deployments}
+    assert {each["work_pool"]["name"] for each in deployments} == {own}, "its workers have this tree"
     return name, own
 
 
@@ -34,4 +34,4 @@ def test_two_trees_of_one_name_do_not_take_each_others_deployment(
     assert found[0] != found[1]
     for run, name in found:
         assert run == f"pretrain-flow/{name}" and name.startswith("local-bert-")
-    assert (ROOT / "prefect.yaml").read_text().count("- name: local\n") == len(launch.FLOWS)
+    assert (ROOT / "prefect.yaml").read_text().count("- name: local\n") == len(deployment.FLOWS)

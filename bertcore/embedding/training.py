@@ -13,15 +13,14 @@ from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.loss import matryoshka, same_text
 from bertcore.embedding.pairs import Pair
 from bertcore.embedding.vectors import encode, mean_pooled
-from bertcore.errors import TrainingError
 from bertcore.model.architecture import Encoder
 from bertcore.progress import Progress
-from bertcore.training.metrics import Report, silent
+from bertcore.training.metrics import CURVE_POINTS, Report, means, silent
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.groups import set_learning_rate
 from bertcore.training.schedule import SCHEDULES
 
-_CURVE_POINTS = 100
+_REMEDY = "lower embed.learning_rate or raise embed.warmup_ratio"
 """Points of a training curve, about."""
 
 
@@ -59,7 +58,7 @@ class ContrastiveTraining:
 
     def run(self, name: str) -> None:
         """Make all steps, with the progress shown under `name`."""
-        every, losses = max(self.steps // _CURVE_POINTS, 1), list[Tensor]()
+        every, losses = max(self.steps // CURVE_POINTS, 1), list[Tensor]()
         progress, note = Progress(name, self.steps), ""
         self._model.train()
         for step, rows in enumerate(self._batches, start=1):
@@ -69,7 +68,7 @@ class ContrastiveTraining:
             self._optimizer.step()
             self._optimizer.zero_grad()
             if step % every == 0 or step == self.steps:
-                metrics = _metrics(step, losses, norm, rate)
+                metrics = means(step, losses, norm, rate, _REMEDY)
                 self._report(step, metrics)
                 note = f"loss {metrics['train/loss']:.3f}"
                 losses.clear()
@@ -119,13 +118,3 @@ def batches(pairs: int, config: EmbedConfig) -> list[NDArray[np.int64]]:
         order = draws.permutation(draws.key("embed", config.seed, epoch), pairs)
         found += [order[at * size : (at + 1) * size] for at in range(per_epoch)]
     return found[:steps]
-
-
-def _metrics(step: int, losses: list[Tensor], norm: Tensor | None, rate: float) -> dict[str, float]:
-    loss, gradient_norm = float(torch.stack(losses).mean()), float(norm if norm is not None else 0.0)
-    if not np.isfinite([loss, gradient_norm]).all():
-        raise TrainingError(
-            f"step {step}: found loss {loss} and gradient norm {gradient_norm}, expected finite numbers; "
-            "lower embed.learning_rate or raise embed.warmup_ratio"
-        )
-    return {"train/loss": loss, "train/gradient_norm": gradient_norm, "train/learning_rate": rate}

@@ -15,19 +15,18 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from bertcore import draws
-from bertcore.errors import TrainingError
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Batch, Features
 from bertcore.model.architecture import EncoderModule
 from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
-from bertcore.training.metrics import Report
+from bertcore.training.metrics import CURVE_POINTS, Report, means
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.groups import LR_SCALE, set_learning_rate
 from bertcore.training.schedule import SCHEDULES
 
-_CURVE_POINTS = 100
+_REMEDY = "lower the task's learning_rate or raise its warmup_ratio"
 """Points of a training curve, about."""
 _GROUPED = 50
 """Batches whose sequences are sorted by length among themselves, as in Hugging Face's `group_by_length`."""
@@ -64,7 +63,7 @@ class Loop:
     def run(self, name: str, after_epoch: Callable[[int, int], None] | None = None) -> None:
         """Make all steps, with the progress shown under `name`; `after_epoch` is called with the numbers of finished
         epochs and steps, and must leave the model as it is."""
-        every, per_epoch = max(self.steps // _CURVE_POINTS, 1), self.steps // self._task.epochs
+        every, per_epoch = max(self.steps // CURVE_POINTS, 1), self.steps // self._task.epochs
         losses: list[Tensor] = []
         progress = Progress(name, self.steps)
         self._model.train()
@@ -72,7 +71,7 @@ class Loop:
             loss, norm, rate = self._step(step, rows)
             losses.append(loss)
             if step % every == 0 or step == self.steps:
-                self._record(step, _metrics(step, losses, norm, rate))
+                self._record(step, means(step, losses, norm, rate, _REMEDY))
                 losses.clear()
             progress.advance(f"loss {self.curves[-1]['train/loss']:.3f}" if self.curves else "")
             if after_epoch is not None and step % per_epoch == 0:
@@ -128,17 +127,6 @@ class Loop:
     def _record(self, step: int, metrics: dict[str, float]) -> None:
         self.curves.append({"step": step, **metrics})
         self._report(step, metrics)
-
-
-def _metrics(step: int, losses: list[Tensor], norm: Any, rate: float) -> dict[str, float]:
-    """Means since the last call; reading them waits for the device."""
-    loss, gradient_norm = float(torch.stack(losses).mean()), float(norm)
-    if not np.isfinite([loss, gradient_norm]).all():
-        raise TrainingError(
-            f"step {step}: found loss {loss} and gradient norm {gradient_norm}, expected finite numbers; "
-            "lower the task's learning_rate or raise its warmup_ratio"
-        )
-    return {"train/loss": loss, "train/gradient_norm": gradient_norm, "train/learning_rate": rate}
 
 
 class EarlyChoice:

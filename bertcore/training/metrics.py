@@ -3,10 +3,20 @@
 The reports are kept in the checkpoints, and reported again where a training goes on from one.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertcore.errors import TrainingError
+
+CURVE_POINTS = 100
+"""Of a short training's curve."""
 
 Report = Callable[[int, dict[str, float]], None]
 """Called on rank 0 with the number of finished steps and the metrics by their MLflow names."""
@@ -20,6 +30,19 @@ def report_again(rows: Iterable[Mapping[str, float]], report: Report) -> None:
     """Pass on what was reported before, each row with its `step`."""
     for row in rows:
         report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
+
+
+def means(step: int, losses: Sequence[Tensor], norm: Any, rate: float, remedy: str) -> dict[str, float]:
+    """What `losses`, of the steps since the last call, and the last gradient were; reading them waits for the device.
+
+    `TrainingError`, which ends with the `remedy`, where one is no number.
+    """
+    loss, gradient_norm = float(torch.stack(list(losses)).mean()), float(norm)
+    if not math.isfinite(loss) or not math.isfinite(gradient_norm):
+        raise TrainingError(
+            f"step {step}: found loss {loss} and gradient norm {gradient_norm}, expected finite numbers; {remedy}"
+        )
+    return {"train/loss": loss, "train/gradient_norm": gradient_norm, "train/learning_rate": rate}
 
 
 _OF_THE_MACHINE = {"train/tokens_per_second", "train/mfu"}

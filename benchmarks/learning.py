@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -209,10 +210,12 @@ def _in_turns(
     """What `work` finds for each side, each in a process of its own, as many at a time as `shares`."""
     found: dict[str, Any] = {}
     names = list(sides)
-    with ProcessPoolExecutor(len(shares), get_context("spawn"), max_tasks_per_child=1) as pool:
-        for first in range(0, len(names), len(shares)):
-            together = zip(names[first : first + len(shares)], shares, strict=False)
-            running = {name: pool.submit(work, name, *sides[name], share, *further(name)) for name, share in together}
+    for first in range(0, len(names), len(shares)):
+        with ExitStack() as stack:
+            running = {}
+            for name, share in zip(names[first : first + len(shares)], shares, strict=False):
+                pool = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
+                running[name] = pool.submit(work, name, *sides[name], share, *further(name))
             found |= {name: each.result() for name, each in running.items()}
     return found
 

@@ -62,8 +62,8 @@ def main() -> None:
         subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
         if names_data:
             prepare(arguments.data.resolve(), clone, text)
-    # As it was: a killed trial has left its own.
-    subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
+    checkout = ["git", "checkout", "--quiet", "params.yaml"]
+    subprocess.run(checkout, cwd=clone, check=True)  # a killed trial has left its own
     committed = _YAML.load((clone / "params.yaml").read_text(encoding="utf-8"))
     rows, references, tasks = [], [], wanted.get("tasks", {})
     for name, change in wanted["trials"].items():
@@ -75,6 +75,7 @@ def main() -> None:
         if tasks and (beside := [_reference_row(system, found[0]) for system in (RANDOM, BASELINE)]) != references:
             references = beside  # those of another architecture or text stand below its own trial
             rows += references
+    subprocess.run(checkout, cwd=clone, check=True)  # the commit that is noted is a clean one
     base = ", ".join(f"{key} {value}" for key, value in wanted.get("base", {}).items())
     command = f"python -m benchmarks.recipes {arguments.trials}" + (" --data DATA" if arguments.data else "")
     facts = {**describe(clone), "every trial": base, "repeated by": command}

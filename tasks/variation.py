@@ -20,9 +20,9 @@ from tasks.status import exit_status
 def vary(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
     """Set the dotted keys `changes` in `values`; `ConfigError` where one leads through something that has no keys."""
     for dotted, value in changes.items():
-        *sections, last = dotted.split(".")
+        *names, last = dotted.split(".")
         place, way = values, ""
-        for name in sections:
+        for name in names:
             way = f"{way}.{name}" if way else name
             if place.get(name) is None:
                 place[name] = {}

@@ -21,7 +21,7 @@ from bertcore.training.optimizers.groups import set_learning_rate
 from bertcore.training.schedule import SCHEDULES
 
 _REMEDY = "lower embed.learning_rate or raise embed.warmup_ratio"
-"""Points of a training curve, about."""
+"""Where the loss is no number."""
 
 
 class ContrastiveTraining:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bertcore.errors import BertcoreError
+from bertcore.errors import BAD_INPUT, BertcoreError
 
 
 def print_result(compute: Callable[[], Mapping[str, Any]]) -> int:
@@ -14,6 +14,6 @@ def print_result(compute: Callable[[], Mapping[str, Any]]) -> int:
         result = compute()
     except BertcoreError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
     print(json.dumps(result, indent=2))
     return 0

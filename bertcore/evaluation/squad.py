@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from bertcore.compressed import read_json
-from bertcore.errors import BertcoreError, InputError
+from bertcore.errors import BAD_INPUT, BertcoreError, InputError
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -256,10 +256,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyError, TypeError) as error:
         problem = f"{options.dataset}: not SQuAD's layout ({type(error).__name__}: {error}); correct it"
         print(f"error: {problem}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
     except BertcoreError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return BAD_INPUT
     return 0
 
 

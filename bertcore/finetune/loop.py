@@ -27,7 +27,7 @@ from bertcore.training.optimizers.groups import LR_SCALE, set_learning_rate
 from bertcore.training.schedule import SCHEDULES
 
 _REMEDY = "lower the task's learning_rate or raise its warmup_ratio"
-"""Points of a training curve, about."""
+"""Where the loss is no number."""
 _GROUPED = 50
 """Batches whose sequences are sorted by length among themselves, as in Hugging Face's `group_by_length`."""
 

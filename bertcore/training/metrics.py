@@ -16,7 +16,7 @@ from torch import Tensor
 from bertcore.errors import TrainingError
 
 CURVE_POINTS = 100
-"""Of a short training's curve."""
+"""Points of a short training's curve, about."""
 
 Report = Callable[[int, dict[str, float]], None]
 """Called on rank 0 with the number of finished steps and the metrics by their MLflow names."""

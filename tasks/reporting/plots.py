@@ -38,7 +38,6 @@ _STYLE: dict[Any, Any] = {
     "font.size": 10,
     "grid.color": "#e7eaee",
     "legend.frameon": False,
-    "svg.hashsalt": "report",
     "text.color": "#1c2430",
     "xtick.color": "#556070",
     "ytick.color": "#556070",
@@ -65,8 +64,9 @@ def draw(measurements: Measurements, summary: Summary, comparisons: Sequence[Com
 def render(figure: Figure) -> Rendered:
     """The same figure gives the same bytes."""
     png, svg = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    with matplotlib.rc_context({"svg.hashsalt": "report"}):
+        figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
     return Rendered(png.getvalue(), svg.getvalue())
 
 

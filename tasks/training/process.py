@@ -187,8 +187,7 @@ def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
 
 
 def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
-    """The ends of the stable phases of trainings like this one, of whatever length: the four longest, and
-    the newest.
+    """The ends of the stable phases of trainings like this one, of whatever length: the four longest, and the newest.
 
     Of the same length only, where the share of masked tokens depends on it. They stay until somebody removes them, for
     longer trainings to come.

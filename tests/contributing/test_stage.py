@@ -57,9 +57,9 @@ STAGE = {
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     tree = make_project(tmp_path_factory.mktemp("stage"))
     (tree.root / "tasks/lengths.py").write_text(MODULE.lstrip())
-    inputs = tree.root / "tasks/inputs.py"
-    code = inputs.read_text().replace("SECTIONS = {", 'SECTIONS = {\n    "lengths": LengthsConfig,')
-    inputs.write_text(code.replace("from tasks.paths", "from tasks.lengths import LengthsConfig\nfrom tasks.paths"))
+    sections = tree.root / "tasks/sections.py"
+    code = sections.read_text().replace("SECTIONS = {", 'SECTIONS = {\n    "lengths": LengthsConfig,')
+    sections.write_text(code.replace("from tasks.paths", "from tasks.lengths import LengthsConfig\nfrom tasks.paths"))
     yaml = YAML()
     graph = yaml.load((tree.root / "dvc.yaml").read_text())
     graph["stages"]["inputs"]["params"].append("lengths")

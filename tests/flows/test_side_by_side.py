@@ -19,14 +19,14 @@ from tests.flows.conftest import ROOT, STAGE, Tree, make_tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-INPUTS = """
+SECTIONS = """
 from bertcore.errors import ConfigError
 
 def check(values):
     if unknown := set(values["pretrain"]) - {"learning_rate"}:
         raise ConfigError(f"params.yaml: pretrain: unknown key {min(unknown)!r}; did you mean 'learning_rate'?")
 """
-"""In the place of `tasks.inputs`, which needs torch."""
+"""In the place of `tasks.sections`, which needs torch."""
 
 MEET = """
 import json
@@ -110,7 +110,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tree, place = make_tree(tmp_path_factory.mktemp("side") / "tree"), tmp_path_factory.mktemp("meet")
     for name in ("variation", "params"):
         shutil.copy(ROOT / "tasks" / f"{name}.py", tree.root / "tasks")
-    (tree.root / "tasks" / "inputs.py").write_text(INPUTS)
+    (tree.root / "tasks" / "sections.py").write_text(SECTIONS)
     (tree.root / "stage.py").write_text(
         STAGE.replace('if Path(f"fail-', MEET + SUMMARY + EVALUATED + 'if Path(f"fail-', 1)
     )

@@ -58,6 +58,8 @@ def test_the_last_ones_are_kept(tmp_path: Path) -> None:
     assert checkpoints.latest_step() == 13
     before = checkpoints.latest(12)
     assert before is not None and before["step"] == 2
+    empty = Checkpoints(tmp_path / "other")
+    assert empty.latest() is None and empty.latest_step() is None
 
 
 def test_one_of_fewer_steps_than_those_that_are_kept_stays_when_it_is_written(tmp_path: Path) -> None:
@@ -66,8 +68,6 @@ def test_one_of_fewer_steps_than_those_that_are_kept_stays_when_it_is_written(tm
         checkpoints.save(step, state(step))
     found = checkpoints.latest(10)
     assert found is not None and found["step"] == 10
-    empty = Checkpoints(tmp_path / "other")
-    assert empty.latest() is None and empty.latest_step() is None
 
 
 def _flip(path: Path) -> None:

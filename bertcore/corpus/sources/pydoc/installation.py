@@ -23,8 +23,6 @@ NOT_DOCUMENTATION = frozenset(  # directories of tests and of copies of other di
 )
 TEST_FILE = re.compile(r"(test_.*|.*_test|conftest)\.py")
 PIN = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*(?P<version>[^\s;#\\]+)\s*(?P<marker>;)?")
-
-
 _SHOWN = 5
 
 

@@ -92,8 +92,14 @@ def clone(tree: Path) -> None:
     if not tree.exists():
         beside = tree.with_name(f".{tree.name}.unfinished")
         shutil.rmtree(beside, ignore_errors=True)
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(beside)], check=True)
-        share_cache(beside)
+        command = ["git", "clone", "--quiet", str(ROOT), str(beside)]
+        cloned = subprocess.run(command, capture_output=True, text=True, check=False)
+        if cloned.returncode:
+            raise ConfigError(f"{tree}: git clone: {_last_line(cloned)}")
+        try:
+            share_cache(beside)
+        except TreeError as error:
+            raise ConfigError(str(error)) from None
         beside.rename(tree)
     ours, theirs = (str(git_commit(path)).removesuffix("-dirty") for path in (ROOT, tree))
     if ours != theirs:
@@ -161,9 +167,14 @@ def _said_by(command: list[str], tree: Path) -> dict[str, float]:
     whole = [sys.executable, "-m", *command]
     done = subprocess.run(whole, cwd=tree, env=project_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise TrainingError(f"{tree}: {' '.join(command)} failed: {done.stderr.strip().splitlines()[-1]}")
+        raise TrainingError(f"{tree}: {' '.join(command)} failed: {_last_line(done)}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def _last_line(done: "subprocess.CompletedProcess[str]") -> str:
+    """What a command said last, which may be nothing where it was killed."""
+    return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
 
 
 def _read(path: Path) -> dict[str, Any]:

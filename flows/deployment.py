@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -114,7 +115,9 @@ def deploy(client: "SyncPrefectClient", environment: dict[str, str], own: bool) 
 
 
 def name_of_the_tree() -> str:
-    return f"{POOL}-{ROOT.name}-{hashlib.sha256(str(ROOT).encode()).hexdigest()[:6]}"
+    """Of another user's or machine's at the same place, too."""
+    place = f"{socket.gethostname()} {os.getuid()} {ROOT}"
+    return f"{POOL}-{ROOT.name}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
 
 
 def _is_deployed(client: "SyncPrefectClient") -> bool:

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -312,7 +313,7 @@ def _write(trials: list[Trial], name: str, metric: str) -> Path:
     table = "\n\n".join(markdown_table(Table(header=header, rows=rows, left=("Outcome",), strong=metric)))
     create_markdown_artifact(table, key="sweep", description=f"The runs of {name}, the best first")
     TABLES.mkdir(exist_ok=True)
-    file = TABLES / f"{name}.csv"
+    file = TABLES / (re.sub(r"[^\w-]+", "-", name) + ".csv")
     with replace_file(file) as beside, beside.open("w", newline="", encoding="utf-8") as stream:
         csv.writer(stream).writerows([header, *rows])
     return file

@@ -5,6 +5,7 @@ Usage: .venv/bin/python infra/install.py requirements.lock [MORE.lock …]
 """
 
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -17,7 +18,9 @@ LARGE = re.compile(r"\(\d+(\.\d+)? [GT]B\)|\(\d{3,}(\.\d+)? MB\)")
 ROOT = Path(__file__).resolve().parent.parent
 
 COMMAND = """\
-#!{python}
+#!/bin/sh
+'''exec' {python} "$0" "$@"
+' '''
 import sys
 
 sys.path.insert(0, {root!r})
@@ -26,7 +29,8 @@ from bertcore.commands.main import main
 sys.exit(main())
 """
 """What `[project.scripts]` of pyproject.toml would give; the tree itself is not installed, so that its code is always
-the code that runs."""
+the code that runs. The second and third line
+are a text to Python; behind `#!` the path of an interpreter could have no blank in it."""
 
 EVERY = 25
 """Packages between two lines where no terminal shows them."""
@@ -55,7 +59,7 @@ def main(locks: list[str]) -> int:
 def write_command(directory: Path) -> None:
     """Leave `bertcore` in `directory`, for who has activated the environment."""
     path = directory / "bertcore"
-    path.write_text(COMMAND.format(python=sys.executable, root=str(ROOT)), encoding="utf-8")
+    path.write_text(COMMAND.format(python=shlex.quote(sys.executable), root=str(ROOT)), encoding="utf-8")
     path.chmod(0o755)
 
 

@@ -133,10 +133,16 @@ def _ended(step: "subprocess.Popen[bytes]") -> int | None:
 
 def _requeue(environment: Mapping[str, str]) -> int:
     job = environment["SLURM_JOB_ID"]
+    shown = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=False).stdout
+    # One that is requeued while it ends would come back after every `scancel`. One that Slurm has preempted ends, too,
+    # and is counted as begun once more.
+    if "JobState=COMPLETING" in shown and f"Restarts={environment.get('SLURM_RESTART_COUNT', '0')} " in shown:
+        print(f"job {job} was cancelled; submitted again, it goes on from the checkpoint", flush=True)
+        return STOPPED
     done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
     if done.returncode and "pending" not in done.stderr:  # as it is where Slurm has preempted it
         print(f"error: scontrol requeue {job}: {done.stderr.strip()}; submit it again", file=sys.stderr)
-        return 75
+        return STOPPED
     print(f"job {job} is requeued and goes on from the checkpoint", flush=True)
     return 0
 

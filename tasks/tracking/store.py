@@ -1,6 +1,7 @@
 """Where runs are kept: MLflow's store, and the experiment that holds them."""
 
 import contextlib
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -72,7 +73,13 @@ def as_default() -> Iterator[None]:
 
 
 def lock() -> FileLock:
-    """Between the processes that use the store: beside a SQLite file, which several trees may share; else per tree."""
+    """Between the processes that use the store: beside a SQLite file, which several trees may share; with a server,
+    between those of this user on this machine."""
+    if tracking_uri().startswith("http"):
+        place = hashlib.sha256(tracking_uri().encode()).hexdigest()[:16]
+        directory = Path("~/.cache/bertcore").expanduser()
+        directory.mkdir(parents=True, exist_ok=True)
+        return FileLock(directory / f"mlflow-{place}.lock")
     return FileLock(_directory() / ".mlflow.lock")
 
 

@@ -12,6 +12,7 @@ from tests.infra.compose import FILE, services
 from tests.infra.parts import needs_module
 
 SECRETS = {"POSTGRES_PASSWORD": "p-secret", "S3_ACCESS_KEY": "s3-key", "S3_SECRET_KEY": "s3-secret"}
+GIVEN = SECRETS | {"BERTCORE_TREE": "/home/team/tree", "BERTCORE_USER": "1001:1001"}
 
 
 @pytest.mark.parametrize("name", ["compose.yaml", "compose.gpu.yaml"])
@@ -23,25 +24,25 @@ def test_it_is_a_compose_file(name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-def test_without_a_secret_nothing_starts(secret: str) -> None:
-    with pytest.raises(KeyError, match=secret):
-        services({name: value for name, value in SECRETS.items() if name != secret})
+@pytest.mark.parametrize("name", GIVEN)
+def test_without_a_secret_or_the_tree_nothing_starts(name: str) -> None:
+    with pytest.raises(KeyError, match=name):
+        services({each: value for each, value in GIVEN.items() if each != name})
     assert not any(value in FILE.read_text() for value in SECRETS.values())
 
 
 def test_only_the_loopback_address_listens_unless_asked() -> None:
-    ports = [port for service in services(SECRETS).values() for port in service.get("ports", [])]
+    ports = [port for service in services(GIVEN).values() for port in service.get("ports", [])]
     assert len(ports) == 2 and all(port.startswith("127.0.0.1:") for port in ports)
-    opened = services(SECRETS | {"BERTCORE_BIND": "0.0.0.0"})
+    opened = services(GIVEN | {"BERTCORE_BIND": "0.0.0.0"})
     assert opened["prefect-server"]["ports"] == ["0.0.0.0:4200:4200"]
 
 
 def test_browsers_find_what_was_opened() -> None:
     names = {"PREFECT_URL": "https://prefect.team", "MLFLOW_HOSTS": "ml.team", "MLFLOW_ORIGINS": "https://ml.team"}
-    found = services(SECRETS | names)
+    found = services(GIVEN | names)
     assert found["prefect-server"]["environment"]["PREFECT_SERVER_UI_API_URL"] == "https://prefect.team/api"
-    moved = services(SECRETS | {"PREFECT_PORT": "4300"})["prefect-server"]
+    moved = services(GIVEN | {"PREFECT_PORT": "4300"})["prefect-server"]
     assert moved["environment"]["PREFECT_SERVER_UI_API_URL"] == "http://127.0.0.1:4300/api"
     options = found["mlflow"]["command"]
     assert options[-2:] == [
@@ -51,12 +52,12 @@ def test_browsers_find_what_was_opened() -> None:
 
 
 def test_no_secret_stands_in_a_command() -> None:
-    commands = json.dumps([[each.get("command"), each.get("entrypoint")] for each in services(SECRETS).values()])
+    commands = json.dumps([[each.get("command"), each.get("entrypoint")] for each in services(GIVEN).values()])
     assert not any(secret in commands for secret in SECRETS.values())
 
 
 def test_what_keeps_data_has_a_volume_and_what_others_wait_for_says_when_it_is_ready() -> None:
-    found = services(SECRETS)
+    found = services(GIVEN)
     assert all(found[name]["volumes"] for name in ("postgres", "redis", "s3", "worker"))
     waited = {
         name
@@ -93,5 +94,5 @@ def test_a_linter_finds_nothing_in_them(name: str) -> None:
 
 
 def test_variables_of_the_environment_are_all_that_differs() -> None:
-    first, second = services(SECRETS), services(SECRETS | {"POSTGRES_HOST": "db.example", "POSTGRES_PORT": "6543"})
+    first, second = services(GIVEN), services(GIVEN | {"POSTGRES_HOST": "db.example", "POSTGRES_PORT": "6543"})
     assert "@postgres:5432/prefect" in json.dumps(first) and "@db.example:6543/mlflow" in json.dumps(second)

@@ -1,8 +1,11 @@
 """Installing says how far it is, from what pip prints."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from infra.install import EVERY, steps, write_command
 from tests.import_closure import ROOT
@@ -38,7 +41,11 @@ def test_a_log_sees_large_downloads_and_some_packages() -> None:
     ]  # fmt: skip
 
 
-def test_the_command_runs_from_anywhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["python", "a python"])
+def test_the_command_runs_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / name).symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / name))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))  # of the environment that the link is none of
     write_command(tmp_path)
     done = subprocess.run([tmp_path / "bertcore", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("usage: bertcore COMMAND") and not done.stderr

@@ -48,7 +48,9 @@ def test_the_jobs_of_the_work_pool_are_strictly_valid_and_have_the_gpus_and_the_
     defaults = {key: each["default"] for key, each in variables["properties"].items() if "default" in each}
     manifest = filled(template["job_configuration"]["job_manifest"], defaults | GIVEN)
     kubernetes_validate.validate(manifest, VERSION, strict=True)
+    assert manifest["spec"]["parallelism"] == manifest["spec"]["completions"] == 1  # which prefect-kubernetes asks for
     pod = manifest["spec"]["template"]["spec"]
+    assert pod["containers"][0]["name"] == "prefect-job"  # and that, too
     assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
     assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "bertcore-tree"}
     claim = YAML(typ="safe").load((PLACE / "storage.yaml").read_text(encoding="utf-8"))

@@ -56,6 +56,8 @@ class Servers:
             "S3_ACCESS_KEY": "a-key",
             "S3_SECRET_KEY": "a-secret",
             "S3_BUCKET": BUCKET,
+            "BERTCORE_TREE": str(place),
+            "BERTCORE_USER": f"{os.getuid()}:{os.getgid()}",
             "S3_ENDPOINT": f"http://127.0.0.1:{self.ports['s3']}",
         }
         self.services = compose.services(self.variables)
@@ -137,9 +139,13 @@ class Servers:
     def bring_back(self, database: str) -> str:
         """A backup of the database, as infra/README.md makes it, in one of another name, which is returned."""
         again, dump = f"{database}_again", f"{self.place / database}.dump"
-        assert self._sql("postgres", f"CREATE DATABASE {again}")
         self._program("pg_dump", "--format=custom", f"--file={dump}", database)
-        self._program("pg_restore", "--clean", "--if-exists", f"--dbname={again}", dump)
+        for _ in range(2):  # the second time over what the first one left, and a table of a newer version
+            self._program("dropdb", "--if-exists", "--force", again)
+            self._program("createdb", again)
+            self._program("pg_restore", "--exit-on-error", "--single-transaction", f"--dbname={again}", dump)
+            assert self._sql(again, "CREATE TABLE IF NOT EXISTS newer (number integer)")
+        assert self._sql(again, "DROP TABLE newer")
         return again
 
     def contents(self, database: str) -> str:

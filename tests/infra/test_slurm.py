@@ -150,6 +150,43 @@ def take_the_nodes(cluster: Cluster, _: str) -> None:
 def wait_for_the_limit(_: Cluster, __: str) -> None: ...
 
 
+class Submitted:
+    """The three jobs of submit.sh in a tree of its own."""
+
+    def __init__(self, cluster: Cluster, root: Path, options: list[str]) -> None:
+        self._cluster, self.root = cluster, root
+        cluster.environment |= {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "BERTCORE_GRACE": "60",
+            "OMP_NUM_THREADS": "1",
+        }
+        said = cluster.run("bash", str(root / "infra" / "slurm" / "submit.sh"), "2", *options)
+        found = re.fullmatch(r"data (\d+), pre-training (\d+) on 2 nodes, fine-tuning and report (\d+); .*\n", said)
+        assert found, said
+        self.data, self.pretrain, self.rest = found.groups()
+
+    def log(self, job: str) -> str:
+        return "".join(file.read_text(errors="replace") for file in (self.root / ".slurm").glob(f"*-{job}.log"))
+
+    def until_it_trains(self) -> Training:
+        training = Training(self.root)
+        begun = lambda: bool(training.steps()) or self._cluster.state(self.pretrain) == "FAILED"  # noqa: E731
+        self._cluster.until(begun, "a checkpoint")
+        assert training.steps(), self.log(self.data) + self.log(self.pretrain)
+        return training
+
+
+def test_a_job_that_is_cancelled_writes_its_checkpoint_and_stays_so(cluster: Cluster, tmp_path: Path) -> None:
+    values = params(max_steps=4000, checkpoint_steps=20, eval_steps=2000, logging_steps=20)
+    jobs = Submitted(cluster, make_project(tmp_path / "tree", values), ["--time=30", "--comment=two words"])
+    jobs.until_it_trains()
+    cluster.run("scancel", jobs.pretrain)
+    cluster.until(lambda: "was cancelled; submitted again, it goes on" in jobs.log(jobs.pretrain), "its last line")
+    cluster.until(lambda: cluster.state(jobs.rest) == "CANCELLED", "the end of the job after it")
+    time.sleep(5)
+    assert cluster.state(jobs.pretrain) == "CANCELLED" and "stopped: at step" in jobs.log(jobs.pretrain)
+
+
 @pytest.mark.parametrize(
     ("stop", "options", "max_steps"),
     [
@@ -165,19 +202,8 @@ def test_training_on_two_nodes_is_stopped_requeued_and_ends_as_if_nothing_had_be
 ) -> None:
     values = params(max_steps=max_steps, checkpoint_steps=20, eval_steps=200, logging_steps=20)
     root = make_project(tmp_path / "tree", values)
-    cluster.environment |= {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "BERTCORE_GRACE": "60",
-        "OMP_NUM_THREADS": "1",
-    }
-    submitted = cluster.run("bash", str(root / "infra" / "slurm" / "submit.sh"), "2", *options)
-    found = re.fullmatch(r"data (\d+), pre-training (\d+) on 2 nodes, fine-tuning and report (\d+); .*\n", submitted)
-    assert found, submitted
-    data, pretrain, rest = found.groups()
-    training = Training(root)
-
-    def log(job: str) -> str:
-        return "".join(file.read_text(errors="replace") for file in (root / ".slurm").glob(f"*-{job}.log"))
+    jobs = Submitted(cluster, root, options)
+    pretrain, rest, log = jobs.pretrain, jobs.rest, jobs.log
 
     def ended() -> bool:
         if cluster.state(pretrain) == "PENDING":
@@ -186,8 +212,7 @@ def test_training_on_two_nodes_is_stopped_requeued_and_ends_as_if_nothing_had_be
                 cluster.run("scontrol", "update", f"JobId={pretrain}", "StartTime=now")
         return cluster.state(pretrain) in ("COMPLETED", "FAILED")
 
-    cluster.until(lambda: bool(training.steps()) or cluster.state(pretrain) == "FAILED", "a checkpoint")
-    assert training.steps(), log(data) + log(pretrain)
+    training = jobs.until_it_trains()
     stop(cluster, pretrain)
     cluster.until(lambda: "is requeued and goes on" in log(pretrain), "the requeued job")
     cluster.until(ended, "the end of the training", 600)

@@ -73,11 +73,13 @@ def test_images_have_the_versions_of_the_locks_and_another_user_than_root(name: 
     lines = (ROOT / "infra" / "docker" / name).read_text().replace("\\\n", " ").splitlines()
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users and users[-1] not in ("root", "0")
-    (copied,) = [line.split()[1:-1] for line in lines if line.startswith("COPY ")]
+    locks, (first, place) = [line.split()[1:] for line in lines if line.startswith("COPY ")]
     ignored = (ROOT / ".dockerignore").read_text().split()
-    assert ignored == ["*", "!requirements*.lock"] and all((ROOT / lock).is_file() for lock in copied)
+    assert ignored == ["*", "!requirements*.lock", f"!{first}"]
+    assert all((ROOT / file).is_file() for file in (first, *locks[:-1]))
     installed = [word for line in lines if line.startswith("RUN pip") for word in line.split()]
-    assert {f"/locks/{lock}" for lock in copied} <= set(installed)
+    assert {f"/locks/{lock}" for lock in locks[:-1]} <= set(installed)
+    assert f'ENTRYPOINT ["python", "{place}"]' in lines
     (python,) = [line.split()[1] for line in lines if line.startswith("FROM ")]
     assert python == "python:3.11-slim-bookworm"
 

@@ -1,0 +1,41 @@
+"""The first process of a container: runs a command, and ends when all that it has started is over.
+
+A container ends with its first process, and whatever still works in it is killed. A Prefect worker that is told to stop
+leaves the stages of its runs, which write a checkpoint first.
+
+Usage: python first_process.py COMMAND…
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+GRACE = 100.0
+"""Seconds that what is left has after the command: below the two minutes of compose.yaml and worker.yaml."""
+PR_SET_CHILD_SUBREAPER = 36
+"""Of Linux's prctl.h. The first process of a container has its orphans anyway."""
+
+
+def main(command: list[str]) -> int:
+    """The command's exit status."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    child = subprocess.Popen(command)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda given, _: child.send_signal(given))
+    status = child.wait()
+    deadline = time.monotonic() + GRACE
+    while time.monotonic() < deadline:
+        try:
+            ended, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:  # none is left
+            break
+        if not ended:
+            time.sleep(0.1)
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

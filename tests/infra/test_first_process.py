@@ -1,0 +1,49 @@
+"""The first process of a container waits for the checkpoint of a stage whose worker has ended at once."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.import_closure import ROOT
+
+FIRST = [sys.executable, str(ROOT / "infra" / "docker" / "first_process.py")]
+STAGE = """
+import signal, sys, time
+from pathlib import Path
+def stop(*_):
+    time.sleep(1)
+    Path(sys.argv[1], "checkpoint").touch()
+    sys.exit(75)
+signal.signal(signal.SIGTERM, stop)
+Path(sys.argv[1], "trains").touch()
+time.sleep(600)
+"""
+WORKER = """
+import os, sys, time
+from flows.guard import guarded
+guarded([sys.executable, "-c", os.environ["STAGE"], sys.argv[1]], stop_signal="SIGTERM", grace=25.0)
+time.sleep(600)
+"""
+
+
+def test_a_stage_writes_its_checkpoint_when_the_worker_is_stopped(tmp_path: Path) -> None:
+    environment = os.environ | {"STAGE": STAGE}
+    first = subprocess.Popen([*FIRST, sys.executable, "-c", WORKER, str(tmp_path)], cwd=ROOT, env=environment)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "trains").exists():
+            assert time.monotonic() < deadline and first.poll() is None
+            time.sleep(0.1)
+        first.send_signal(signal.SIGTERM)
+        assert first.wait(60) == 128 + signal.SIGTERM
+    finally:
+        first.kill()
+    assert (tmp_path / "checkpoint").is_file()
+
+
+def test_it_ends_with_the_status_of_its_command() -> None:
+    done = subprocess.run([*FIRST, sys.executable, "-c", "print('said'); raise SystemExit(3)"], capture_output=True)
+    assert (done.returncode, done.stdout) == (3, b"said\n")

@@ -81,7 +81,7 @@ def test_a_tree_without_git_is_reported(tree: Tree, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("BERTCORE_STAGES_AT_ONCE", "0", "BERTCORE_STAGES_AT_ONCE: found '0', expected a positive integer"),
+        ("BERTCORE_STAGES_AT_ONCE", "0", "BERTCORE_STAGES_AT_ONCE: found '0', expected a whole number of at least 1"),
         ("BERTCORE_DVC_REMOTE", "foo://x", "BERTCORE_DVC_REMOTE: found 'foo://x', expected a directory, s3://"),
     ],
 )

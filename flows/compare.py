@@ -25,7 +25,7 @@ from bertcore.files import write_json
 from flows.environment import ROOT, project_environment
 from flows.guard import guarded, release
 from flows.locks import HeldError, hold
-from flows.trees import TreeError, link_inputs, share_cache
+from flows.trees import link_inputs, share_cache
 from tasks import params
 from tasks.comparing import page, tracking
 from tasks.comparing.config import TEACHER, CompareConfig
@@ -96,10 +96,7 @@ def clone(tree: Path) -> None:
         cloned = subprocess.run(command, capture_output=True, text=True, check=False)
         if cloned.returncode:
             raise ConfigError(f"{tree}: git clone: {_last_line(cloned)}")
-        try:
-            share_cache(beside)
-        except TreeError as error:
-            raise ConfigError(str(error)) from None
+        share_cache(beside)
         beside.rename(tree)
     ours, theirs = (str(git_commit(path)).removesuffix("-dirty") for path in (ROOT, tree))
     if ours != theirs:
@@ -147,10 +144,7 @@ def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
     that ends: one that went on would meet the params of the next."""
     with (tree / "params.yaml").open("w", encoding="utf-8") as file:
         _YAML.dump(values, file)
-    try:
-        link_inputs(tree, values, tree.parent)
-    except TreeError as error:
-        raise ConfigError(str(error)) from None
+    link_inputs(tree, values, tree.parent)
     command = [sys.executable, "-m", "dvc", "--quiet", "--wait-for-lock", "repro", *stages]
     process = guarded(command, stop_signal="SIGINT", grace=_GRACE, cwd=tree, env=project_environment())
     try:

@@ -21,6 +21,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from bertcore.errors import ConfigError
 from flows.environment import ROOT, project_environment
 from flows.locks import hold
 
@@ -32,7 +33,7 @@ _MADE = "made"
 _AUTHOR = {"NAME": "bertcore", "EMAIL": "bertcore@localhost"}
 
 
-class TreeError(Exception):
+class TreeError(ConfigError):
     """No worktree can be made for the run. One line for the user."""
 
 

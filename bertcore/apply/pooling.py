@@ -92,10 +92,6 @@ class _States:
     """That layer; None for the embeddings."""
     layout: Layout
 
-    def summed(self, values: Tensor) -> Tensor:
-        """(T, H) -> (B, H): the sum over the tokens of each sequence."""
-        return values.new_zeros(self.layout.batch_size, values.shape[1]).index_add(0, self.layout.sequences, values)
-
 
 def _states(model: Encoder, ids: Tensor, layout: Layout, depth: int) -> _States:
     before = hidden = model.embedded(ids, torch.zeros_like(ids), layout.position_ids)
@@ -130,7 +126,7 @@ def _attention(states: _States) -> Tensor:
     mask = layout.key_mask()
     padded = scores.new_full((mask.numel(), scores.shape[1]), -torch.inf).index_copy(0, layout.padded_index, scores)
     weights = padded.view(*mask.shape, -1).softmax(1).mean(-1)  # (B, L)
-    return states.summed(states.hidden * weights.flatten()[layout.padded_index, None])
+    return states.layout.summed(states.hidden * weights.flatten()[layout.padded_index, None])
 
 
 POOLINGS: dict[str, Callable[[_States], Tensor]] = {

@@ -16,10 +16,7 @@ from bertcore.model.layout import Layout
 
 def mean_pooled(hidden: Tensor, layout: Layout) -> Tensor:
     """(T, H) -> (B, H): the mean over the tokens of each sequence, [CLS] and [SEP] among them."""
-    sequences = layout.sequences
-    return (
-        hidden.new_zeros(layout.batch_size, hidden.shape[1]).index_add(0, sequences, hidden) / layout.lengths[:, None]
-    )
+    return layout.summed(hidden) / layout.lengths[:, None]
 
 
 def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

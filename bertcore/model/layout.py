@@ -110,6 +110,10 @@ class Layout:
         """(T,) int64: the sequence of each token."""
         return self.padded_index // self.max_length
 
+    def summed(self, values: Tensor) -> Tensor:
+        """(T, H) -> (B, H): the sum over the tokens of each sequence."""
+        return values.new_zeros(self.batch_size, values.shape[1]).index_add(0, self.sequences, values)
+
     @property
     def is_full(self) -> bool:
         """All sequences have the same length, so that (T, …) is a view of (B, L, …)."""

@@ -179,9 +179,7 @@ class ModernBertForSequenceClassification(_Classifier):
         if config.classifier_pooling == "cls":
             return self.model.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
         hidden = self.model.hidden_states(input_ids, token_type_ids, layout)
-        sequences = layout.sequences
-        summed = hidden.new_zeros(layout.batch_size, hidden.shape[1]).index_add(0, sequences, hidden)
-        return summed / layout.lengths[:, None]
+        return layout.summed(hidden) / layout.lengths[:, None]
 
 
 class ModernBertForMultipleChoice(ModernBertForSequenceClassification):

@@ -5,7 +5,7 @@ The reports are kept in the checkpoints, and reported again where a training goe
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,12 +32,12 @@ def report_again(rows: Iterable[Mapping[str, float]], report: Report) -> None:
         report(int(row["step"]), {name: value for name, value in row.items() if name != "step"})
 
 
-def means(step: int, losses: Sequence[Tensor], norm: Any, rate: float, remedy: str) -> dict[str, float]:
+def means(step: int, losses: list[Tensor], norm: Any, rate: float, remedy: str) -> dict[str, float]:
     """What `losses`, of the steps since the last call, and the last gradient were; reading them waits for the device.
 
     `TrainingError`, which ends with the `remedy`, where one is no number.
     """
-    loss, gradient_norm = float(torch.stack(list(losses)).mean()), float(norm)
+    loss, gradient_norm = float(torch.stack(losses).mean()), float(norm)
     if not math.isfinite(loss) or not math.isfinite(gradient_norm):
         raise TrainingError(
             f"step {step}: found loss {loss} and gradient norm {gradient_norm}, expected finite numbers; {remedy}"

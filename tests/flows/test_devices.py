@@ -12,7 +12,7 @@ def test_the_variable_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTCORE_STAGES_AT_ONCE", "3")
     assert stages_at_once() == 3
     monkeypatch.setenv("BERTCORE_STAGES_AT_ONCE", "many")
-    with pytest.raises(ValueError, match="BERTCORE_STAGES_AT_ONCE: found 'many', expected a whole number"):
+    with pytest.raises(ValueError, match="STAGES_AT_ONCE: found 'many', expected a whole number of at least 1"):
         stages_at_once()
 
 

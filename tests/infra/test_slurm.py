@@ -170,8 +170,8 @@ class Submitted:
 
     def until_it_trains(self) -> Training:
         training = Training(self.root)
-        begun = lambda: bool(training.steps()) or self._cluster.state(self.pretrain) == "FAILED"  # noqa: E731
-        self._cluster.until(begun, "a checkpoint")
+        state = self._cluster.state
+        self._cluster.until(lambda: bool(training.steps()) or state(self.pretrain) == "FAILED", "a checkpoint")
         assert training.steps(), self.log(self.data) + self.log(self.pretrain)
         return training
 

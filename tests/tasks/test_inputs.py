@@ -308,26 +308,26 @@ def test_a_student_of_published_weights_takes_nothing_over(project: Path, values
 
 
 @pytest.mark.parametrize("where", ["tokenizer.vocab_file", "pretrain.init_from", "finetune.tasks.one.init_from"])
-def test_what_must_be_local_is_not_looked_for_elsewhere(where: str, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("hf://google-bert/bert-base-uncased", "a local path; download it"),
+        ("~/models/bert-base", "a path without ~; write it out"),
+    ],
+)
+def test_what_must_be_local_is_not_looked_for_elsewhere(
+    where: str, path: str, expected: str, values: dict[str, Any]
+) -> None:
     values["finetune"]["tasks"] = {"one": {"format": "glue/cola", "data": "cola"}}
     values["pretrain"]["model"] = {}
-    set_path(values, where, "hf://google-bert/bert-base-uncased")
-    with pytest.raises(ConfigError, match=f"{where}: found 'hf://google-bert/.*', expected a local path; download it"):
-        check(values)
-
-
-@pytest.mark.parametrize("where", ["tokenizer.vocab_file", "pretrain.init_from", "finetune.tasks.one.init_from"])
-def test_a_home_is_written_out_where_nothing_resolves_it(where: str, values: dict[str, Any]) -> None:
-    values["finetune"]["tasks"] = {"one": {"format": "glue/cola", "data": "cola"}}
-    values["pretrain"]["model"] = {}
-    set_path(values, where, "~/models/bert-base")
-    with pytest.raises(ConfigError, match=f"{where}: found '~/models/bert-base', expected a path without ~; write it"):
+    set_path(values, where, path)
+    with pytest.raises(ConfigError, match=f"{where}: found '{path}', expected {expected}"):
         check(values)
 
 
 def test_a_list_of_tasks_is_refused(values: dict[str, Any]) -> None:
     values["finetune"]["tasks"] = ["cola"]
-    with pytest.raises(ConfigError, match=r"finetune\.tasks: found .*, expected a mapping of tasks"):
+    with pytest.raises(ConfigError, match=r"tasks: found \['cola'\] \(list\), expected a mapping of tasks"):
         check(values)
 
 

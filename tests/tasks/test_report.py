@@ -625,7 +625,7 @@ def test_sentence_vectors_stand_beside_words_and_the_encoder_before(project: Pat
 
 def test_tasks_must_be_a_mapping(project: Path) -> None:
     (project / "params.yaml").write_text("finetune: {tasks: [topic]}\n")
-    with pytest.raises(ConfigError, match=r"finetune\.tasks: found .*expected a mapping of tasks"):
+    with pytest.raises(ConfigError, match=r"finetune\.tasks: found \['topic'\] \(list\), expected a mapping of tasks"):
         make(project)
 
 

@@ -78,8 +78,9 @@ def lock() -> FileLock:
     if tracking_uri().startswith("http"):
         place = hashlib.sha256(tracking_uri().encode()).hexdigest()[:16]
         directory = Path("~/.cache/bertcore").expanduser()
-        directory.mkdir(parents=True, exist_ok=True)
-        return FileLock(directory / f"mlflow-{place}.lock")
+        with contextlib.suppress(OSError):  # a home that cannot be written to: per tree
+            directory.mkdir(parents=True, exist_ok=True)
+            return FileLock(directory / f"mlflow-{place}.lock")
     return FileLock(_directory() / ".mlflow.lock")
 
 

@@ -13,7 +13,10 @@ from flows.trees import run_tree
 
 @flow(name="pretrain-flow", task_runner=THREADS, persist_result=False)
 def pretrain_flow(
-    stages: list[str] | None = None, params: dict[str, Any] | None = None, sweep: str | None = None
+    stages: list[str] | None = None,
+    params: dict[str, Any] | None = None,
+    commit: str | None = None,
+    sweep: str | None = None,
 ) -> State[None]:
     """Bring the stages of dvc.yaml up to date, each as one task run, independent ones at the same time.
 
@@ -21,9 +24,10 @@ def pretrain_flow(
     `params`: dotted keys of params.yaml with other values, such as {"pretrain.learning_rate": 1e-3}. They are checked
     before anything starts; the run works in a git worktree of its own and its results become the branch `runs/NAME`.
     None: the working tree and its params.yaml as they are.
+    `commit`: what the worktree begins as, any name that git knows. None: the tracked files as they stand.
     `sweep`: the name of the sweep to which the run belongs, which `sweep-flow` gives.
     """
-    return concluded(lambda: _vary(params, stages, sweep) if params else _here(stages))
+    return concluded(lambda: _vary(params or {}, commit, stages, sweep) if params or commit else _here(stages))
 
 
 def _here(stages: list[str] | None) -> State[None]:
@@ -31,10 +35,10 @@ def _here(stages: list[str] | None) -> State[None]:
     return Completed()
 
 
-def _vary(params: dict[str, Any], stages: list[str] | None, sweep: str | None) -> State[None]:
+def _vary(params: dict[str, Any], commit: str | None, stages: list[str] | None, sweep: str | None) -> State[None]:
     """The run with `params` in a worktree, which stays where the run does not come to its end."""
     name, log = str(flow_run.name), get_run_logger()
-    with run_tree(params, holder()) as tree:
+    with run_tree(params, holder(), commit) as tree:
         log.info(f"works in {tree.root}; stopped, the same run goes on there")
         bring_up_to_date(tree.root, stages, {"BERTCORE_SWEEP": sweep} if sweep else None)
         branch = tree.keep(name)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -31,6 +32,7 @@ from flows.devices import stages_at_once
 from flows.environment import ROOT, project_environment
 from flows.pipeline import FailedStagesError, concluded
 from flows.progress import HELD_OUT
+from flows.trees import snapshot
 from tasks.params import flatten
 from tasks.reporting.document import NOTHING, Table
 from tasks.reporting.rendering import markdown_table
@@ -39,6 +41,8 @@ TABLES = ROOT / "sweeps"
 """A table of each sweep, `NAME.csv`, for git."""
 POLL = 2.0
 """Seconds between two looks at the runs."""
+COMES_BACK = 120.0
+"""Seconds in which infra/automations.yaml, where a server has them, begins a run that has crashed again."""
 SEED = "pretrain.seed"
 MOST = 1000
 """Runs of one sweep."""
@@ -80,7 +84,8 @@ def sweep_flow(
     stages (its room is divided among them). `stop_below_median_of`: with a number N, a run is stopped at an evaluation
     of its pre-training at which its loss on held-out text is larger than the median of that of N or more other runs at
     the same step; None: every run goes to its end.
-    Every run is one of `pretrain-flow`, with a branch of its own. The table becomes an artifact, sweeps/NAME.csv and a
+    Every run is one of `pretrain-flow`, begins from the tracked files as they stand when the sweep begins, and has a
+    branch of its own. The table becomes an artifact, sweeps/NAME.csv and a
     file of the sweep's run in MLflow, below which the runs stand.
     """
     return concluded(
@@ -151,10 +156,11 @@ def _sweep(
 ) -> State[None]:
     name = str(flow_run.name)
     trials = [Trial(point) for point in chosen]
-    get_run_logger().info(f"{len(trials)} runs of pretrain-flow, the best by {metric}")
+    commit = snapshot(ROOT)
+    get_run_logger().info(f"{len(trials)} runs of pretrain-flow from {commit[:7]}, the best by {metric}")
     with get_client(sync_client=True) as client:
         try:
-            _run_all(client, trials, name, metric, at_once or stages_at_once(), least)
+            _run_all(client, trials, name, commit, metric, at_once or stages_at_once(), least)
         except TerminationSignal:
             _cancel(client, trials)
             raise
@@ -182,7 +188,13 @@ def unranked(metric: str, trials: list[Trial]) -> str:
 
 
 def _run_all(
-    client: SyncPrefectClient, trials: list[Trial], name: str, metric: str, at_once: int, least: int | None
+    client: SyncPrefectClient,
+    trials: list[Trial],
+    name: str,
+    commit: str,
+    metric: str,
+    at_once: int,
+    least: int | None,
 ) -> None:
     """Keep `at_once` runs going until all have ended, or are stopped because they are worse than `least` others.
 
@@ -192,7 +204,7 @@ def _run_all(
     source = client.read_deployment_by_name(flow_name)
     waiting, running = list(trials), list[Trial]()
     while waiting or running:
-        while waiting and len(running) < at_once and _started(client, source.id, waiting[0], name):
+        while waiting and len(running) < at_once and _started(client, source.id, waiting[0], name, commit):
             running.append(waiting.pop(0))
         time.sleep(POLL)
         if least is not None:
@@ -204,12 +216,12 @@ def _run_all(
                 _stop(client, trial, f"stopped: a run has completed without {metric}")
 
 
-def _started(client: SyncPrefectClient, source: UUID, trial: Trial, name: str) -> bool:
+def _started(client: SyncPrefectClient, source: UUID, trial: Trial, name: str, commit: str) -> bool:
     """Whether the trial's run has been created. Without an answer it is asked for again, and is the same run."""
     try:
         run = client.create_flow_run_from_deployment(
             source,
-            parameters={"params": trial.params, "sweep": f"{flow_run.id} {name}"},
+            parameters={"params": trial.params, "commit": commit, "sweep": f"{flow_run.id} {name}"},
             tags=[name],
             idempotency_key=f"{flow_run.id} {json.dumps(trial.params, sort_keys=True)}",
         )
@@ -271,6 +283,8 @@ def _ended(client: SyncPrefectClient, trial: Trial, metric: str) -> bool:
     except (httpx.HTTPError, PrefectException):
         return False
     if state is None or not state.is_final():
+        return False
+    if state.is_crashed() and datetime.now(UTC) < state.timestamp + timedelta(seconds=COMES_BACK):
         return False
     trial.outcome = trial.stopped if trial.stopped and state.is_cancelled() else str(state.name)
     if state.is_completed() and state.message:

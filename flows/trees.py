@@ -76,14 +76,15 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def run_tree(changes: Mapping[str, Any], holder: str) -> Iterator[RunTree]:
+def run_tree(changes: Mapping[str, Any], holder: str, commit: str | None = None) -> Iterator[RunTree]:
     """The worktree for a run with `changes`, held for the block and removed when it ends without an exception.
 
-    Raises `TreeError` in one line for changes that the pipeline cannot take (before anything is made) and for a tree
-    that git cannot copy, `HeldError` where the very same run is at work.
+    It begins as `commit` is, any name that git knows; None: as the tracked files stand. Raises `TreeError` in one line
+    for changes that the pipeline cannot take (before anything is made) and for a tree that git cannot copy, `HeldError`
+    where the very same run is at work.
     """
-    text = _varied(changes)
-    commit = snapshot(ROOT)
+    commit = snapshot(ROOT) if commit is None else named(commit)
+    text = _varied(_git(ROOT, "show", f"{commit}:./params.yaml"), changes)
     name = hashlib.sha256(f"{_git(ROOT, 'rev-parse', f'{commit}^{{tree}}')} {text}".encode()).hexdigest()[:12]
     place = TREES / name
     with hold(TREES / f"{name}.lock", holder):
@@ -121,17 +122,27 @@ def snapshot(root: Path) -> str:
     return _git(root, "commit-tree", tree, "-p", "HEAD", "-m", "The tree as a run with its own parameters found it")
 
 
+def named(commit: str) -> str:
+    """The commit that git knows by this name; `TreeError` where there is none."""
+    try:
+        return _git(ROOT, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+    except TreeError:
+        raise TreeError(
+            f"parameter commit: found {commit!r}, expected a commit, branch or tag of {ROOT}; correct the name"
+        ) from None
+
+
 def _ignored(root: Path, path: str) -> bool:
     return subprocess.run(["git", "check-ignore", "--quiet", path], cwd=root, check=False).returncode == 0
 
 
-def _varied(changes: Mapping[str, Any]) -> str:
+def _varied(text: str, changes: Mapping[str, Any]) -> str:
     command = [sys.executable, "-m", "tasks.variation"]
     done = subprocess.run(
         command,
         cwd=ROOT,
         env=project_environment(),
-        input=json.dumps(dict(changes)),
+        input=json.dumps({"params": text, "changes": dict(changes)}),
         capture_output=True,
         text=True,
         check=False,

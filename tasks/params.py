@@ -24,11 +24,17 @@ def read() -> dict[str, Any]:
     `ConfigError` where it is missing or no mapping, or names an unknown recipe.
     """
     try:
-        values = YAML(typ="safe", pure=True).load(PARAMS.read_text(encoding="utf-8"))
+        return parsed(PARAMS.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
         ) from None
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """As `read`, of the file's text."""
+    try:
+        values = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
         raise ConfigError(f"{PARAMS}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
     if (found := _written_out(values, {}, ())) > MOST_VALUES:

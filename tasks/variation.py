@@ -1,6 +1,7 @@
 """Other values for single keys of params.yaml: `{"pretrain.learning_rate": 1e-3}`, checked as stage `inputs` does.
 
-`python -m tasks.variation < CHANGES.json` prints params.yaml with the changes, its comments kept, and writes nothing.
+`python -m tasks.variation` reads `{"params": TEXT, "changes": {…}}`, prints the text of params.yaml with the changes,
+its comments kept, and writes nothing.
 """
 
 import io
@@ -35,12 +36,12 @@ def vary(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
         place[last] = value
 
 
-def varied_text(changes: Mapping[str, Any]) -> str:
-    """params.yaml of this tree with `changes`; `ConfigError` for the first thing in it that cannot work."""
-    params.read()  # says in one line what is wrong with the file as it is
+def varied_text(text: str, changes: Mapping[str, Any]) -> str:
+    """`text` of params.yaml with `changes`; `ConfigError` for the first thing in it that cannot work."""
+    params.parsed(text)  # says in one line what is wrong with the file as it is
     yaml = YAML()
     yaml.width = 120
-    values = yaml.load(params.PARAMS.read_text(encoding="utf-8"))
+    values = yaml.load(text)
     vary(values, changes)
     stream = io.StringIO()
     yaml.dump(values, stream)
@@ -49,7 +50,8 @@ def varied_text(changes: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    return exit_status(lambda: print(varied_text(json.load(sys.stdin)), end=""))
+    given = json.load(sys.stdin)
+    return exit_status(lambda: print(varied_text(given["params"], given["changes"]), end=""))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Which runs a sweep makes of its parameters, and how a run is scored."""
 
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from prefect.states import Cancelled, Completed, Running, State
+from prefect.states import Cancelled, Completed, Crashed, Running, State
 
 from flows import sweep
 from flows.sweep import Trial, at_least_one, behind, points, summary, unranked
@@ -97,11 +98,12 @@ def test_a_run_that_the_server_did_not_answer_for_is_asked_for_again_and_is_the_
     answers = [httpx.ConnectError("gone"), _status(503, request), SimpleNamespace(id=uuid4(), name="brisk otter")]
     server.create_flow_run_from_deployment.side_effect = [*answers, _status(404, request)]
     trial, source = Trial({"pretrain.seed": 1}), uuid4()
-    assert [sweep._started(server, source, trial, "a sweep") for _ in answers] == [False, False, True]
+    assert [sweep._started(server, source, trial, "a sweep", "abc") for _ in answers] == [False, False, True]
     assert trial.name == "brisk otter"
     assert len({call.kwargs["idempotency_key"] for call in server.create_flow_run_from_deployment.mock_calls}) == 1
+    assert server.create_flow_run_from_deployment.call_args.kwargs["parameters"]["commit"] == "abc"
     with pytest.raises(httpx.HTTPStatusError):
-        sweep._started(server, source, trial, "a sweep")
+        sweep._started(server, source, trial, "a sweep", "abc")
 
 
 def _status(code: int, request: httpx.Request) -> httpx.HTTPStatusError:
@@ -139,7 +141,7 @@ def test_a_sweep_ends_when_a_run_has_completed_without_its_metric(
 ) -> None:
     monkeypatch.setattr(sweep, "summary", lambda branch: {"pretrain.mlm_loss": 2.5, "pretrain.steps": 10.0})
     trials = [Trial({"pretrain.seed": seed}) for seed in range(6)]
-    sweep._run_all(server, trials, "a sweep", "pretrain.mlmloss", 2, None)
+    sweep._run_all(server, trials, "a sweep", "abc", "pretrain.mlmloss", 2, None)
     assert [trial.outcome for trial in trials[2:]] == ["not run"] * 4
     assert trials[0].outcome == "Completed"
     assert trials[1].outcome == trials[1].stopped == "stopped: a run has completed without pretrain.mlmloss"
@@ -153,9 +155,18 @@ def test_a_sweep_whose_metric_is_there_runs_to_its_end(server: MagicMock, monkey
     monkeypatch.setattr(sweep, "summary", lambda branch: {"pretrain.mlm_loss": 2.5})
     trials = [Trial({"pretrain.seed": seed}) for seed in range(6)]
     monkeypatch.setattr(server, "read_flow_run", lambda run: SimpleNamespace(state=Completed(message="ends as a")))
-    sweep._run_all(server, trials, "a sweep", "pretrain.mlm_loss", 2, None)
+    sweep._run_all(server, trials, "a sweep", "abc", "pretrain.mlm_loss", 2, None)
     assert {trial.outcome for trial in trials} == {"Completed"} and not server.set_flow_run_state.called
     assert all(trial.metrics == {"pretrain.mlm_loss": 2.5} for trial in trials)
+
+
+def test_a_run_that_crashed_is_over_when_nothing_has_begun_it_again(server: MagicMock) -> None:
+    trial = Trial({}, run=uuid4())
+    crashed = Crashed()
+    server.read_flow_run = lambda run: SimpleNamespace(state=crashed)
+    assert not sweep._ended(server, trial, "pretrain.mlm_loss")
+    crashed = Crashed(timestamp=datetime.now(UTC) - timedelta(seconds=sweep.COMES_BACK + 1))
+    assert sweep._ended(server, trial, "pretrain.mlm_loss") and trial.outcome == "Crashed"
 
 
 def test_runs_that_never_ended_are_no_matter_of_the_metric() -> None:

@@ -41,7 +41,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "untracked.bin").write_text("large")
     monkeypatch.setattr(trees, "ROOT", root)
     monkeypatch.setattr(trees, "TREES", root / ".worktrees")
-    monkeypatch.setattr(trees, "_varied", lambda changes: VARIED)
+    monkeypatch.setattr(trees, "_varied", lambda text, changes: VARIED)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     return root
 
@@ -78,9 +78,25 @@ def test_a_run_that_broke_off_is_continued_by_the_same_one_and_by_no_other(
         assert (tree.root / ".checkpoint").read_text() == "half"
         with pytest.raises(HeldError, match="me"), run_tree(CHANGES, "you"):
             pass
-        monkeypatch.setattr(trees, "_varied", lambda changes: VARIED.replace("0.2", "0.3"))
+        monkeypatch.setattr(trees, "_varied", lambda text, changes: VARIED.replace("0.2", "0.3"))
         with run_tree({"pretrain.learning_rate": 0.3}, "you") as other:
             assert not (other.root / ".checkpoint").exists()
+
+
+def test_it_begins_as_the_commit_that_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = snapshot(root)
+    git(root, "branch", "begun", commit)
+    (root / "code.py").write_text("3\n")
+    (root / "params.yaml").write_text("pretrain: {learning_rate: 0.5}\n")
+    read: list[str] = []
+    monkeypatch.setattr(trees, "_varied", lambda text, changes: read.append(text) or VARIED)
+    for name in (commit, "begun"):
+        with run_tree(CHANGES, "me", name) as tree:
+            assert (tree.root / "code.py").read_text() == "2\n"
+    assert read == ["pretrain: {learning_rate: 0.1}"] * 2
+    for name in ("ended", "--all", "begun:code.py"):
+        with pytest.raises(TreeError, match=f"parameter commit: found '{name}', expected a commit, branch or tag"):
+            trees.named(name)
 
 
 def test_texts_that_git_knows_in_part_or_by_a_part_of_their_name_are_all_found(
@@ -91,7 +107,7 @@ def test_texts_that_git_knows_in_part_or_by_a_part_of_their_name_are_all_found(
         (root / name).write_text(name)
     git(root, "add", "part/known.txt")
     git(root, "commit", "--quiet", "--message", "a part of it")
-    monkeypatch.setattr(trees, "_varied", lambda changes: "corpus: {sources: [part, law-*.txt]}\n")
+    monkeypatch.setattr(trees, "_varied", lambda text, changes: "corpus: {sources: [part, law-*.txt]}\n")
     with run_tree(CHANGES, "me") as tree:
         for name in ("part/known.txt", "part/new.txt", "part/deep/new.txt", "law-1.txt", "law-2.txt"):
             assert (tree.root / name).read_text() == name
@@ -134,7 +150,7 @@ def test_a_tree_that_is_committed_needs_no_commit_of_its_own(root: Path) -> None
 
 def test_a_path_from_far_above_is_refused(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path.parent.parent / "far.txt").write_text("far")
-    monkeypatch.setattr(trees, "_varied", lambda changes: "corpus: {sources: [../../../far.txt]}\n")
+    monkeypatch.setattr(trees, "_varied", lambda text, changes: "corpus: {sources: [../../../far.txt]}\n")
     with pytest.raises(TreeError, match="write an absolute path"), run_tree(CHANGES, "me"):
         pass
 

@@ -14,6 +14,7 @@ PROGRAMS = {
     "munged": "munge",
     "postgres": "postgresql",
     "redis-server": "redis-server",
+    "docker": "docker.io",
 }
 """Program -> the package of Debian and Ubuntu that has it."""
 ASKED = "BERTCORE_TEST_INFRA"

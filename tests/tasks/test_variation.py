@@ -23,7 +23,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_keys_change_and_nothing_else(tree: Path) -> None:
     before = Path("params.yaml").read_text()
-    text = variation.varied_text({"pretrain.model.preset": "mini", "finetune.tasks.qa.learning_rate": [1e-4, 3e-4]})
+    text = variation.varied_text(
+        before, {"pretrain.model.preset": "mini", "finetune.tasks.qa.learning_rate": [1e-4, 3e-4]}
+    )
     values, changed = (YAML(typ="safe").load(each) for each in (before, text))
     values["pretrain"]["model"]["preset"] = "mini"
     values["finetune"]["tasks"]["qa"]["learning_rate"] = [1e-4, 3e-4]
@@ -33,7 +35,7 @@ def test_the_keys_change_and_nothing_else(tree: Path) -> None:
 
 
 def test_small_numbers_stay_numbers(tree: Path) -> None:
-    text = variation.varied_text({"pretrain.learning_rate": 1e-5})
+    text = variation.varied_text(Path("params.yaml").read_text(), {"pretrain.learning_rate": 1e-5})
     assert YAML(typ="safe", pure=True).load(text)["pretrain"]["learning_rate"] == 1e-5
 
 
@@ -56,14 +58,15 @@ def test_small_numbers_stay_numbers(tree: Path) -> None:
 )
 def test_what_the_pipeline_cannot_take_is_one_line(tree: Path, changes: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        variation.varied_text(changes)
+        variation.varied_text(Path("params.yaml").read_text(), changes)
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_as_a_command(tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"pretrain.seed": 7})))
+    text = Path("params.yaml").read_text()
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"params": text, "changes": {"pretrain.seed": 7}})))
     assert variation.main() == 0
     assert YAML(typ="safe").load(capsys.readouterr().out)["pretrain"]["seed"] == 7
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"seed": 7})))
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps({"params": text, "changes": {"seed": 7}})))
     assert variation.main() == 2
     assert capsys.readouterr().err.startswith("error: params.yaml: unknown section 'seed'")

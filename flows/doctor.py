@@ -7,6 +7,7 @@ here. Exit status: 1 if anything fails, else 0.
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from tasks.doctor.findings import Finding, failed, load
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
 TIMEOUT = 120.0
 """Seconds after which the checks are given up; they take about five."""
+ATTEMPTS = 3
+"""How often a Prefect server is asked, a second apart: one that is busy with a run's start may be late once."""
 
 
 class DoctorError(Exception):
@@ -108,10 +111,15 @@ def check_prefect(environment: Mapping[str, str]) -> Finding:
     if not url:
         text = "PREFECT_API_URL is not set; `make pretrain` uses the server that runs, or starts one"
         return Finding(level="ok", name="prefect", text=text)
-    if not server.healthy(url):
+    if not any(_asked(url, attempt) for attempt in range(ATTEMPTS)):
         remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"
         return Finding(level="FAIL", name="prefect", text=f"nothing answers at {url}", remedy=remedy)
     return Finding(level="ok", name="prefect", text=f"server at {url}")
+
+
+def _asked(url: str, attempt: int) -> bool:
+    time.sleep(min(attempt, 1))
+    return server.healthy(url)
 
 
 def check_flow() -> Finding:

@@ -167,8 +167,15 @@ def _said(error: BaseException) -> str:
 
 
 def _stage(remote: Remote, name: str) -> int:
-    """Pull, `dvc repro --single-item` and push; the status of dvc. A push that fails is made again at the run's end."""
-    remote.pull([name])
+    """Pull, `dvc repro --single-item` and push; the status of dvc.
+
+    A run has pulled once when this begins: where the remote is away now, the stage computes what may be there. A push
+    that fails is made again at the run's end.
+    """
+    try:
+        remote.pull([name])
+    except RemoteError as error:
+        print(f"warning: not pulled: {error}", flush=True)
     before = signal.signal(signal.SIGINT, lambda *_: None)  # is for the stage, which stops, and dvc, which waits for it
     try:
         command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]

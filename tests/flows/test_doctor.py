@@ -110,6 +110,11 @@ def test_a_prefect_server_that_answers_is_ok() -> None:
     assert (finding.level, finding.text) == ("ok", f"server at {url}/api")
 
 
+def test_a_prefect_server_that_is_late_once_is_ok() -> None:
+    with serving(json.dumps(True).encode(), late=1) as url:
+        assert check_prefect({"PREFECT_API_URL": f"{url}/api"}).level == "ok"
+
+
 def test_an_error_names_every_failure_and_no_warning() -> None:
     found = [
         Finding(level="warn", name="disk", text="little", remedy="free some"),
@@ -132,10 +137,14 @@ def test_a_terminal_gets_colours() -> None:
 
 
 @contextlib.contextmanager
-def serving(answer: bytes) -> Iterator[str]:
+def serving(answer: bytes, late: int = 0) -> Iterator[str]:
+    """A server's address; the first `late` answers are errors."""
+    refusals = iter(range(late))
+
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # noqa: N802  (the name that http.server calls)
-            self.send_response(200 if self.path == "/api/health" else 500)
+            refused = next(refusals, None) is not None
+            self.send_response(200 if self.path == "/api/health" and not refused else 500)
             self.end_headers()
             self.wfile.write(answer)
 

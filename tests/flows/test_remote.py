@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flows.environment import REMOTE
-from flows.remote import RemoteError, remote_url
+from flows.remote import Remote, RemoteError, main, remote_url
 from tests.flows.conftest import Tree
 
 STAGES = ["corpus", "pretrain", "finetune@topic", "finetune@qa", "report"]
@@ -83,6 +83,20 @@ def test_what_a_broken_push_left_out_is_pushed_by_the_next(tree: Tree, tmp_path:
         file.unlink()
     assert remote(tree, "push").returncode == 0
     assert {file for file in store.rglob("*") if file.is_file()} == files
+
+
+def test_a_stage_is_computed_where_the_remote_is_away(
+    tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def away(self: Remote, names: list[str]) -> None:
+        raise RemoteError(f"{names} cannot be pulled")
+
+    monkeypatch.chdir(tree.root)
+    monkeypatch.setenv(REMOTE, str(tmp_path / "store"))
+    monkeypatch.setattr(Remote, "pull", away)
+    assert main(["stage", "corpus"]) == 0
+    assert "warning: not pulled: ['corpus'] cannot be pulled" in capfd.readouterr().out
+    assert tree.runs() == ["corpus"] and (tmp_path / "store").is_dir()
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ PROGRAMS = {
     "postgres": "postgresql",
     "redis-server": "redis-server",
     "docker": "docker.io",
+    "sshd": "openssh-server",
 }
 """Program -> the package of Debian and Ubuntu that has it."""
 ASKED = "BERTCORE_TEST_INFRA"

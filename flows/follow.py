@@ -27,8 +27,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-POLL = 0.5
-"""Seconds between two questions to the server."""
+POLL, LATER = 0.5, 2.0
+"""Seconds between two rounds of questions to the server, in a run's first half minute and from its third minute on: the
+answers take processor time from the training."""
 SETTLE = 5.0
 """Seconds that the stages' last states may take to arrive: Prefect records task states through its events."""
 PATIENCE = 20.0
@@ -79,7 +80,7 @@ class Follower:
 
         `check` is called in every round and may raise; `unclaimed` once, if no worker takes the run within PATIENCE.
         """
-        started = time.monotonic()
+        began = started = time.monotonic()
         terminal = self._console.is_terminal
         with Live(console=self._console, transient=True) if terminal else _Quiet() as live:
             while not self.watched.state.is_final():
@@ -88,7 +89,7 @@ class Follower:
                     unclaimed()
                 check()
                 self._poll(live)
-                time.sleep(POLL)
+                time.sleep(pause(time.monotonic() - began))
             deadline = time.monotonic() + SETTLE
             while time.monotonic() < deadline and not self._settled():
                 self._poll(live)
@@ -146,6 +147,11 @@ class Follower:
         name = stage.name if stage else "pipeline"
         text = line.message.partition("\nTraceback")[0]
         self._console.print(Text(f"{name:>20} │ {text}"), soft_wrap=True)
+
+
+def pause(elapsed: float) -> float:
+    """Seconds until the next round in a run that is followed for `elapsed` seconds."""
+    return min(LATER, max(POLL, elapsed / 60))
 
 
 class _Quiet:

@@ -9,7 +9,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from rich.console import Console
 
 from flows import launch, server
-from flows.follow import Follower
+from flows.follow import Follower, pause
 
 RUN = SimpleNamespace(state=None)
 
@@ -67,3 +67,7 @@ def test_a_hang_up_that_the_caller_ignores_is_ignored(monkeypatch: pytest.Monkey
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
+
+
+def test_a_long_run_is_asked_about_less_often() -> None:
+    assert [pause(elapsed) for elapsed in (0, 30, 60, 120, 7200)] == [0.5, 0.5, 1.0, 2.0, 2.0]

@@ -314,7 +314,7 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     result, name = dict(values), values.get("recipe")
     if name is None:
         return result
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise ValueError(f"recipe: found {name!r}; {suggest(str(name), RECIPES)}, or null for the plain defaults")
     recipe = dict(RECIPES[name])
     given = values.get("pretrain")
@@ -339,7 +339,7 @@ def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]
     preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
     found = {**recipe, **BY_PRESET.get(name, {}).get(preset, {})}
     if isinstance(steps, int) and found.get("warmup_steps", 0) > steps:
-        del found["warmup_steps"]
+        found.pop("warmup_steps", None)
     if values.get("optimizer", found.get("optimizer")) != found.get("optimizer"):
         return {
             key: value for key, value in found.items() if key not in ("learning_rate", *_PEAKS, "hidden_weight_decay")

@@ -7,6 +7,7 @@ other, however busy the machine is: killed and run again, the command goes on wi
 """
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -110,15 +111,21 @@ def measure(config: CompareConfig, name: str, committed: dict[str, Any], directo
     """Time the first steps of a variant and its reading, in its clone, unless they are known already."""
     tree, path = directory / name, directory / f"{name}.json"
     clone(tree)
-    if not path.is_file():
-        wanted = config.params_of(name, committed, config.calibration_steps, directory)
+    wanted = config.params_of(name, committed, config.calibration_steps, directory)
+    digest = _digest(wanted)
+    if not path.is_file() or _read(path).get("params") != digest:
         _check(wanted, name)
         _repro(tree, wanted, ["pretrain"])
         trained, timing = (_read(tree / "metrics" / part) for part in ("pretrain.json", "timing/pretrain.json"))
         seconds = trained["tokens"] / trained["steps"] / timing["tokens_per_second"]
-        steps = max(round(config.seconds / seconds), config.calibration_steps)
+        steps = round(config.seconds / seconds)
+        if steps < config.calibration_steps:
+            raise ConfigError(
+                f"budget: found {config.budget}, expected at least the {config.calibration_steps * seconds:.0f} s that "
+                f"the first {config.calibration_steps} steps of {name} take; give more, or set calibration_steps lower"
+            )
         inference = _said_by(["tasks.comparing.inference", "models/pretrained"], tree)
-        speed = Speed(budget=config.budget, seconds_per_step=seconds, steps=steps, inference=inference)
+        speed = Speed(budget=config.budget, params=digest, seconds_per_step=seconds, steps=steps, inference=inference)
         write_json(path, asdict(speed))
     found = Speed(**_read(path))
     if found.budget != config.budget:
@@ -128,6 +135,12 @@ def measure(config: CompareConfig, name: str, committed: dict[str, Any], directo
     milliseconds = 1000 * found.seconds_per_step
     print(f"{name}: {milliseconds:,.1f} ms a step, {found.steps:,} steps in {found.budget}", flush=True)
     return found
+
+
+def _digest(values: dict[str, Any]) -> str:
+    """Of what a variant's speed and size depend on: all but how it is evaluated."""
+    kept = {key: value for key, value in values.items() if key not in ("minimal_pairs", "embed", "finetune")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
 def _check(values: dict[str, Any], name: str) -> None:

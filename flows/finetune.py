@@ -17,7 +17,7 @@ from flows.trees import run_tree
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
 
-PRETRAINED = Path("models/pretrained")
+PRETRAINED, FINETUNED = Path("models/pretrained"), Path("models/finetuned")
 SYSTEMS = {"random_initialisation": "Random", "pretrained": "Fine-tuned"}
 """Key in metrics/finetune/TASK.json -> the table's column."""
 
@@ -38,7 +38,9 @@ def finetune_flow(
 def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> State[None]:
     directory = _model(model)
     names = _tasks(tasks)
-    changes = {f"finetune.tasks.{name}.init_from": model for name in names} | params
+    # The tree of the run has fine-tuned models of its own, which its stages write.
+    start = str(directory) if directory.is_relative_to((ROOT / FINETUNED).resolve()) else model
+    changes = {f"finetune.tasks.{name}.init_from": start for name in names} | params
     name = str(flow_run.name)
     with run_tree(changes, holder()) as tree:
         if not (tree.root / PRETRAINED).exists():  # a dep of the stage, which reads the task's init_from instead

@@ -36,6 +36,9 @@ Future = PrefectFuture[Any]
 THREADS = cast("TaskRunner[Future]", ThreadPoolTaskRunner(max_workers=64))
 """More than there are ever stages at once: `_run` hands out the room, so that no stage waits in a thread."""
 
+REPORT = "report"
+"""The stage whose tables a run shows. A run without it finds those of another one in its tree."""
+
 STARTS = 4
 """How often a run may begin; infra/automations.yaml begins it again whenever it has crashed."""
 
@@ -86,7 +89,8 @@ def bring_up_to_date(
             open_room()
             doctor(root)
         states = _run(root, selected, clean, (variables or {}) | ({REMOTE: remote} if remote else {}))
-        _publish(root / "reports" / TABLES)
+        if REPORT in states and states[REPORT].is_completed():
+            _publish(root / "reports" / TABLES)
         if failed := [_error(name, state) for name, state in states.items() if state.is_failed() or state.is_crashed()]:
             raise FailedStagesError("\n".join(failed))
         if remote:

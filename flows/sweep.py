@@ -22,7 +22,7 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, FlowRunFilter, FlowRunFilterId
-from prefect.exceptions import PrefectException, TerminationSignal
+from prefect.exceptions import ObjectNotFound, PrefectException, TerminationSignal
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelling, Completed, State
 
@@ -163,10 +163,11 @@ def _sweep(
             _run_all(client, trials, name, commit, metric, at_once or stages_at_once(), least)
         except TerminationSignal:
             _cancel(client, trials)
+            _conclude(name, _write(trials, name, metric), trials, "KILLED")
             raise
     trials.sort(key=lambda trial: trial.metrics.get(metric, math.inf if minimize else -math.inf), reverse=not minimize)
     file = _write(trials, name, metric)
-    _conclude(name, file, {str(trial.run): trial.stopped for trial in trials if trial.stopped})
+    _conclude(name, file, trials, "FINISHED")
     best = trials[0]
     if metric not in best.metrics:
         raise FailedStagesError(f"{unranked(metric, trials)}; see {file} and the runs themselves")
@@ -280,6 +281,9 @@ def _ended(client: SyncPrefectClient, trial: Trial, metric: str) -> bool:
     assert trial.run is not None
     try:
         state = client.read_flow_run(trial.run).state
+    except ObjectNotFound:
+        trial.outcome = "deleted"
+        return True
     except (httpx.HTTPError, PrefectException):
         return False
     if state is None or not state.is_final():
@@ -337,9 +341,10 @@ def _shown(trial: Trial, metric: str) -> str:
     return f"{trial.metrics[metric]:.6g}" if metric in trial.metrics else NOTHING
 
 
-def _conclude(name: str, file: Path, stopped: dict[str, str]) -> None:
-    """Keep the table with the sweep's run in MLflow, tag the runs that were stopped, and end the sweep's."""
-    command = [sys.executable, "-m", "tasks.tracking.sweeps", f"{flow_run.id} {name}", str(file), json.dumps(stopped)]
+def _conclude(name: str, file: Path, trials: list[Trial], status: str) -> None:
+    """Keep the table with the sweep's run in MLflow, tag the runs that were stopped, and end the sweep's so."""
+    stopped = json.dumps({str(trial.run): trial.stopped for trial in trials if trial.stopped})
+    command = [sys.executable, "-m", "tasks.tracking.sweeps", f"{flow_run.id} {name}", str(file), stopped, status]
     options: dict[str, Any] = {"cwd": ROOT, "env": project_environment(), "capture_output": True, "text": True}
     done = subprocess.run(command, check=False, **options)
     if done.returncode:

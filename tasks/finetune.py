@@ -56,7 +56,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     side_by_side.share_threads(processes)
     prepare = partial(Finetuning, settings[0][0], examples, read, several_settings=several, teacher=teacher)
     finetuning = prepare()
-    key = _key(finetuning, name, encoder, *([teacher] if teacher else []))
+    key = _key(finetuning, name, several, encoder, *([teacher] if teacher else []))
     runs = side_by_side.Runs(prepare, settings, directory, key)
     pretrained, random = _train(stage_run, name, runs, finetuning, encoder, processes)
 
@@ -146,11 +146,12 @@ def _comparison(records: Records, scores: dict[str, dict[str, float]], headline:
     return found | {"baseline": {"name": best, **found["baseline"]}}
 
 
-def _key(finetuning: Finetuning, name: str, *models: Path) -> str:
-    """What the bits of a run depend on beside its own config."""
+def _key(finetuning: Finetuning, name: str, several: bool, *models: Path) -> str:
+    """What the bits of a run depend on beside its own config; of `several` settings each lacks the examples kept back
+    to choose one."""
     inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, *models)]
     machine = [f"{key}={value}" for key, value in describe(finetuning.accelerator).items()]
-    return training_key(*inputs, *machine, lineage.code_of("finetune"))
+    return training_key(*inputs, *machine, f"{several=}", lineage.code_of("finetune"))
 
 
 def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome, held_back: int) -> dict[str, Any]:

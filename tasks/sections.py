@@ -1,9 +1,10 @@
 """All of params.yaml as dataclasses, checked before anything begins: each section, and then all beside each other."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bertcore.config import parse, suggest
+from bertcore.config import describe, parse, suggest
 from bertcore.corpus.config import CorpusConfig
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import ConfigError
@@ -70,6 +71,9 @@ def _check_names(values: dict[str, Any]) -> None:
                 f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add `{name}: {{}}` to "
                 "have its defaults"
             )
+    if not isinstance(values["finetune"] or {}, Mapping):
+        found = describe(values["finetune"])
+        raise ConfigError(f"params.yaml: finetune: found {found}, expected a section with the key tasks; correct it")
     if unknown := [key for key in values["finetune"] or {} if key != "tasks"]:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
 

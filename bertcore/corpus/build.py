@@ -163,7 +163,10 @@ def _remedy(split: str, statistics: CorpusStatistics) -> str:
     if split == "heldout":
         return "give more text or a larger corpus.heldout_fraction"
     if statistics.kept["heldout"]["documents"] > 1:
-        return "all fell to the held-out text by their ids, which decide that; give every document an id of its own"
+        return (
+            "all fell to the held-out text by their ids, which decide that; give every document an id of its own, or "
+            "lower corpus.heldout_fraction"
+        )
     return "give more text"
 
 

@@ -134,7 +134,7 @@ def _columns(path: Path) -> Iterator[str]:
         with pq.ParquetFile(pa.BufferReader(read_bytes(path))) as file:
             for batch in file.iter_batches(1024):
                 yield from _strings(batch.to_pylist())
-    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: damaged ({str(error).splitlines()[0]}); fetch the file again") from None
 
 

@@ -201,13 +201,14 @@ def _label(cell: Any, choices: list[str], options: ChoicesOptions) -> int:
 
 
 def _place(label: str, names: str | Sequence[str]) -> int:
-    return list(names).index(label) if label in names else -1
+    names = list(names)
+    return names.index(label) if label in names else -1
 
 
 _PLACES: dict[str, Callable[[str, list[str], str | list[str]], int]] = {
     "index": lambda label, choices, columns: int(label) if label.isdecimal() else -1,
     "number": lambda label, choices, columns: int(label) - 1 if label.isdecimal() else -1,
-    "letter": lambda label, choices, columns: string.ascii_uppercase.find(label.upper()),
+    "letter": lambda label, choices, columns: _place(label.upper(), string.ascii_uppercase),
     "text": lambda label, choices, columns: _place(label, [choice.strip() for choice in choices]),
     "column": lambda label, choices, columns: _place(label, columns),
 }

@@ -155,7 +155,7 @@ def _read_json(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
 def _read_parquet(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
     try:
         rows = pq.read_table(pa.BufferReader(read_bytes(path))).to_pylist()
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: not a Parquet file ({str(error).splitlines()[0]}); fetch or write it again"
         ) from None

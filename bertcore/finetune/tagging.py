@@ -160,6 +160,8 @@ class Tagging:
         assert batch.targets is not None, "a batch without targets"
         if (chain := chain_of(model)) is not None:
             (places,) = (batch.targets != IGNORED).nonzero(as_tuple=True)
+            if not len(places):  # windows that own no word
+                return logits.sum() * 0.0
             sequences = batch.layout.sequences[places]
             lengths = torch.bincount(sequences, minlength=batch.layout.batch_size)
             return chain.loss(logits[places].float(), batch.targets[places], lengths[lengths > 0])

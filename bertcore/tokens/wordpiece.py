@@ -85,7 +85,7 @@ def _alphabet(counts: Mapping[str, int], limit: int) -> list[str]:
 
 def load_vocabulary(path: Path, where: str | None = None) -> dict[str, int]:
     """`read_vocabulary` of a file, plain or packed, which errors call `where`, or by its path."""
-    return read_vocabulary(read_text(path).rstrip("\n").split("\n"), where or str(path))
+    return read_vocabulary(read_text(path).rstrip("\r\n").split("\n"), where or str(path))
 
 
 def read_vocabulary(lines: Iterable[str], where: str) -> dict[str, int]:

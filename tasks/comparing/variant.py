@@ -26,6 +26,8 @@ class Speed:
     """Of a variant on this machine, measured before any is trained."""
 
     budget: str
+    params: str
+    """Digest of the values that it was measured with."""
     seconds_per_step: float
     steps: int
     """That the budget pays for."""

@@ -20,11 +20,11 @@ from bertcore.progress import track
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import process_count
 from tasks import params
-from tasks.doctor.estimate import parameters, sequence_flops
+from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import check_memory
 from tasks.doctor.normal import nearest_curve, read_curves, vocabulary_for
-from tasks.doctor.plan import Plan, masked
+from tasks.doctor.plan import Plan
 from tasks.status import exit_status
 
 TOKENS_PER_PARAMETER = 20
@@ -130,13 +130,13 @@ def _sizes(plan: Plan, vocabulary: int) -> list[tuple[Option, EncoderConfig]]:
 
 def _in_time(option: Option, config: EncoderConfig, plan: Plan, flops: float) -> Option:
     """What so many floating-point operations pay for; `option` itself where that is too little."""
-    mask, text = plan.configs["mask"].phases[0], plan.text_tokens()
-    sequences = flops / sequence_flops(config, mask.sequence_length, masked(mask), plan.configs["pretrain"])
+    (of_one, length), text = plan.mean_sequence(config), plan.text_tokens()
+    sequences = flops / of_one
     batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
     steps = int(sequences / batch)
     if steps < _FEWEST:
         return option
-    tokens = steps * batch * mask.sequence_length
+    tokens = round(steps * batch * length)
     return replace(option, batch_size=batch, steps=steps, tokens=tokens, epochs=tokens / text if text else None)
 
 

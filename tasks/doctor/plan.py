@@ -72,6 +72,16 @@ class Plan:
         forward = sequence_flops(self.encoder, mask.sequence_length, masked(mask), config, backward=False)
         return steps + evaluated * forward
 
+    def mean_sequence(self, encoder: EncoderConfig) -> tuple[float, float]:
+        """FLOPs and tokens of a training sequence of `encoder`, the mean over the phases."""
+        phases = [(mask, size * number) for mask, size, number in self._phases()]
+        total = sum(sequences for _, sequences in phases)
+        flops = sum(
+            sequences * sequence_flops(encoder, mask.sequence_length, masked(mask), self._pretrain)
+            for mask, sequences in phases
+        )
+        return flops / total, sum(sequences * mask.sequence_length for mask, sequences in phases) / total
+
     def speed(self, encoder: EncoderConfig | None = None) -> float:
         """FLOP/s that a training reaches here and now, of `encoder` in place of that of params.yaml."""
         mask, batch, _ = self._phases()[0]

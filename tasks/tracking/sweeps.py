@@ -1,7 +1,7 @@
 """A sweep in MLflow: one run, below which the runs of the pipeline stand that belong to it.
 
-`python -m tasks.tracking.sweeps "KEY NAME" TABLE STOPPED` keeps the table with it, tags the runs that it has stopped
-(JSON: the id of the flow run -> why) and ends it.
+`python -m tasks.tracking.sweeps "KEY NAME" TABLE STOPPED STATUS` keeps the table with it, tags the runs that it has
+stopped (JSON: the id of the flow run -> why) and ends it as FINISHED or KILLED.
 """
 
 import json
@@ -42,9 +42,9 @@ def _run(client: MlflowClient, experiment: str, sweep: str) -> str:
     ).info.run_id
 
 
-def conclude(sweep: str, table: Path, stopped: Mapping[str, str]) -> None:
-    """Keep `table` with the sweep's run, which ends, and say with each flow run of `stopped` why the sweep has stopped
-    it. `UnavailableError` where the store cannot be used."""
+def conclude(sweep: str, table: Path, stopped: Mapping[str, str], status: str) -> None:
+    """Keep `table` with the sweep's run, which ends with `status`, and say with each flow run of `stopped` why it was
+    stopped. `UnavailableError` where the store cannot be used."""
     with reachable():
         client, experiment = open_experiment()
         with lock():
@@ -53,8 +53,8 @@ def conclude(sweep: str, table: Path, stopped: Mapping[str, str]) -> None:
         for flow_run, reason in stopped.items():
             for found in client.search_runs([experiment], f"tags.`prefect.flow_run_id` = '{flow_run}'"):
                 client.set_tag(found.info.run_id, STOPPED, reason)
-        client.set_terminated(run)
+        client.set_terminated(run, status)
 
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: conclude(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]))))
+    sys.exit(exit_status(lambda: conclude(sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4])))

@@ -202,7 +202,9 @@ _OF_THE_LENGTH = ("max_steps", "decay_share", "batch_ramp_share")
 
 
 def _key(config: dict[str, Any], mask: MaskConfig) -> str:
-    models = (path for directory in (INPUTS / "init_from", OBJECTIVE) for path in directory.rglob("*.safetensors"))
+    names = ("*.safetensors", "config.json")
+    directories = (INPUTS / "init_from", OBJECTIVE)
+    models = (path for directory in directories for name in names for path in directory.rglob(name))
     files = [SHARDS / MANIFEST, TOKENIZER / "tokenizer.json", *sorted(models)]
     inputs = [checksum(path) for path in files]
     sections = [json.dumps(section, sort_keys=True) for section in (config, dataclasses.asdict(mask))]

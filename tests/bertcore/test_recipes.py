@@ -94,6 +94,16 @@ def test_what_is_no_mapping_is_left_to_those_who_check_it() -> None:
     assert with_recipe(values) == {**values, **{name: RECIPES["modern"][name] for name in ("tokenizer", "mask")}}
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_number_of_steps_that_is_none_is_left_to_those_who_check_it(name: str) -> None:
+    assert with_recipe({"recipe": name, "pretrain": {"max_steps": -1}})["pretrain"]["max_steps"] == -1
+
+
+def test_a_recipe_that_is_no_name_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"recipe: found \['modern'\]; .*or null"):
+        with_recipe({"recipe": ["modern"]})
+
+
 def test_an_unknown_recipe_is_named() -> None:
     with pytest.raises(ValueError, match=r"recipe: found 'bert-2019'; did you mean 'bert-2018'\?.*or null"):
         with_recipe({"recipe": "bert-2019"})

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Running, State
 
 from flows import sweep
@@ -167,6 +168,12 @@ def test_a_run_that_crashed_is_over_when_nothing_has_begun_it_again(server: Magi
     assert not sweep._ended(server, trial, "pretrain.mlm_loss")
     crashed = Crashed(timestamp=datetime.now(UTC) - timedelta(seconds=sweep.COMES_BACK + 1))
     assert sweep._ended(server, trial, "pretrain.mlm_loss") and trial.outcome == "Crashed"
+
+
+def test_a_run_that_somebody_has_deleted_is_over(server: MagicMock) -> None:
+    server.read_flow_run.side_effect = ObjectNotFound(http_exc=Exception("404"))
+    trial = Trial({}, run=uuid4())
+    assert sweep._ended(server, trial, "pretrain.mlm_loss") and trial.outcome == "deleted"
 
 
 def test_runs_that_never_ended_are_no_matter_of_the_metric() -> None:

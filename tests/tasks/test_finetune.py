@@ -5,6 +5,7 @@ import shutil
 import statistics
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow as pa
@@ -110,6 +111,14 @@ def _comparison_is_that_of_the_recorded_examples(metrics: dict[str, Any]) -> Non
         ]
         assert found.difference == pytest.approx(means[0] - means[1])
     assert metrics["word_lookup"]["f1"] == pytest.approx(means[1])
+
+
+def test_what_is_kept_back_to_choose_a_setting_is_in_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finetune.lineage, "dvc_hash", str)
+    monkeypatch.setattr(finetune.lineage, "code_of", str)
+    monkeypatch.setattr(finetune, "describe", lambda accelerator: {})
+    one, several = (finetune._key(MagicMock(), "toy", each, Path("encoder")) for each in (False, True))
+    assert one != several
 
 
 def test_stage_runs_the_protocol_and_leaves_the_median_run(

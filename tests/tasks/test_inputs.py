@@ -117,6 +117,7 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
             "params.yaml: finetune.tasks.options: found the task name 'options'",
         ),
         ("finetune.task", {}, "params.yaml: finetune: unknown key 'task'; did you mean 'tasks'?"),
+        ("finetune", 5, "params.yaml: finetune: found 5 (int), expected a section with the key tasks"),
         ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
         ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list[str]"),
         (

@@ -145,6 +145,18 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
+def test_more_letters_than_one_are_no_label(tmp_path: Path) -> None:
+    content = '{"sentence": "x", "a": "1", "b": "2", "key": "AB"}\n'
+    with pytest.raises(InputError, match=r"found the label 'AB' \(label_is: letter\)"):
+        read(
+            both(tmp_path, ".jsonl", content),
+            context_column="sentence",
+            choices_column=["a", "b"],
+            label_column="key",
+            label_is="letter",
+        )
+
+
 @pytest.mark.parametrize(("change", "reason", "message"), BAD, ids=[str(change) for change, *_ in BAD])
 def test_a_bad_row_is_named_or_counted(change: dict[str, Any], reason: str, message: str, tmp_path: Path) -> None:
     bad = {name: value for name, value in (GOOD | change).items() if value is not ...}

@@ -330,6 +330,12 @@ def test_a_damaged_parquet_file_and_an_unknown_ending(tmp_path: Path) -> None:
     pack(tmp_path / "train.parquet", b"PAR1")
     with pytest.raises(InputError, match="train.parquet: not a Parquet file"):
         read(tmp_path)
+    pq.write_table(pa.table({"text": ["an example of a text"] * 100, "label": ["a"] * 100}), tmp_path / "whole")
+    whole = bytearray((tmp_path / "whole").read_bytes())
+    whole[8:40] = b"\xff" * 32  # of a compressed column
+    pack(tmp_path / "train.parquet", bytes(whole))
+    with pytest.raises(InputError, match="train.parquet: not a Parquet file"):
+        read(tmp_path)
     pack(tmp_path / "train.xlsx", b"")
     with pytest.raises(InputError, match="train.xlsx: unknown ending, expected .csv, .tsv"):
         read(tmp_path, train_file="train.xlsx")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bertcore.evaluation.tagging import read_columns
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import LinearChain
+from bertcore.finetune.features import IGNORED
 from bertcore.finetune.tagging import Tagged, Tagging
 from bertcore.model.bert import BertConfig
 from bertcore.model.huggingface import save_pretrained
@@ -192,6 +194,21 @@ def test_chain_of_a_long_sentence_goes_on_over_the_borders_of_its_windows(
         ["B-X", *["I-X"] * 39]
     ]
     torch.testing.assert_close(loss, torch.stack(chains).sum())
+
+
+def test_windows_that_own_no_word_have_no_loss_of_a_chain(
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
+) -> None:
+    examples = make_examples("tagging", TAGS, ["f1"], train=[{"words": ["red", "cat"], "tags": ["O", "O"]}])
+    family = Tagging(make_task(crf=True), examples, tokenizer)
+    model, features = family.build(config), family.featurize(examples.splits["train"])
+    batch = features.batch(np.arange(len(features)))
+    batch = replace(batch, targets=torch.full_like(batch.targets, IGNORED))
+    family.loss(model, model(batch.input_ids, batch.token_type_ids, batch.layout), batch).backward()
+    assert not any(each.grad.any() for each in model.parameters() if each.grad is not None)
 
 
 @pytest.mark.parametrize("metrics", [["f1", "precision", "accuracy"], ["accuracy"]])

@@ -130,6 +130,12 @@ def test_a_bad_vocabulary_file_is_named() -> None:
         read_vocabulary([*SPECIAL_TOKENS[:-1], "a"], "v.txt")
 
 
+def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
+    entries = [*SPECIAL_TOKENS, "a"]
+    (tmp_path / "vocab.txt").write_bytes("\r\n".join([*entries, "", ""]).encode())
+    assert list(load_vocabulary(tmp_path / "vocab.txt")) == entries
+
+
 def test_a_missing_tokenizer_is_named(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="tokenizer.json: not found"):
         load_tokenizer(tmp_path)

@@ -241,7 +241,7 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     assert "For fine-tuned tasks take `one`" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "out").glob("compare.*")} == {"compare.md", "compare.html", "compare.png"}
     (tmp_path / "out/one/metrics/timing/pretrain.json").write_text('{"tokens_per_second": 5000.0}')
-    speed = Speed(budget="30s", seconds_per_step=0.01, steps=3000, inference=measured)
+    speed = Speed(budget="30s", params="", seconds_per_step=0.01, steps=3000, inference=measured)
     found = read_variant("one", tmp_path / "out" / "one", speed, 1.0, None)
     assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 60.0), "half as fast as planned"
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)

@@ -15,7 +15,8 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.doctor import budget, machine
-from tasks.doctor.plan import Plan
+from tasks.doctor.estimate import sequence_flops
+from tasks.doctor.plan import Plan, masked
 from tests.import_closure import ROOT
 
 
@@ -108,7 +109,7 @@ def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
     mask, architecture = plan.configs["mask"].phases[0], plan.configs["pretrain"].model.architecture
     for option in found[:3]:
         config = budget.ModelConfig(architecture=architecture, preset=option.preset).build(vocabulary)
-        flops = budget.sequence_flops(config, mask.sequence_length, budget.masked(mask), plan.configs["pretrain"])
+        flops = sequence_flops(config, mask.sequence_length, masked(mask), plan.configs["pretrain"])
         assert option.steps * option.batch_size * flops / speed == pytest.approx(seconds, rel=0.01)
 
 
@@ -135,6 +136,19 @@ def test_a_vocabulary_that_is_given_stays(plan: Plan, tmp_path: Path) -> None:
     values: dict[str, Any] = params.read()
     values["tokenizer"]["vocab_file"] = "vocab.txt"
     assert budget.options(Plan.read(values), 60.0, _reached)[0] == 777
+
+
+def test_a_second_phase_is_paid_for(plan: Plan) -> None:
+    values: dict[str, Any] = params.read()
+    values |= {"recipe": "bert-2018", "mask": {"sequence_length": 128, "second_phase": {"sequence_length": 512}}}
+    values["pretrain"] = {"model": {"preset": "tiny"}, "max_steps": 1000, "second_phase": {"share": 0.5}}
+    phased = Plan.read(params.complete(values))
+    vocabulary, (option, *_) = budget.options(phased, 600.0, _reached)
+    model = ModelConfig(architecture="bert", preset=option.preset).build(vocabulary)
+    flops, length = phased.mean_sequence(model)
+    assert length == (128 + 512) / 2
+    assert option.tokens == round(option.steps * option.batch_size * length)
+    assert option.steps * option.batch_size * flops <= 600.0 * 1e11 < (option.steps + 1) * option.batch_size * flops
 
 
 def test_an_expected_loss_is_a_measured_one_or_none(plan: Plan, tmp_path: Path) -> None:

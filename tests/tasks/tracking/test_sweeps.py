@@ -21,7 +21,7 @@ def test_runs_of_the_pipeline_stand_below_their_sweep(tmp_path: Path, monkeypatc
         monkeypatch.setenv(sweeps.VARIABLE, sweep)
         stage = runs.start("corpus", {"prefect.flow_run_id": run})
         stage.end("FINISHED")
-    sweeps.conclude("key-1 brisk-otter", tmp_path / "sweep.csv", {"b": "stopped at step 100"})
+    sweeps.conclude("key-1 brisk-otter", tmp_path / "sweep.csv", {"b": "stopped at step 100"}, "FINISHED")
 
     client = MlflowClient(store)
     experiment = client.get_experiment_by_name("bert-pretraining")

@@ -75,13 +75,13 @@ def _is_text(path: Path, root: Path) -> bool:
 
 
 def _paragraphs(text: str, words: int) -> Iterator[tuple[str, int]]:
-    """The paragraphs between blank lines, each with the line where it begins; long ones in pieces."""
+    """The paragraphs between blank lines, long ones in pieces, each with the line where it begins."""
     line = 1
     for block in re.split(r"(\n\s*\n)", text):
-        first = line + len(block) - len(block.lstrip("\n")) if block.strip() else line
-        found = block.split()
+        found = list(re.finditer(r"\S+", block))
         for start in range(0, len(found), words):
-            yield " ".join(found[start : start + words]), first
+            piece = found[start : start + words]
+            yield " ".join(word.group() for word in piece), line + block.count("\n", 0, piece[0].start())
         line += block.count("\n")
 
 

@@ -2,9 +2,12 @@
 has one. `transformers` reads such a model too, but knows no chain."""
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
+from unicodedata import category
 
 import pyarrow as pa
 
@@ -16,10 +19,15 @@ from bertcore.finetune.tagging import Tagged
 Words = Literal["marks", "blanks"]
 """Where words end: at blanks and marks, so that a full stop is a word of its own, or at blanks alone."""
 
-_WORDS: dict[str, re.Pattern[str]] = {
-    "marks": re.compile(r"\w+(?:[.'’-]\w+)*|[^\w\s]"),
-    "blanks": re.compile(r"\S+"),
-}
+
+@cache
+def _word(words: Words) -> re.Pattern[str]:
+    if words == "blanks":
+        return re.compile(r"\S+")
+    # \w leaves out combining marks, which belong to the letter before them: the vowels of Hindi, a decomposed accent.
+    marks = "".join(mark for mark in map(chr, range(sys.maxunicode + 1)) if category(mark).startswith("M"))
+    letter = rf"[\w{marks}]"
+    return re.compile(rf"{letter}+(?:[.'’-]{letter}+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Word:
 
 def words_of(text: str, words: Words = "marks") -> list[Word]:
     """The words of `text`, with their places."""
-    return [Word(found.group(), found.start(), found.end()) for found in _WORDS[words].finditer(text)]
+    return [Word(found.group(), found.start(), found.end()) for found in _word(words).finditer(text)]
 
 
 def tag_words(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None = None) -> Tagged:

@@ -55,6 +55,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT)
     except BrokenPipeError:  # whoever reads the output has seen enough, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(
+            f"{where}{error.strerror or error}; correct the permissions, free some space or name another place"
+        )
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0

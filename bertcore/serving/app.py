@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +30,13 @@ PREFIX = "/v1/"
 _LAST_SECONDS = 1.0
 """For what is computed still when all requests have had their seconds of grace."""
 
-_PROBLEMS: dict[int | str, dict[str, Any]] = {status: {"model": schema.Problem} for status in (401, 404, 413, 422, 429)}
+_ANSWER = 16
+"""How many times as long as a request its answer may be, where every result holds the text."""
+_MASKS = re.compile(r"\[MASK\]|<mask>")
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schema.Problem} for status in (401, 403, 404, 413, 422, 429)
+}
 
 
 class TooMuchError(InputError):
@@ -108,6 +115,12 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
 
     @path("fill-mask", schema.FilledText, "The words that fit in place of [MASK]")
     async def fill_mask(request: schema.FillMaskRequest) -> list[Any]:
+        size = sum(len(text) * request.top * max(len(_MASKS.findall(text)), 1) for text in request.texts)
+        if size > _ANSWER * limits.body_bytes:
+            raise TooMuchError(
+                f"the answer would hold {size:,} characters, the text for each word in each place, expected at most "
+                f"{_ANSWER * limits.body_bytes:,}; ask for fewer words, or send the texts in parts"
+            )
         return await compute("fill-mask", request.model, request.texts, top=request.top)
 
     @path("classify", schema.Label, "The class, or the set of labels, of texts", sparse=True)
@@ -179,8 +192,12 @@ def _check(items: Sequence[Any], limits: Limits) -> None:
         raise TooMuchError(
             f"found {len(items)} texts, expected at most {limits.texts} in a request; send them in parts"
         )
-    longest = max(sum(map(len, item)) if isinstance(item, tuple) else len(item) for item in items)
-    if longest > limits.characters:
+    sizes = [sum(map(len, item)) if isinstance(item, tuple) else len(item) for item in items]
+    if (total := sum(sizes)) > limits.body_bytes:  # a context is read once for each question
+        raise TooMuchError(
+            f"found {total} characters to read, expected at most {limits.body_bytes}; send them in parts"
+        )
+    if (longest := max(sizes)) > limits.characters:
         raise TooMuchError(f"found a text of {longest} characters, expected at most {limits.characters}; send parts")
 
 

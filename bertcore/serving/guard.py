@@ -3,9 +3,13 @@
 import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
+from ipaddress import ip_address
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import HTTPException
+
+from bertcore.serving.limits import TOKEN_VARIABLE
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -49,6 +53,10 @@ class Guard:
                 message["headers"] = [*message.get("headers", []), *own]
             await send(message)
 
+        if self._token is None and not _is_here(headers.get(b"host", b"")):
+            detail = f"a server without a token answers to localhost and 127.0.0.1 alone; set {TOKEN_VARIABLE} there"
+            await _refuse(protected, 403, detail)
+            return
         if self._token is not None and scope["path"] not in OPEN and not self._lets_in(headers):
             await _refuse(protected, 401, "no right bearer token; send Authorization: Bearer TOKEN")
             return
@@ -75,6 +83,16 @@ class Guard:
             return message
 
         return counted
+
+
+def _is_here(host: bytes) -> bool:
+    """Whether a request calls the server by a name of this machine: a page from elsewhere, whose own name has come to
+    lead here, does not, and could read the answers."""
+    try:
+        name = urlsplit(f"//{host.decode('ascii')}").hostname or ""
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 async def _refuse(send: Send, status: int, detail: str) -> None:

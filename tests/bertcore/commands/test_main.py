@@ -74,6 +74,17 @@ def test_a_pipe_goes_in_and_json_lines_come_out(tokenizer: Tokenizer, config: Be
     assert json.loads(done.stdout) == rows[0]
 
 
+def test_what_the_file_system_refuses_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refused(options: object) -> None:
+        (tmp_path / "no" / "place").write_text("")
+
+    monkeypatch.setattr("bertcore.commands.search.run", refused)
+    assert main(["search", "token", "--in", str(tmp_path)]) == BAD_INPUT
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}/no/place: No such file or directory; correct the")
+
+
 def test_without_any_text_it_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["embed", "--model", "nowhere"]) == BAD_INPUT

@@ -51,7 +51,7 @@ def test_passages_are_paragraphs_with_their_places(texts: Path) -> None:
     found = [(each.text, each.source, each.line) for each in read_passages(texts, 4)]
     assert found == [
         ("the red cat is", "a.txt", 2),
-        ("on the table", "a.txt", 2),
+        ("on the table", "a.txt", 3),
         ("blue dog", "a.txt", 7),
         ("where is berlin", "more/b.md", 1),
     ]
@@ -189,3 +189,7 @@ def test_what_cannot_be_searched_is_one_line(
         error = capsys.readouterr().err
         assert status == (BAD_INPUT if said else 0) and (said or "1 passages, 1 of them new") in error
         assert said is None or error.count("\n") == 1
+
+
+def test_a_piece_of_a_paragraph_has_the_line_of_its_first_word() -> None:
+    assert list(search._paragraphs("a b\nc d e\n\n\nf", 2)) == [("a b", 1), ("c d", 2), ("e", 2), ("f", 5)]

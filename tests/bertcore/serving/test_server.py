@@ -21,7 +21,9 @@ from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.tag import tag
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT, UNAVAILABLE
-from bertcore.serving.limits import TOKEN_VARIABLE
+from bertcore.serving import app
+from bertcore.serving.app import TooMuchError
+from bertcore.serving.limits import TOKEN_VARIABLE, Limits
 from tests.bertcore.serving.conftest import Server, Starter
 from tests.import_closure import ROOT
 
@@ -107,12 +109,23 @@ def test_it_says_what_it_has(server: Server) -> None:
         ("/v1/classify", {"texts": ["a \ud800 b"]}, 422, "body.texts.0: Value error, 'utf-8' codec can't encode"),
         ("/v1/answer", {"questions": ["a"], "context": "\udfff"}, 422, "body.context: Value error, 'utf-8' codec"),
         ("/v1/fill-mask", {"texts": ["[MASK]"], "top": float("nan")}, 422, "body.top: Input should be a finite number"),
+        ("/v1/fill-mask", {"texts": ["[MASK] " * 70], "top": 100}, 413, "the answer would hold 3,430,000 characters"),
         ("/v1/nothing", {}, 404, "Not Found"),
     ],
 )
 def test_what_cannot_be_answered_says_why(path: str, body: Any, status: int, said: str, server: Server) -> None:
     found, answer, _ = server.request(path, body)
     assert found == status and said in answer["detail"]
+
+
+def test_a_context_counts_for_each_question() -> None:
+    with pytest.raises(TooMuchError, match="found 2408 characters to read, expected at most 2000"):
+        app._check([("q", "c" * 300)] * 8, Limits(body_bytes=2000))
+
+
+def test_without_a_token_no_page_from_elsewhere_is_answered(server: Server) -> None:
+    statuses = {host: server.request("/health", host=host)[0] for host in ("evil.example", "127.0.0.1:80", "localhost")}
+    assert statuses == {"evil.example": 200 if server.token else 403, "127.0.0.1:80": 200, "localhost": 200}
 
 
 def test_a_body_that_does_not_say_how_long_it_is_is_cut_off(server: Server) -> None:

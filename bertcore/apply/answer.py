@@ -13,6 +13,7 @@ from bertcore.apply.finetuned import FineTuned
 from bertcore.errors import InputError
 from bertcore.examples.files import is_empty
 from bertcore.examples.schema import QUESTION_ANSWERING
+from bertcore.finetune.answers import Answer
 from bertcore.finetune.question_answering import Answers
 
 
@@ -27,7 +28,7 @@ def answer_pairs(
     model: FineTuned, pairs: Sequence[tuple[str, str]], progress: str | None = None
 ) -> list[dict[str, Any]]:
     """For each (question, context) the `answer`, and the `best` ones with `probability`, `start` and `end`: the
-    characters of the first place in the context where its text stands; null for "".
+    characters of the place in the context that it was cut out of; null for "".
 
     `InputError` for a question or a context without words.
     """
@@ -43,13 +44,13 @@ def answer_pairs(
     return [
         {
             "answer": found.predicted[row["id"]],
-            "best": [_placed(each, row["context"]) for each in found.n_best[row["id"]]],
+            "best": [_placed(each) for each in found.n_best[row["id"]]],
         }
         for row in rows
     ]
 
 
-def _placed(found: Any, context: str) -> dict[str, Any]:
-    start = context.find(found["text"]) if found["text"] else None
+def _placed(found: Answer) -> dict[str, Any]:
+    start = found["start"]
     end = None if start is None else start + len(found["text"])
     return {"text": found["text"], "probability": found["probability"], "start": start, "end": end}

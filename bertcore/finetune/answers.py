@@ -27,15 +27,18 @@ class Window:
 
 class _Scored(TypedDict):
     text: str
+    start: int | None
     start_logit: float
     end_logit: float
     score: float
 
 
 class Answer(TypedDict):
-    """One entry of the n-best list, in the official layout."""
+    """One entry of the n-best list, in the official layout but for `start`."""
 
     text: str
+    start: int | None
+    """Characters of the context before it; None for no answer."""
     probability: float
     start_logit: float
     end_logit: float
@@ -56,9 +59,10 @@ def best_answers(windows: Sequence[Window], context: str, n_best: int, max_answe
     found: dict[str, _Scored] = {}
     for _, index, first, last in candidates:
         window = windows[index]
-        text = _cut(context, int(window.characters[first, 0]), int(window.characters[last, 1]))
+        start = int(window.characters[first, 0])
+        text = _cut(context, start, int(window.characters[last, 1]))
         if text and text not in found:
-            found[text] = _scored(text, float(window.start_logits[first]), float(window.end_logits[last]))
+            found[text] = _scored(text, start, float(window.start_logits[first]), float(window.end_logits[last]))
     return list(found.values())[:n_best]
 
 
@@ -72,16 +76,17 @@ def _cut(context: str, begin: int, end: int) -> str:
 
 def null_score(windows: Sequence[Window]) -> _Scored:
     """ "No answer", as sure as the window that is least sure of it."""
-    return _scored("", *min((window.null_logits for window in windows), key=sum))
+    return _scored("", None, *min((window.null_logits for window in windows), key=sum))
 
 
 def with_probabilities(answers: Sequence[_Scored]) -> list[Answer]:
     """Best first, with the softmax over their scores; at least the empty answer."""
-    ordered = sorted(answers or [_scored("", 0.0, 0.0)], key=lambda answer: -answer["score"])
+    ordered = sorted(answers or [_scored("", None, 0.0, 0.0)], key=lambda answer: -answer["score"])
     weights = np.exp(np.asarray([answer["score"] for answer in ordered]) - ordered[0]["score"])
     return [
         {
             "text": answer["text"],
+            "start": answer["start"],
             "probability": float(probability),
             "start_logit": answer["start_logit"],
             "end_logit": answer["end_logit"],
@@ -106,5 +111,6 @@ def _spans(window: Window, count: int, max_length: int) -> list[tuple[float, int
     return [(float(scores[at]), int(at // max_length), int(at // max_length + at % max_length)) for at in kept]
 
 
-def _scored(text: str, start_logit: float, end_logit: float) -> _Scored:
-    return {"text": text, "start_logit": start_logit, "end_logit": end_logit, "score": start_logit + end_logit}
+def _scored(text: str, start: int | None, start_logit: float, end_logit: float) -> _Scored:
+    score = start_logit + end_logit
+    return {"text": text, "start": start, "start_logit": start_logit, "end_logit": end_logit, "score": score}

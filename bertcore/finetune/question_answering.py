@@ -85,7 +85,11 @@ class Answers:
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.json` as the official script takes it, `SPLIT_nbest.json`, and `SPLIT_null_odds.json` (2.0)."""
         write_json(directory / f"{split}.json", self.predicted)
-        write_json(directory / f"{split}_nbest.json", self.n_best)
+        official = {
+            key: [{name: value for name, value in each.items() if name != "start"} for each in answers]
+            for key, answers in self.n_best.items()
+        }
+        write_json(directory / f"{split}_nbest.json", official)
         if self.null_odds is not None:
             write_json(directory / f"{split}_null_odds.json", self.null_odds)
 

@@ -50,6 +50,7 @@ def test_best_answers_are_those_of_a_search(seed: int, count: int, tokens: int, 
     for answer in found:
         assert any(
             answer["text"] == context[window.characters[first, 0] : window.characters[last, 1]]
+            and answer["start"] == window.characters[first, 0]
             and answer["start_logit"] == window.start_logits[first]
             and answer["end_logit"] == window.end_logits[last]
             for _, window, first, last in spans

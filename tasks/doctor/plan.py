@@ -61,26 +61,23 @@ class Plan:
 
     def flops(self) -> int:
         """Of pre-training with its evaluations, all sequences counted as full."""
-        config = self._pretrain
-        phases = self._phases()
-        steps = sum(
-            number * size * sequence_flops(self.encoder, mask.sequence_length, masked(mask), config)
-            for mask, size, number in phases
-        )
-        mask = phases[0][0]
+        config, (mask, *_) = self._pretrain, self._phases()[0]
         evaluated = (config.max_steps // config.eval_steps + 1) * config.eval_sequences
         forward = sequence_flops(self.encoder, mask.sequence_length, masked(mask), config, backward=False)
-        return steps + evaluated * forward
+        return self._training_flops(self.encoder) + evaluated * forward
 
     def mean_sequence(self, encoder: EncoderConfig) -> tuple[float, float]:
         """FLOPs and tokens of a training sequence of `encoder`, the mean over the phases."""
         phases = [(mask, size * number) for mask, size, number in self._phases()]
         total = sum(sequences for _, sequences in phases)
-        flops = sum(
-            sequences * sequence_flops(encoder, mask.sequence_length, masked(mask), self._pretrain)
-            for mask, sequences in phases
+        tokens = sum(sequences * mask.sequence_length for mask, sequences in phases)
+        return self._training_flops(encoder) / total, tokens / total
+
+    def _training_flops(self, encoder: EncoderConfig) -> int:
+        return sum(
+            number * size * sequence_flops(encoder, mask.sequence_length, masked(mask), self._pretrain)
+            for mask, size, number in self._phases()
         )
-        return flops / total, sum(sequences * mask.sequence_length for mask, sequences in phases) / total
 
     def speed(self, encoder: EncoderConfig | None = None) -> float:
         """FLOP/s that a training reaches here and now, of `encoder` in place of that of params.yaml."""

@@ -134,7 +134,7 @@ def test_a_clone_elsewhere_pulls_everything_and_computes_nothing(computed: Tree,
         ("key", "Permission denied|Too many authentication failures"),
         ("host", "Host key is not trusted"),
         ("port", "Connect call failed"),
-        ("directory", "pushed to .No such file"),
+        ("directory", r"pushed to \(No such file"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_the_remedy(

@@ -14,10 +14,10 @@ from ruamel.yaml import YAML, YAMLError
 from flows.environment import ROOT
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
+from tasks.paths import FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
 
-PRETRAINED, FINETUNED = Path("models/pretrained"), Path("models/finetuned")
 SYSTEMS = {"random_initialisation": "Random", "pretrained": "Fine-tuned"}
 """Key in metrics/finetune/TASK.json -> the table's column."""
 

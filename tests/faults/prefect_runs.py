@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -135,14 +136,19 @@ class Project:
 
     def at_work(self) -> int:
         """Wait for a checkpoint that is new; its step."""
-        before = self.training.steps()
-        self.until(lambda: self.training.steps() not in (before, []), "a checkpoint")
+        before = set(self.training.steps())
+        self.until(lambda: bool(set(self.training.steps()) - before), "a checkpoint")
         return self.training.steps()[-1]
 
-    def ended(self, name: str, within: float) -> float:
-        """Wait until no process with `name` in its command works in the tree; the seconds that took."""
+    def went_on_from(self, step: int) -> None:
+        """Wait for the word of a training that it does: a log comes a moment after what it tells."""
+        said = f"going on from the checkpoint of step {step}"
+        self.until(lambda: said in self.log("worker"), said)
+
+    def ended(self, names: str, within: float) -> float:
+        """Wait until no process with one of `names` in its command works in the tree; the seconds that took."""
         began = time.monotonic()
-        self.until(lambda: not self.processes(name), f"the end of {name}", within)
+        self.until(lambda: not self.processes(names), f"the end of {names}", within)
         return time.monotonic() - began
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
@@ -168,14 +174,15 @@ class Project:
             assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s\n{self.log('worker')[-5000:]}"
             time.sleep(0.05)
 
-    def processes(self, name: str = "") -> list[psutil.Process]:
-        """Those that work in this tree and have `name` in their command, without the server and the worker."""
+    def processes(self, names: str = "") -> list[psutil.Process]:
+        """Those that work in this tree and have one of `names`, a pattern, in their command, without the server and the
+        worker."""
         services = {service.pid for service in (self.server, self.worker) if service is not None}
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error, OSError):
                 ours = Path(process.cwd()).is_relative_to(self.root) and process.pid not in services
-                if ours and name in " ".join(process.cmdline()):
+                if ours and re.search(names, " ".join(process.cmdline())):
                     found.append(process)
         return found
 
@@ -238,8 +245,8 @@ class Harm:
     """The step that the next attempt went on from, as its log says."""
 
 
-TRAINING = "tasks.pretrain"
-"""In the command of every process of the training."""
+TRAINING = r"tasks\.(pretrain|training)"
+"""In the commands of the stage and of the training's processes, which may outlive it by a checkpoint."""
 LIMIT = 30.0
 """Seconds that a training may take to end."""
 
@@ -272,7 +279,7 @@ def worker_killed(project: Project, run: str) -> Harm:
     """The worker of a run gets SIGKILL: nothing trains on unseen; a new worker and a new run go on."""
     before = project.training.steps()[-1]
     project.at_work()
-    assert f"going on from the checkpoint of step {before}" in project.log("worker")
+    project.went_on_from(before)
     assert project.worker is not None
     project.worker.kill()
     project.worker.wait()
@@ -287,14 +294,13 @@ def process_killed(project: Project) -> tuple[Harm, str]:
     """The training process of a new run gets SIGKILL: the stage is tried again. And that run's id."""
     run, before = project.run(), project.training.steps()[-1]
     project.at_work()
-    assert f"going on from the checkpoint of step {before}" in project.log("worker")
+    project.went_on_from(before)
     process = max(project.processes("tasks.training.process"), key=lambda found: len(found.parents()))
     began = time.monotonic()
     process.kill()
     seconds = project.ended(TRAINING, LIMIT)
     step = project.training.steps()[-1]
-    said = f"going on from the checkpoint of step {step}"
-    project.until(lambda: said in project.log("worker"), said)
+    project.went_on_from(step)
     task = project.stage(run)
     assert task["run_count"] == 2
     outcome = f"the stage was tried again, and went on {time.monotonic() - began:.1f} s after the kill"

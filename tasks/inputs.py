@@ -21,9 +21,12 @@ from bertcore.examples import formats
 from bertcore.examples.files import visible_files
 from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, read_pairs
+from bertcore.model.huggingface import check_pretrained, load_config
 from bertcore.objectives.pretraining import models_of
-from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, load_tokenizer
+from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
 from tasks.paths import (
     DERIVED,
@@ -58,10 +61,11 @@ def run(_: StageRun) -> None:
                 where = f"corpus.contamination.texts[{index}]"
                 _link(name, beside / "corpus" / "contamination" / str(index), where)
         _link_vocabulary(configs["tokenizer"], beside)
-        _link(configs["pretrain"].init_from, beside / "init_from", "pretrain.init_from")
+        _link_model(configs["pretrain"].init_from, beside / "init_from", "pretrain.init_from")
+        _check_vocabulary(configs["pretrain"].init_from, configs["tokenizer"])
         models = models_of(configs["pretrain"].objective, configs["pretrain"].objective_options)
         for option, name in models.items():
-            _link(name, beside / "objective" / option, f"pretrain.objective_options.{option}")
+            _link_model(name, beside / "objective" / option, f"pretrain.objective_options.{option}")
         if not models:
             _note(None, beside / "objective")
         _link_pairs(configs["minimal_pairs"], beside / "minimal_pairs")
@@ -70,9 +74,9 @@ def run(_: StageRun) -> None:
             where = f"finetune.tasks.{name}"
             _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
             check_no_output(f"{where}.init_from", task.init_from, FINETUNED)
-            _link(task.init_from, beside / "encoders" / name, f"{where}.init_from")
+            _link_model(task.init_from, beside / "encoders" / name, f"{where}.init_from", with_tokenizer=True)
             teacher = task.distillation.teacher if task.distillation else None
-            _link(teacher, beside / "teachers" / name, f"{where}.distillation.teacher")
+            _link_model(teacher, beside / "teachers" / name, f"{where}.distillation.teacher", with_tokenizer=True)
             _read_examples(name, task, entries[name], configs, beside / name)
             _write_options(entries[name], beside / "options" / f"{name}.json")
     for directory in (EXAMPLES, METRICS / "examples", METRICS / "finetune"):
@@ -90,6 +94,28 @@ def _link_vocabulary(config: TokenizerConfig, beside: Path) -> None:
         _link(config.merges_file, beside / MERGES.relative_to(INPUTS), "tokenizer.merges_file")
         files.append(Path(config.merges_file))
     KINDS[config.kind].read(files, config.lowercase, f"params.yaml: tokenizer.vocab_file: {config.vocab_file}")
+
+
+def _link_model(name: str | None, place: Path, where: str, with_tokenizer: bool = False) -> None:
+    """The files of a model, looked at so that one that cannot be used is told now; or a note."""
+    _link(name, place, where)
+    if name is None:
+        return
+    try:
+        check_pretrained(Path(name))
+        if with_tokenizer:
+            with tokenizer_directory(Path(name)) as directory:
+                check_size(load_tokenizer(directory), load_config(Path(name)), name)
+    except BertcoreError as error:
+        raise InputError(f"params.yaml: {where}: {error}") from None
+
+
+def _check_vocabulary(published: str | None, config: TokenizerConfig) -> None:
+    """Whether the ids of the weights that the training starts from mean what those of the given vocabulary do. Stage
+    pretrain compares with the tokenizer that was made."""
+    given = None if config.vocab_file is None else Path(config.vocab_file)
+    if published is not None and given is not None and given.name == KINDS[config.kind].vocabulary_files[0]:
+        check_vocabulary(Path(published), given.parent, published, "params.yaml: pretrain.init_from")
 
 
 def _link_pairs(config: MinimalPairsConfig, directory: Path) -> None:

@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
+from bertcore.model.architecture import EncoderConfig
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, Kind
 from bertcore.tokens.tokenizer import KINDS
 
@@ -44,6 +47,15 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
         # Without a limit of its own, transformers writes a number of 30 digits.
         kind.save(tokenizer, made, longest if isinstance(longest, int) and longest < 10**9 else None)
         yield made
+
+
+def check_size(tokenizer: Tokenizer, config: EncoderConfig, where: str) -> None:
+    """`ArtifactError` unless the encoder `config`, which is `where`, has an embedding for each of the entries."""
+    if (entries := tokenizer.get_vocab_size()) > config.vocab_size:
+        raise ArtifactError(
+            f"{where}: vocab_size: found {config.vocab_size}, expected at least the {entries} entries of "
+            "the tokenizer; use the encoder's own tokenizer"
+        )
 
 
 def _settings(path: Path, kind: Kind) -> dict[str, Any]:

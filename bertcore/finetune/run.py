@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore import draws
-from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
+from bertcore.errors import ConfigError, InputError, TrainingError
 from bertcore.evaluation.per_example import Units, units
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.advice import advice
 from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.distillation import load_teacher
+from bertcore.finetune.encoder_tokenizer import check_size
 from bertcore.finetune.family import CHOICE, Family
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
@@ -173,12 +174,7 @@ class Finetuning:
     def build(self, encoder: Encoder, task: RunConfig) -> EncoderModule:
         """The model that a run starts with; `ArtifactError` or `ConfigError` where encoder and task do not fit."""
         config, where = (load_config(encoder), str(encoder)) if isinstance(encoder, Path) else (encoder, "encoder")
-        entries = self._tokenizer.get_vocab_size()
-        if entries > config.vocab_size:
-            raise ArtifactError(
-                f"{where}: vocab_size: found {config.vocab_size}, expected at least the {entries} entries of "
-                "the tokenizer; use the encoder's own tokenizer"
-            )
+        check_size(self._tokenizer, config, where)
         if task.sequence_length > config.max_sequence_length:
             raise ConfigError(
                 f"sequence_length: found {task.sequence_length}, expected at most the "

@@ -4,11 +4,12 @@ import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import replace_directory, write_json
 from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
-from bertcore.model.config import ARCHITECTURES, architecture_of, kinds_by_class
+from bertcore.model.config import ARCHITECTURES, architecture_of, build_pretraining, kinds_by_class
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -71,6 +72,21 @@ def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
     Heads are read too where the names agree; then the shapes must agree as well.
     `ArtifactError` if a file is missing or damaged, if the sizes differ, or if a tensor of the encoder is missing.
     """
+    found, loaded = _matched(model, directory, _read_tensors(directory, load_file))
+    model.load_state_dict({name: tensor for name, tensor in found.items() if name in model.state_dict()}, strict=False)
+    return loaded
+
+
+def check_pretrained(directory: Path) -> None:
+    """`ArtifactError` unless `load_pretrained` could read the encoder in `directory`: told by the headers of its files,
+    without reading a weight."""
+    with torch.device("meta"):
+        model = build_pretraining(load_config(directory)).base_model
+    _matched(model, directory, _read_tensors(directory, _shapes))
+
+
+def _matched(model: EncoderModule, directory: Path, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Loaded]:
+    """The tensors of `directory` by the names of `model`, and what of both has no counterpart."""
     _same_encoder(model.config, load_config(directory), directory)
     row, own = architecture_of(model.config), model.state_dict()
     parts = tuple(f"{name}." for name, _ in model.base_model.named_children())
@@ -78,7 +94,7 @@ def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
     bare = f"{row.prefix}."
     found = {
         (prefix + rest if (rest := name.removeprefix(bare)).startswith(parts) else name): tensor
-        for name, tensor in row.from_huggingface(_read_tensors(directory)).items()
+        for name, tensor in row.from_huggingface(tensors).items()
         if not name.endswith(row.redundant)
     }
     missing = sorted(own.keys() - found.keys())
@@ -94,8 +110,7 @@ def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
                 f"{directory}: {name}: found shape {tuple(found[name].shape)}, expected {tuple(own[name].shape)}; "
                 "give a model of the same sizes and labels"
             )
-    model.load_state_dict({name: found[name] for name in own if name in found}, strict=False)
-    return Loaded(missing=missing, unused=sorted(found.keys() - own.keys()))
+    return found, Loaded(missing=missing, unused=sorted(found.keys() - own.keys()))
 
 
 def save_pretrained(
@@ -136,7 +151,14 @@ def _same_encoder(expected: EncoderConfig, found: EncoderConfig, directory: Path
             raise ArtifactError(f"{directory}/config.json: {field.name}: found {there!r}, expected {here!r}; {remedy}")
 
 
-def _read_tensors(directory: Path) -> dict[str, Tensor]:
+def _shapes(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file, without their content."""
+    with safe_open(file, "pt") as opened:
+        shapes = {name: opened.get_slice(name).get_shape() for name in opened.keys()}  # noqa: SIM118 - not iterable
+    return {name: torch.empty(shape, device="meta") for name, shape in shapes.items()}
+
+
+def _read_tensors(directory: Path, read: Callable[[Path], dict[str, Tensor]]) -> dict[str, Tensor]:
     names = [WEIGHTS]
     if not (directory / WEIGHTS).exists():
         if not (directory / INDEX).exists():
@@ -148,7 +170,7 @@ def _read_tensors(directory: Path) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for name in names:
         try:
-            tensors |= load_file(directory / name)
+            tensors |= read(directory / name)
         except (SafetensorError, FileNotFoundError) as error:
             raise ArtifactError(f"{directory / name}: not readable ({error}); fetch it again") from None
     return tensors

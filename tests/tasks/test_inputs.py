@@ -5,12 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
+from safetensors.torch import load_file, save_file
 
 from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
@@ -192,17 +195,17 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
 
 
 def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict[str, Any]) -> None:
-    for name in ("bert/config.json", "bert/vocab.txt", "cola/train.tsv", "cola/dev.tsv"):
+    whole_model(project / "bert")
+    for name in ("cola/train.tsv", "cola/dev.tsv"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text(f"{name}\t1\t\tThe cat sat.\n")
-    (project / "bert" / "config.json").write_text(json.dumps(asdict(ModelConfig(preset="tiny").build(100))))
     entry = {"format": "glue/cola", "data": "cola", "init_from": "bert", "sequence_length": 512, "seed": [1, 2]}
     values["finetune"]["tasks"] = {"cola": entry}
     write(project, values)
     run()
     encoder = Path("data/inputs/encoders/cola")
-    assert {path.name for path in encoder.iterdir()} == {"config.json", "vocab.txt"}
-    assert json.loads((encoder / "config.json").read_text())["vocab_size"] == 100
+    assert {path.name for path in encoder.iterdir()} == {path.name for path in (project / "bert").iterdir()}
+    assert (encoder / "model.safetensors").resolve() == (project / "bert" / "model.safetensors").resolve()
     values["finetune"]["tasks"] = {"cola": {**entry, "sequence_length": 513}}
     with pytest.raises(ConfigError, match=r"cola.sequence_length: found 513 tokens, .* 512 positions .*; lower it$"):
         check(values)
@@ -216,8 +219,7 @@ def test_a_model_that_a_stage_writes_starts_a_task_in_a_tree_of_its_own_alone(
         (project / "cola" / name).write_text("source\t1\t\tThe cat sat.\n")
     elsewhere = tmp_path_factory.mktemp("tree") / "nli"
     for directory in (elsewhere, Path("models/finetuned/nli")):
-        directory.mkdir(parents=True)
-        (directory / "config.json").write_text(json.dumps(asdict(ModelConfig(preset="tiny").build(100))))
+        whole_model(directory)
     entry = {"format": "glue/cola", "data": "cola", "init_from": "models/finetuned/nli"}
     values["finetune"]["tasks"] = {"cola": entry}
     write(project, values)
@@ -232,14 +234,85 @@ def test_a_model_that_a_stage_writes_starts_a_task_in_a_tree_of_its_own_alone(
     assert Path("data/inputs/encoders/cola/config.json").is_file()
 
 
+def whole_model(directory: Path, **fields: Any) -> Path:
+    """A small encoder with its tokenizer."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_tokenizer(tokenizer(120), Path(folder), lowercase=True)
+        model = build_pretraining(ModelConfig(preset="tiny", fields=fields).build(tokenizer(120).get_vocab_size()))
+        save_pretrained(model, directory, Path(folder))
+    return directory
+
+
+def cut(directory: Path) -> None:
+    (weights := directory / "model.safetensors").write_bytes(weights.read_bytes()[:-1000])
+
+
+def without_a_tensor(directory: Path) -> None:
+    tensors = load_file(weights := directory / "model.safetensors")
+    del tensors["bert.encoder.layer.1.output.dense.weight"]
+    save_file(tensors, weights)
+
+
+def without_a_tokenizer(directory: Path) -> None:
+    for name in ("tokenizer.json", "vocab.txt"):
+        (directory / name).unlink()
+
+
+def with_a_larger_vocabulary(directory: Path) -> None:
+    save_tokenizer(tokenizer(140), directory, lowercase=True)
+
+
+NO_TENSOR = "found no tensor for 'encoder.layer.1.output.weight', expected the whole encoder"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut, "model.safetensors: not readable ("),
+        (without_a_tensor, NO_TENSOR),
+        (without_a_tokenizer, "found neither tokenizer.json nor vocab.txt"),
+        (with_a_larger_vocabulary, "expected at least the "),
+    ],
+)
+def test_an_encoder_that_no_task_can_begin_with_is_refused_before_anything_is_computed(
+    damage: Callable[[Path], None], message: str, project: Path, values: dict[str, Any]
+) -> None:
+    damage(whole_model(project / "encoder"))
+    options = {"text_column": "a", "label_column": "label"}
+    table_task(project, values, "a\tlabel\nx y\t1\nu\t0\n", options=options, init_from="encoder")
+    with pytest.raises(InputError) as error:
+        run()
+    assert str(error.value).startswith("params.yaml: finetune.tasks.own.init_from: encoder"), error.value
+    assert message in str(error.value) and not Path("data/inputs").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut, "model.safetensors: not readable ("),
+        (without_a_tensor, NO_TENSOR),
+        (with_a_larger_vocabulary, "expected the "),
+    ],
+)
+def test_weights_that_no_training_can_begin_with_are_refused_before_anything_is_computed(
+    damage: Callable[[Path], None], message: str, project: Path, values: dict[str, Any]
+) -> None:
+    whole_model(project / "other")
+    damage(whole_model(project / "encoder"))
+    values["recipe"], values["tokenizer"]["vocab_file"] = None, "other/vocab.txt"
+    values["mask"] |= {"packing": "full_sentences"}
+    values["pretrain"] |= {"model": {"architecture": "bert"}, "init_from": "encoder", "objective": "mlm"}
+    values["pretrain"]["objective_options"] = {}
+    write(project, values)
+    with pytest.raises(BertcoreError) as error:
+        run()
+    assert str(error.value).startswith("params.yaml: pretrain.init_from: encoder"), error.value
+    assert message in str(error.value) and not Path("data/inputs").exists()
+
+
 def distilled(project: Path, values: dict[str, Any]) -> Path:
     """Params of a distillation, and its teacher's directory."""
-    (teacher := project / "teacher").mkdir()
-    save_tokenizer(tokenizer(120), teacher, lowercase=True)
-    model = build_pretraining(ModelConfig(preset="tiny").build(len(tokenizer(120).get_vocab())))
-    save_pretrained(model, project / "weights")
-    for name in ("config.json", "model.safetensors"):
-        (project / "weights" / name).rename(teacher / name)
+    teacher = whole_model(project / "teacher")
     values["recipe"] = None
     values["tokenizer"]["vocab_file"] = "teacher/vocab.txt"
     values["mask"] |= {"packing": "full_sentences"}
@@ -534,7 +607,7 @@ def test_a_task_whose_data_cannot_be_read_is_found_before_anything_is_computed(
 
 def test_pairs_of_texts_need_an_encoder_with_two_segments(project: Path, values: dict[str, Any]) -> None:
     options = {"text_column": "a", "text_pair_column": "b", "label_column": "label"}
-    encoder = published(project / "one", type_vocab_size=1)
+    encoder = str(whole_model(project / "one", type_vocab_size=1))
     table_task(project, values, "a\tb\tlabel\nx y\tz\t1\nu\tv\t0\n", options=options, init_from=encoder)
     with pytest.raises(ConfigError, match="finetune.tasks.own.init_from: found an encoder with type_vocab_size 1"):
         run()

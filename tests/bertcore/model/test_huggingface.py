@@ -15,7 +15,8 @@ from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertForTokenClassification, BertModel
 from bertcore.model.bert_names import from_huggingface, to_huggingface
-from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
+from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
+from bertcore.model.huggingface import check_pretrained, load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
 
 SIZES = {
@@ -281,3 +282,15 @@ def test_damaged_directories_are_one_clear_error(model, tmp_path):
     weights.unlink()
     with pytest.raises(ArtifactError, match="found neither model.safetensors nor model.safetensors.index.json"):
         load_pretrained(model, tmp_path / "m")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_what_can_be_loaded_is_known_by_its_headers(architecture: str, tmp_path: Path) -> None:
+    config = ModelConfig(architecture=architecture, preset="tiny").build(50)
+    for name, model in (("pretraining", build_pretraining(config)), ("head", build_head(config, "question_answering"))):
+        save_pretrained(model, tmp_path / name)
+        check_pretrained(tmp_path / name)
+    weights = tmp_path / "head" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    with pytest.raises(ArtifactError, match=r"model\.safetensors: not readable \("):
+        check_pretrained(tmp_path / "head")

@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 # A sound run fails a check of this level once in a million audits.
 _SIGNIFICANCE = 1e-6
+# Expected counts below it are put together, as chi-square says "off" of such ones far more often than that.
+_LEAST_EXPECTED = 10.0
 _BINS = 10
 _ID_BINS = 16
 _SEGMENT_BINS = 32
@@ -296,14 +298,27 @@ class Audit:
 
 
 def _p_value(found_and_expected: NDArray[np.float64]) -> float:
-    """Chi-square of (2, K) counts; what cannot occur must not."""
+    """Chi-square of (2, K) counts, those that are hardly expected as one, by its Poisson tail; what cannot occur must
+    not."""
     from scipy import stats
 
     found, expected = found_and_expected
     possible = expected > 1e-9
     if found[~possible].any():
         return 0.0
-    return float(stats.chisquare(found[possible], expected[possible]).pvalue) if possible.sum() > 1 else 1.0
+    small = expected < _LEAST_EXPECTED
+    rare_found, rare_expected = found[small].sum(), expected[small].sum()
+    found, expected = found[~small], expected[~small]
+    by_tail = 1.0
+    if rare_expected >= _LEAST_EXPECTED:
+        found, expected = np.append(found, rare_found), np.append(expected, rare_expected)
+    elif rare_found:
+        by_tail = float(stats.poisson.sf(rare_found - 1, rare_expected))
+    if len(found) < 2:
+        return by_tail
+    # Both tests are one: each may fail half as often.
+    by_shares = float(stats.chisquare(found, expected * (found.sum() / expected.sum())).pvalue)
+    return by_shares if by_tail == 1 else min(1.0, 2 * min(by_tail, by_shares))
 
 
 def unigram_baseline(train_counts: NDArray[np.int64], labels: NDArray[Any]) -> dict[str, float]:

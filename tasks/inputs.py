@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.corpus.sources import source_of
+from bertcore.corpus.sources.local import ENDINGS
 from bertcore.embedding.config import FROM_CORPUS, EmbedConfig
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, InputError
@@ -55,7 +56,7 @@ def run(_: StageRun) -> None:
     entries = params.task_entries(values)
     with replace_directory(INPUTS) as beside:
         for index, uri in enumerate(configs["corpus"].sources):
-            _link_source(uri, beside / "corpus" / str(index))
+            _link_source(uri, beside / "corpus" / str(index), f"params.yaml: corpus.sources[{index}]")
         if contamination := configs["corpus"].contamination:
             for index, name in enumerate(contamination.texts):
                 where = f"corpus.contamination.texts[{index}]"
@@ -164,8 +165,14 @@ def _clear_removed(tasks: set[str]) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _link_source(uri: str, directory: Path) -> None:
-    if files := list(source_of(uri).files):
+def _link_source(uri: str, directory: Path, where: str) -> None:
+    source = source_of(uri)
+    if unread := source.unread:
+        named = ", ".join(map(str, unread[:3])) + (", …" if len(unread) > 3 else "")
+        logger.warning(
+            "%s: %s: files left out, as they end in none of %s: %d (%s)", where, uri, ENDINGS, len(unread), named
+        )
+    if files := list(source.files):
         _link_files(files, Path(os.path.commonpath([file.parent for file in files])), directory)
     else:
         _note(uri, directory)

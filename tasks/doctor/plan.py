@@ -103,7 +103,7 @@ class Plan:
         corpus = self.configs["corpus"]
         known, unknown = 0.0, []
         for index, uri in enumerate(corpus.sources):
-            size = source_of(uri).text_bytes()
+            size = source_of(uri).text_bytes(corpus.max_documents)
             weight = max(corpus.weights[index], 1.0) if corpus.weights else 1.0
             if size is None:
                 unknown.append(uri)

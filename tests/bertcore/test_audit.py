@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bertcore import audit
 from bertcore.audit import Audit, unigram_baseline
 from bertcore.errors import ArtifactError, InputError
 from bertcore.instances.arrays import Instances
@@ -303,3 +304,13 @@ def test_the_unigram_baseline_is_the_cross_entropy_of_the_smoothed_frequencies()
     found = unigram_baseline(counts, np.array([0, 2]))
     assert found["accuracy"] == 0.5
     assert found["loss"] == pytest.approx(-(np.log(8 / 11) + np.log(2 / 11)) / 2)
+
+
+def test_counts_that_are_hardly_expected_do_not_fail_a_sound_audit() -> None:
+    draws = np.random.default_rng(0).multinomial(6_000, [0.99995, 0.00005], size=20_000)
+    found = [audit._p_value(np.array([[24_000, *drawn], [24_000, 5999.7, 0.3]])) for drawn in draws]
+    assert 0 <= sum(p < 1e-3 for p in found) < 50
+    assert audit._p_value(np.array([[24_000, 5_985, 15], [24_000, 5999.7, 0.3]])) < 1e-6
+    assert audit._p_value(np.array([[24_600, 5_400, 0], [24_000, 5999.7, 0.3]])) < 1e-6
+    assert audit._p_value(np.array([[50, 4, 6], [50, 5, 5]])) > 0.1
+    assert audit._p_value(np.array([[24_000, 5_999, 1], [24_000, 6_000, 0]])) == 0, "what cannot occur"

@@ -238,6 +238,8 @@ def test_disk_that_is_free_decides_and_unknown_sizes_are_said(tree: Path) -> Non
     assert small.level == "FAIL" and "1 MiB are free" in small.text and "free some space" in small.remedy
     known, unknown = plan(corpus={"sources": [{"uri": "text.txt", "weight": 2.0}, "pydoc"]}).text_bytes()
     assert (round(known), unknown) == (2_800_000 + 40_000_000, [])
+    few, _ = plan(corpus={"sources": ["text.txt", "pydoc"], "max_documents": 1000}).text_bytes()
+    assert round(few) == 1_400_000 + 3_800_000
 
 
 def test_disk_is_taken_by_the_copies_in_the_cache_and_by_every_model(tree: Path) -> None:

@@ -194,6 +194,21 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
     assert Path("data/inputs/cola/dev.tsv").is_symlink()
 
 
+def test_files_of_a_source_that_are_not_read_are_said(
+    project: Path, values: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    (project / "texts").mkdir()
+    for name in ("a.txt", "notes.pdf", "page.html"):
+        (project / "texts" / name).write_text("Some text.\n")
+    values["corpus"]["sources"] = ["texts"]
+    write(project, values)
+    run()
+    assert [path.name for path in Path("data/inputs/corpus/0").iterdir()] == ["a.txt"]
+    (said,) = caplog.messages
+    assert said.startswith("params.yaml: corpus.sources[0]: texts: files left out, as they end in none of .txt, ")
+    assert said.endswith(": 2 (texts/notes.pdf, texts/page.html)")
+
+
 def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict[str, Any]) -> None:
     whole_model(project / "bert")
     for name in ("cola/train.tsv", "cola/dev.tsv"):

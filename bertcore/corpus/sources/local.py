@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
 """About how much text a byte of a packed file holds, in bytes."""
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+SAMPLED_DOCUMENTS = 1000
+"""The first of a source, by whose mean length so many documents of it are counted as bytes."""
 LONGEST_DOCUMENT = 64 << 20
 """Bytes of one document of a `.txt`, which is held in memory; more of them are a file without blank lines."""
 
@@ -47,13 +50,11 @@ LONGEST_DOCUMENT = 64 << 20
 def find_files(uri: str) -> list[Path]:
     """The files that a path, a glob (`**`: any depth) or a directory names, sorted; `ConfigError` if there are none."""
     path = Path(uri).expanduser()
-    endings = ", ".join(READERS) + " (also .gz, .zst)"
     if path.is_dir():
-        found = [Path(item) for item in glob.glob(f"{glob.escape(str(path))}/**", recursive=True)]
-        found = [item for item in found if item.is_file() and _format(item) in READERS]
+        found = [item for item in _files_below(path) if _format(item) in READERS]
         if not found:
-            raise ConfigError(f"{uri}: no file in this directory ends in {endings}; name another one")
-        return sorted(found)
+            raise ConfigError(f"{uri}: no file in this directory ends in {ENDINGS}; name another one")
+        return found
     found = [path] if path.exists() else [Path(item) for item in glob.glob(str(path), recursive=True)]
     files = sorted(item for item in found if item.is_file())
     if not files:
@@ -62,8 +63,14 @@ def find_files(uri: str) -> list[Path]:
         )
     for item in files:
         if _format(item) not in READERS:
-            raise ConfigError(f"{item}: unknown ending, expected {endings}; convert or rename the file")
+            raise ConfigError(f"{item}: unknown ending, expected {ENDINGS}; convert or rename the file")
     return files
+
+
+def _files_below(directory: Path) -> list[Path]:
+    """All but hidden ones, sorted."""
+    found = (Path(item) for item in glob.glob(f"{glob.escape(str(directory))}/**", recursive=True))
+    return sorted(item for item in found if item.is_file())
 
 
 def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Document]:
@@ -92,8 +99,20 @@ class LocalSource(Source):
         """See `read`."""
         yield from read(self.uri, list(files) or find_files(self.uri), dropped)
 
-    def text_bytes(self) -> float:
-        return sum(file.stat().st_size * UNPACKED.get(file.suffix, 1.0) for file in self.files)
+    @property
+    def unread(self) -> Sequence[Path]:
+        path = Path(self.uri).expanduser()
+        return [item for item in _files_below(path) if _format(item) not in READERS] if path.is_dir() else ()
+
+    def text_bytes(self, documents: int | None = None) -> float:
+        whole = sum(file.stat().st_size * UNPACKED.get(file.suffix, 1.0) for file in self.files)
+        if documents is None:
+            return whole
+        first = [
+            len(document.text.encode(errors="replace"))
+            for document in islice(read(self.uri, find_files(self.uri), Counter()), min(documents, SAMPLED_DOCUMENTS))
+        ]
+        return min(whole, documents * sum(first) / max(len(first), 1))
 
 
 class _Drops:
@@ -262,3 +281,4 @@ READERS: dict[str, Callable[[Path, _Drops], Iterator[tuple[str, str]]]] = {
     ".jsonl": _read_json_lines,
     ".parquet": _read_parquet,
 }
+ENDINGS = ", ".join(READERS) + " (also .gz, .zst)"

@@ -40,8 +40,14 @@ class Source:
         """What a reader of the corpus must know of `files`, a line each."""
         return []
 
-    def text_bytes(self) -> float | None:
-        """About how much text it gives; None where that is known only when it is read."""
+    @property
+    def unread(self) -> Sequence[Path]:
+        """Local files beside `files` that are none of a kind that is read, sorted."""
+        return ()
+
+    def text_bytes(self, documents: int | None = None) -> float | None:
+        """About how much text it gives, or the first `documents` of it; None where that is known only when it is
+        read."""
         return None
 
     def revisions(self) -> dict[str, str | None]:

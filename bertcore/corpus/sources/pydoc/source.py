@@ -25,6 +25,7 @@ from bertcore.workers import on_this_machine
 
 URI = "pydoc"
 TEXT_BYTES = 40_000_000  # at most: 33 MB with the packages of the lock
+DOCUMENT_BYTES = 3_800  # the mean, of the same packages
 LOCK = Path("requirements.lock")  # of the project root, where every stage runs
 MIN_WORDS = 5  # of prose; shorter ones ("Return self.") say little and repeat everywhere
 SHORTEST_NAME = 4  # characters; shorter names of definitions are parts of ordinary words
@@ -89,8 +90,8 @@ class PydocSource(Source):
     def warnings(self, files: Sequence[Path]) -> list[str]:
         return check_installation(files[0] if files else LOCK)
 
-    def text_bytes(self) -> float:
-        return TEXT_BYTES
+    def text_bytes(self, documents: int | None = None) -> float:
+        return TEXT_BYTES if documents is None else min(TEXT_BYTES, documents * DOCUMENT_BYTES)
 
 
 def read_docstrings(lock: Path, statistics: Counter[str], workers: int | None = None) -> Iterator[Docstring]:

@@ -36,6 +36,21 @@ def test_local_files_are_found(tmp_path: Path) -> None:
     assert source_of("https://example.org/a.txt").text_bytes() is None
 
 
+def test_files_that_are_no_texts_are_known(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    for name in ("a.txt", "below/b.pdf", "below/.hidden", "LICENSE"):
+        (tmp_path / name).write_text("x")
+    assert source_of(str(tmp_path)).unread == [tmp_path / "LICENSE", tmp_path / "below" / "b.pdf"]
+    assert source_of(str(tmp_path / "a.txt")).unread == source_of("pydoc").unread == ()
+
+
+def test_so_many_documents_are_so_much_text(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "{"é" * length}"}}\n' for length in (2, 4, 6, 100)))
+    source = source_of(str(tmp_path))
+    assert [source.text_bytes(count) for count in (1, 3)] == [4, 24]
+    assert source.text_bytes(100) == source.text_bytes()
+
+
 @pytest.mark.parametrize(
     ("uri", "message"),
     [

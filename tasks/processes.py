@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,6 +18,8 @@ from bertcore.errors import InputError
 
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl.h."""
+_CLOCK_SECONDS = 60.0
+"""By how much the clock may have been set since a process began."""
 _POLL_SECONDS = 0.5
 _GRACE_SECONDS = 25.0
 """What a process has to write a checkpoint once the one for which it works is no more."""
@@ -86,6 +89,23 @@ def alive(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def identity() -> str:
+    """Of this process, which no other one has on any machine."""
+    return f"{socket.gethostname()} {os.getpid()} {psutil.Process().create_time():.0f}"
+
+
+def known_dead(named: str) -> bool:
+    """Whether the process of that `identity` was one of this machine and is no more."""
+    host, pid, began = named.rsplit(" ", 2)
+    if host != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(int(pid))
+        return not alive(process) or abs(process.create_time() - float(began)) > _CLOCK_SECONDS
+    except psutil.NoSuchProcess:
+        return True
 
 
 def end_with(process: psutil.Process) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from mlflow.utils.mlflow_tags import (
 from bertcore.errors import may_pass
 from bertcore.files import replace_file
 from tasks import params
-from tasks.processes import reproduction
+from tasks.processes import identity, known_dead, reproduction
 from tasks.tracking import lineage, producers, varied
 from tasks.tracking.description import ERROR, describe
 from tasks.tracking.outbox import Outbox
@@ -41,6 +42,8 @@ _RUNNING = RunStatus.to_string(RunStatus.RUNNING)
 _WORST_FIRST = (_RUNNING, "FAILED", "KILLED")
 """A parent run has the first of these that the newest run of any of its stages has."""
 _INVOCATION = "pipeline.invocation"
+_PROCESS = "stage.process"
+"""Tag of a stage's run: the process, by which others tell that it was killed."""
 _PARAMS_PER_CALL = 100
 _LONGEST_PARAM = 6000
 
@@ -126,19 +129,32 @@ class StageRun:
 
     def _conclude(self, status: Status) -> None:
         self.client.set_terminated(self.run_id, status)
-        with lock():  # of two stages that end together, the second one sees that both have ended
-            parent = self.client.get_run(self.parent_id)
-            of_parent = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self.parent_id}'"
-            experiment = parent.info.experiment_id
-            children = self.client.search_runs([experiment], of_parent, order_by=["attributes.start_time"])
-            newest = {child.data.tags["stage"]: child for child in children}
-            statuses = {child.info.status for child in newest.values()}
-            worst = next((each for each in _WORST_FIRST if each in statuses), "FINISHED")
-            self.client.set_tag(self.parent_id, MLFLOW_RUN_NOTE, describe(parent, newest))
-            if worst == _RUNNING:
-                self.client.update_run(self.parent_id, worst)
-            else:
-                self.client.set_terminated(self.parent_id, worst)
+        _conclude_parent(self.client, self.parent_id)
+
+
+def _conclude_parent(client: MlflowClient, parent_id: str) -> None:
+    """The parent run has the status that its stages' runs give it, and says what became of them."""
+    with lock():  # of two stages that end together, the second one sees that both have ended
+        parent = client.get_run(parent_id)
+        of_parent = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{parent_id}'"
+        children = client.search_runs([parent.info.experiment_id], of_parent, order_by=["attributes.start_time"])
+        newest = {child.data.tags["stage"]: child for child in children}
+        statuses = {child.info.status for child in newest.values()}
+        worst = next((each for each in _WORST_FIRST if each in statuses), "FINISHED")
+        client.set_tag(parent_id, MLFLOW_RUN_NOTE, describe(parent, newest))
+        if worst == _RUNNING:
+            client.update_run(parent_id, worst)
+        else:
+            client.set_terminated(parent_id, worst)
+
+
+def _end_killed(client: MlflowClient, experiment: str) -> None:
+    """End the runs of stages of this machine whose processes were killed, and could not do it."""
+    running = f"attributes.status = '{_RUNNING}' and tags.`{_PROCESS}` LIKE '{socket.gethostname()} %'"
+    for run in client.search_runs([experiment], running):
+        if known_dead(run.data.tags[_PROCESS]):
+            client.set_terminated(run.info.run_id, "KILLED")
+            _conclude_parent(client, run.data.tags[MLFLOW_PARENT_RUN_ID])
 
 
 def _dataset(path: str, digest: str) -> DatasetInput:
@@ -160,6 +176,7 @@ def start(stage: str, tags: Mapping[str, str], memory: Path | None = None) -> St
     """
     with reachable():
         client, experiment = open_experiment()
+        _end_killed(client, experiment)
         parent_id = _parent(client, experiment, tags)
         run_id = _own_run(client, experiment, parent_id, stage, tags, memory)
         client.update_run(parent_id, status=_RUNNING)  # now that another stage's end finds this one running
@@ -171,7 +188,7 @@ def _own_run(
 ) -> str:
     name, _, task = stage.partition("@")
     names = {MLFLOW_PARENT_RUN_ID: parent_id, MLFLOW_RUN_NAME: stage, **_source(f"tasks/{name}.py", tags)}
-    own_tags = {**tags, **names, "stage": stage, **({"task": task} if task else {})}
+    own_tags = {**tags, **names, "stage": stage, _PROCESS: identity(), **({"task": task} if task else {})}
     if memory and (run_id := _remembered(client, memory)):
         client.update_run(run_id, status=_RUNNING)
         client.log_batch(run_id, tags=[RunTag(name, value) for name, value in own_tags.items()])

@@ -110,3 +110,13 @@ def test_a_process_that_has_ended_is_not_alive_though_nobody_waits_for_it() -> N
 def test_without_a_dvc_above_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil.Process, "parents", lambda self: [])
     assert processes.reproduction() is None
+
+
+def test_the_identity_of_a_process_tells_whether_it_is_dead(tmp_path: Path) -> None:
+    assert not processes.known_dead(processes.identity())
+    host, pid, began = processes.identity().rsplit(" ", 2)
+    assert processes.known_dead(f"{host} {pid} {float(began) - 3600:.0f}"), "another process has its number now"
+    assert not processes.known_dead(f"{host}x {pid} 0"), "of other machines nothing is known"
+    code = "from tasks.processes import identity; print(identity())"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert processes.known_dead(ended.stdout.strip())

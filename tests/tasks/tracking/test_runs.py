@@ -351,6 +351,28 @@ def test_a_stopped_stage_is_a_killed_run_and_goes_on_in_it(
     assert [point.step for point in client.get_metric_history(ended.info.run_id, "train/loss")] == [1, 2]
 
 
+KILLED_STAGE = """
+import os, signal
+from tasks import stage
+
+stage.main("corpus", lambda run: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+def test_the_next_stage_ends_the_run_of_one_that_was_killed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    killed = subprocess.run([sys.executable, "-c", KILLED_STAGE], env=environment)
+    assert killed.returncode == -signal.SIGKILL
+    first, beside = run_of("corpus"), tracking.start("finetune@topic", {})
+    assert first.info.status == "RUNNING"
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
+    assert stage.main("corpus", write_corpus) == 0
+    statuses = [beside.client.get_run(run).info.status for run in (first.info.run_id, beside.run_id, beside.parent_id)]
+    assert statuses == ["KILLED", "RUNNING", "RUNNING"]
+    beside.end("FINISHED")
+    assert beside.client.get_run(beside.parent_id).info.status == "KILLED"
+
+
 @pytest.mark.parametrize("content", ["0" * 32, "no run's name", ""])
 def test_a_run_that_the_store_does_not_have_is_begun_anew(project: Path, content: str) -> None:
     memory = project / "mlflow-run"

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from bertcore.apply.compact import Precision, compact
 from bertcore.apply.embed import Embedder, nearest
 from bertcore.compressed import plain_name, read_text
+from bertcore.embedding.vectors import normalized
 from bertcore.errors import InputError
 from bertcore.files import checksum, disk_errors, replace_directory
 
@@ -93,6 +94,8 @@ class Index:
     vectors: NDArray[Any]
     embedded: int
     """How many of the passages were new when the index was opened."""
+    cut: int
+    """How many of those were longer than what the model reads: their ends are not found."""
     precision: Precision = "float32"
 
     @classmethod
@@ -121,13 +124,16 @@ class Index:
         made_from = {**made_by, "words": words, "passages": _hash_of(passages)}
         before = _made_from(directory)
         if before == made_from and (kept := _vectors(directory)) is not None and len(kept) == len(passages):
-            return cls(passages, kept, 0, precision)
+            return cls(passages, kept, 0, 0, precision)
         known = _known(directory) if {name: before.get(name) for name in made_by} == made_by else {}
         new = list(dict.fromkeys(each.text for each in passages if each.text not in known))
-        known |= dict(zip(new, compact(embedder.unit(new, progress), precision), strict=True)) if new else {}
+        cut = 0
+        if new:
+            embedded, cut = embedder.embed(new, progress)
+            known |= dict(zip(new, compact(normalized(embedded), precision), strict=True))
         vectors = np.stack([known[each.text] for each in passages])
         _write(directory, passages, vectors, made_from)
-        return cls(passages, vectors, len(new), precision)
+        return cls(passages, vectors, len(new), cut, precision)
 
     def search(self, queries: NDArray[np.float32], top: int) -> list[list[Found]]:
         """For each of (Q, H) vectors of length 1 the `top` passages, the nearest first."""

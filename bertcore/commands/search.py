@@ -47,6 +47,12 @@ def run(options: argparse.Namespace) -> None:
     index = Index.open(options.place, place, embedder, options.words, PROGRESS, options.precision)
     if index.embedded:
         print(f"{place}: {len(index.passages):,} passages, {index.embedded:,} of them new", file=sys.stderr)
+    if index.cut:
+        print(
+            f"{place}: {index.cut:,} of the new passages were cut to what the model reads, so that their ends are not "
+            "found; give fewer --words",
+            file=sys.stderr,
+        )
     found = index.search(embedder.unit(options.queries), options.top)
 
     def records() -> Iterator[Record]:

@@ -193,3 +193,13 @@ def test_what_cannot_be_searched_is_one_line(
 
 def test_a_piece_of_a_paragraph_has_the_line_of_its_first_word() -> None:
     assert list(search._paragraphs("a b\nc d e\n\n\nf", 2)) == [("a b", 1), ("c d", 2), ("e", 2), ("f", 5)]
+
+
+def test_passages_longer_than_what_the_model_reads_are_said(
+    saved: Path, texts: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["search", "dog", "--in", str(texts), "--model", str(saved), "--max-length", "5"]
+    assert main(command) == 0
+    assert "1 of the new passages were cut to what the model reads" in capsys.readouterr().err
+    assert main(command) == 0 and "cut" not in capsys.readouterr().err
+    assert main([*command, "--words", "3"]) == 0 and "cut" not in capsys.readouterr().err

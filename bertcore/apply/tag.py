@@ -2,16 +2,15 @@
 has one. `transformers` reads such a model too, but knows no chain."""
 
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
-from unicodedata import category
 
 import pyarrow as pa
 
 from bertcore.apply.finetuned import FineTuned
+from bertcore.evaluation.words import letter
 from bertcore.examples.schema import TAGGING
 from bertcore.examples.tag_schemes import entities
 from bertcore.finetune.tagging import Tagged
@@ -24,10 +23,7 @@ Words = Literal["marks", "blanks"]
 def _word(words: Words) -> re.Pattern[str]:
     if words == "blanks":
         return re.compile(r"\S+")
-    # \w leaves out combining marks, which belong to the letter before them: the vowels of Hindi, a decomposed accent.
-    marks = "".join(mark for mark in map(chr, range(sys.maxunicode + 1)) if category(mark).startswith("M"))
-    letter = rf"[\w{marks}]"
-    return re.compile(rf"{letter}+(?:[.'’-]{letter}+)*|[^\w\s]")
+    return re.compile(rf"{letter()}+(?:[.'’-]{letter()}+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)

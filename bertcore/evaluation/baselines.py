@@ -18,13 +18,13 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from bertcore.evaluation import classification, multi_label, squad, tagging
 from bertcore.evaluation.squad import to_articles
+from bertcore.evaluation.words import letter
 from bertcore.examples.schema import ExampleSet
 
 Scores = dict[str, dict[str, float]]
 Predicted = dict[str, Any]
 """Baseline -> what it says about the rows of dev: a list, or a mapping of question ids to answers."""
 
-_WORD = re.compile(r"\w+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -75,7 +75,7 @@ class _Texts:
     def __init__(self, train: pa.Table):
         self._columns = [name for name in ("text_a", "text_b") if train[name].null_count < train.num_rows]
         self._vectorizers = [
-            TfidfVectorizer(token_pattern=_WORD.pattern, sublinear_tf=True).fit([*_texts(train, name), "word"])
+            TfidfVectorizer(token_pattern=f"{letter()}+", sublinear_tf=True).fit([*_texts(train, name), "word"])
             for name in self._columns
         ]
 
@@ -151,7 +151,7 @@ def _nearest_sentence(context: str, question: str) -> str:
 
 
 def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.lower()))
+    return set(re.findall(f"{letter()}+", text.lower()))
 
 
 def _texts(table: pa.Table, name: str) -> list[str]:

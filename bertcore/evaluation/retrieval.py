@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import CountVectorizer
 
-TOKEN = r"(?u)\b\w+\b"
-"""A word of BM25: also one of a single letter."""
+from bertcore.evaluation.words import letter
 
 
 class BM25:
@@ -17,7 +16,7 @@ class BM25:
 
     def __init__(self, passages: Sequence[str], k1: float = 1.2, b: float = 0.75) -> None:
         """`k1` says how soon more of a word counts no more, `b` how much a long passage is held back."""
-        self._vectorizer = CountVectorizer(token_pattern=TOKEN)
+        self._vectorizer = CountVectorizer(token_pattern=f"{letter()}+")
         counts = csr_matrix(self._vectorizer.fit_transform(passages), dtype=np.float64)
         lengths = np.asarray(counts.sum(axis=1)).ravel()
         held_back = k1 * (1 - b + b * lengths / max(lengths.mean(), 1e-12))

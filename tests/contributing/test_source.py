@@ -52,7 +52,7 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_its_documents_become_a_corpus(uri: str, tmp_path: Path) -> None:
-    inputs._link_source(uri, tmp_path / "inputs" / "0")  # as stage `inputs` does, so that DVC sees the files change
+    inputs._link_source(uri, tmp_path / "inputs" / "0", "sources[0]")  # as stage `inputs` does: DVC sees changes
     config = CorpusConfig(sources=[uri], min_words=3, heldout_fraction=0.3)
     (tmp_path / "out").mkdir()
     found = build_corpus(config, tmp_path / "inputs", tmp_path / "out").as_metrics()

@@ -89,28 +89,15 @@ def _lying(parameter: Tensor, count: int) -> list[Tensor]:
 def orthogonalize(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     """(N, R, C) with R <= C -> (N, R, C) in `dtype`: singular values above about 0.01 of the norm become about 1.
 
-    Five steps of Newton-Schulz. Where C is at least 2 R, several in a row are taken on the (R, R) Gram matrices alone,
-    a third less to compute for C = 4 R. Not all five: bfloat16's rounding would grow to singular values of 3.
+    Five steps of Newton-Schulz, each from the matrices themselves. Several in a row on the Gram matrices alone would be
+    less to compute, but bfloat16's rounding gives those negative eigenvalues, which the polynomial multiplies by 12 at
+    each step: gradients of which a few rows outweigh all others came out with singular values of thousands.
     """
     result = (matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(_EPSILON)).to(dtype)
-    for steps in (3, 2) if matrices.shape[2] >= 2 * matrices.shape[1] else (1,) * 5:
-        result = torch.bmm(_polynomials(torch.bmm(result, result.mT), steps), result)
-    return result
-
-
-def _polynomials(gram: Tensor, steps: int) -> Tensor:
-    """(N, R, R) Gram matrices of X -> the factors whose product with X is X after `steps` steps."""
-    product = factor = _factor(gram)
-    for _ in range(steps - 1):
-        gram = torch.bmm(torch.bmm(factor, gram), factor)  # symmetric, and so is every factor
-        factor = _factor(gram)
-        product = torch.bmm(factor, product)
-    return product
-
-
-def _factor(gram: Tensor) -> Tensor:
-    result = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)
-    result.diagonal(dim1=-2, dim2=-1).add_(_A)
+    for _ in range(5):
+        gram = torch.bmm(result, result.mT)
+        polynomial = torch.baddbmm(gram, gram, gram, beta=_B, alpha=_C)
+        result = torch.baddbmm(result, polynomial, result, beta=_A)
     return result
 
 

@@ -53,6 +53,11 @@ class Description:
                 f"{self.directory}/config.json: id2label: found {names!r}, expected the names of the labels of a "
                 f"{self.architecture}; save the model with them"
             )
+        if not all(str(index).isdecimal() for index in names):
+            raise ArtifactError(
+                f"{self.directory}/config.json: id2label: found the keys {', '.join(map(repr, names))}, expected "
+                "numbers from 0; save the model anew"
+            )
         return [names[index] for index in sorted(names, key=int)]
 
     @property

@@ -78,7 +78,7 @@ def read(directory: Path) -> Reading | None:
     """
     if not (directory / MODULES).is_file():
         return None
-    modules = {each["type"].rpartition(".")[2]: each["path"] for each in read_json(directory / MODULES)}
+    modules = {each["type"].rpartition(".")[2]: each["path"] for each in _modules(directory / MODULES)}
     if list(modules)[:2] != ["Transformer", "Pooling"] or set(modules) - {"Transformer", "Pooling", "Normalize"}:
         raise _foreign(directory / MODULES, "type", list(modules), "Transformer, Pooling and, if it likes, Normalize")
     if modules["Transformer"]:
@@ -98,8 +98,19 @@ def read(directory: Path) -> Reading | None:
 def module_folders(directory: Path) -> list[str]:
     """The folders of `directory` that are modules of SentenceTransformers; none where it is not of it."""
     path = directory / MODULES
-    paths = [each["path"] for each in read_json(path)] if path.is_file() else []
+    paths = [each["path"] for each in _modules(path)] if path.is_file() else []
     return [each for each in paths if each and (directory / each).is_dir()]
+
+
+def _modules(path: Path) -> list[dict[str, str]]:
+    """What modules.json lists."""
+    found = read_json(path)
+    if not isinstance(found, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("type"), str) and isinstance(each.get("path"), str)
+        for each in found
+    ):
+        raise _foreign(path, "modules", found, "a list of objects, each with a type and a path")
+    return found
 
 
 def _pooling(values: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertcore.compressed import read_json
+from bertcore.compressed import read_json, read_text
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, Kind
 from bertcore.model.config import kinds_by_class
@@ -158,7 +158,7 @@ def describe(directory: Path) -> Card:
 def read(directory: Path) -> str:
     """The card that stands with a model, or one that its directory gives."""
     path = directory / CARD_FILE
-    return path.read_text(encoding="utf-8") if path.is_file() else describe(directory).render()
+    return read_text(path) if path.is_file() else describe(directory).render()
 
 
 def with_section(card: str, title: str, text: str) -> str:

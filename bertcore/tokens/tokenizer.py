@@ -133,7 +133,10 @@ def load_tokenizer(directory: Path) -> Tokenizer:
         raise ArtifactError(
             f"{path}: not found, expected a tokenizer in the Hugging Face layout; run `dvc repro tokenizer`"
         )
-    tokenizer = Tokenizer.from_file(str(path))
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # `tokenizers` raises nothing more precise
+        raise ArtifactError(f"{path}: not a tokenizer ({error}); save or fetch it again") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -21,7 +21,7 @@ from flows import server
 from flows.deployment import POOL, TAG, Workers, clear_leftovers, deploy, name_of_the_tree
 from flows.environment import REMOTE, ROOT, project_environment
 from flows.locks import HeldError, hold
-from tasks.reporting.document import TABLES, read_tables
+from tasks.reporting.document import SIGNS, TABLES, read_tables
 from tasks.reporting.rendering import plain_text
 
 if TYPE_CHECKING:
@@ -180,6 +180,9 @@ def _show_results() -> int:
         console = _console()
         console.print()
         _print_table(results, console)
+        for table in (table for _, table in found if tuple(table.header) == SIGNS):
+            console.print()
+            _print_table(table, console)
     page = REPORTS / "report.html"
     if page.is_file():
         print(f"\nThe whole report: {page.relative_to(ROOT)}")

@@ -1,5 +1,6 @@
 """Stage `report`: all metrics -> tables, plots and the summary."""
 
+import logging
 import sys
 
 from bertcore.files import replace_directory, write_json
@@ -7,10 +8,14 @@ from tasks import params
 from tasks.paths import CORPUS, EXAMPLES, METRICS, PRETRAINED, REPORTS
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.pages import build_report
+from tasks.reporting.rendering import plain_text
+from tasks.reporting.signs import signs
 from tasks.reporting.summary import headlines
 from tasks.stage import main
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
+
+logger = logging.getLogger(__name__)
 
 
 def run(stage_run: StageRun) -> None:
@@ -18,6 +23,8 @@ def run(stage_run: StageRun) -> None:
     with replace_directory(REPORTS) as beside:
         summary = build_report(measurements, beside)
     write_json(METRICS / "summary.json", summary)
+    for sign in signs(measurements, summary):
+        logger.warning("%s: %s; %s", sign.name, plain_text(sign.found), plain_text(sign.remedy))
     stage_run.log_metrics(summary)
     stage_run.log_parent_metrics(headlines(summary))
     recorded = lineage.recorded_hashes()

@@ -11,7 +11,7 @@ from functools import partial
 from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import BertcoreError
 from tasks import params
-from tasks.doctor import artifacts, machine, normal, places
+from tasks.doctor import artifacts, machine, places, vocabulary
 from tasks.doctor.findings import Finding, dump
 from tasks.doctor.plan import Plan
 
@@ -45,7 +45,7 @@ PLANNED: dict[str, Callable[[Plan], Finding]] = {
     "disk": places.check_disk,
     "time": machine.check_time,
     "vocabulary": artifacts.check_vocabularies,
-    "entries": normal.check_vocabulary_size,
+    "entries": vocabulary.check_vocabulary_size,
 }
 """Checks of the training that params.yaml asks for."""
 

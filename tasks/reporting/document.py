@@ -12,6 +12,9 @@ from pathlib import Path
 TABLES = "tables.json"
 """The file of a report that holds its tables, for who shows them elsewhere."""
 
+SIGNS = ("Sign", "Found", "Remedy")
+"""The header of its table of what went wrong, which is there only where something did."""
+
 NOTHING = "–"
 """A cell for which there is no number."""
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import log
 from pathlib import Path
 
-from tasks.reporting import embed, minimal_pairs, plots, results, task_tables, text_tables
+from tasks.reporting import embed, minimal_pairs, plots, results, signs, task_tables, text_tables
 from tasks.reporting.comparison import Comparison, read_comparison
 from tasks.reporting.document import (
     TABLES,
@@ -82,8 +82,11 @@ def describe(measurements: Measurements, summary: Summary, comparisons: Sequence
     if comparisons:
         sections.append(_tasks(measurements, comparisons))
     sections += [_text(measurements), _sequences(measurements)]
-    introduction = _introduction(measurements, summary)
-    return Document("BERT pre-training report", introduction, sections, _cards(summary, comparisons))
+    cards = _cards(summary, comparisons)
+    if found := signs.signs(measurements, summary):
+        names = ", ".join(sign.name for sign in found)
+        cards.append(Card(count(len(found)), "signs of trouble in the pre-training", names))
+    return Document("BERT pre-training report", _introduction(measurements, summary), sections, cards)
 
 
 def _introduction(measurements: Measurements, summary: Summary) -> str:
@@ -140,6 +143,7 @@ def _pretraining(measurements: Measurements, summary: Summary) -> Section:
         ]
         if any(f"{term}_by_length_alone" in pretrain for term in pretrain_terms(summary)):
             parts.append(Paragraph(LENGTH_NOTE))
+        parts.append(signs.part(signs.signs(measurements, summary)))
     parts.append(text_tables.pretraining(summary))
     if (phases := text_tables.phases(measurements)).rows:
         parts.append(phases)

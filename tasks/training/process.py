@@ -220,6 +220,7 @@ def _metrics(training: Pretraining, final: dict[str, float]) -> dict[str, Any]:
         "tokens": training.state.tokens,
         "skipped_steps": training.state.watch.skipped,
         "parameters": _size(training.model),
+        "architecture": training.model.config.model_type,
         **({"companions": companions} if companions else {}),
     }
 

@@ -21,10 +21,11 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import inputs, params
-from tasks.doctor import artifacts, machine, normal, places
+from tasks.doctor import artifacts, machine, places, vocabulary
 from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
+from tasks.normal import vocabulary_for
 from tasks.paths import INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
@@ -75,16 +76,16 @@ def test_entries_are_judged_by_what_an_earlier_run_counted_of_this_vocabulary(tr
     large, size = plan(tokenizer={"vocab_size": 40_000}), plan().encoder.vocab_size
     (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 7}))
     (METRICS / "tokenizer.json").write_text(json.dumps({"vocab_size": 40_000}))
-    rare = normal.check_vocabulary_size(large)
+    rare = vocabulary.check_vocabulary_size(large)
     assert rare.level == "warn" and "about 7 times in the text (as counted;" in rare.text
-    assert f"set tokenizer.vocab_size to about {normal.vocabulary_for(large.text_tokens()):,}" in rare.remedy
+    assert f"set tokenizer.vocab_size to about {vocabulary_for(large.text_tokens()):,}" in rare.remedy
     (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 700}))
-    assert normal.check_vocabulary_size(large).level == "ok"
+    assert vocabulary.check_vocabulary_size(large).level == "ok"
     (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 7}))
     (METRICS / "tokenizer.json").write_text(json.dumps({"vocab_size": size}))
-    carried = normal.check_vocabulary_size(plan())
+    carried = vocabulary.check_vocabulary_size(plan())
     assert carried.level == "ok" and "a piece of longer ones" in carried.text
-    other = normal.check_vocabulary_size(plan(tokenizer={"vocab_size": size - 64}))
+    other = vocabulary.check_vocabulary_size(plan(tokenizer={"vocab_size": size - 64}))
     assert "as counted" not in other.text
 
 

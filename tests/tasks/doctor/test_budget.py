@@ -154,7 +154,8 @@ def test_a_second_phase_is_paid_for(plan: Plan) -> None:
 def test_an_expected_loss_is_a_measured_one_or_none(plan: Plan, tmp_path: Path) -> None:
     (tmp_path / "benchmarks/results").mkdir(parents=True)
     architecture = plan.configs["pretrain"].model.architecture
-    entry = f'{{"architecture": "{architecture}", "preset": "mini", "vocabulary": 8192, "source": "a.md", "points": '
+    numbers = '"vocabulary": 8192, "parameters": 5000000, "unigram_loss": 7.0'
+    entry = f'{{"architecture": "{architecture}", "preset": "mini", {numbers}, "source": "a.md", "points": '
     (tmp_path / "benchmarks/results/curves.json").write_text(f"[{entry} [[1, 9.0], [1e12, 3.0]]}}]")
     vocabulary, found = budget.options(plan, 3600.0, _reached)
     by_name = {option.preset: option for option in found}

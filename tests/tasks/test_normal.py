@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError
-from tasks.doctor.normal import (
+from tasks.normal import (
     CURVES,
     ENOUGH,
     Curve,
@@ -23,7 +23,15 @@ from tests.import_closure import ROOT
 
 def curve(preset: str = "tiny", vocabulary: int = 8192) -> Curve:
     points = ((1e6, 6.0), (4e6, 5.0))
-    return Curve(architecture="bert", preset=preset, vocabulary=vocabulary, source="page.md", points=points)
+    return Curve(
+        architecture="bert",
+        preset=preset,
+        vocabulary=vocabulary,
+        parameters=10**6,
+        source="page.md",
+        unigram_loss=7.0,
+        points=points,
+    )
 
 
 def test_a_loss_lies_on_the_measured_curve_and_nowhere_else() -> None:
@@ -42,13 +50,15 @@ def test_the_curve_of_the_nearest_vocabulary_is_taken() -> None:
 def test_the_measured_curves_of_the_repository_are_those_of_their_pages() -> None:
     for each in read_curves(ROOT / CURVES):
         page = (ROOT / CURVES.parent / each.source).read_text()
+        assert f"{each.parameters:,}" in page and f"{each.unigram_loss:g}" in page
         for tokens, loss in each.points:
             assert f"{tokens:,.0f}" in page and f"{loss:g}" in page
 
 
 @pytest.mark.parametrize("points", [[[1, 2]], [[2, 5.0], [1, 6.0]], "none"])
 def test_a_file_without_curves_is_one_line(tmp_path: Path, points: object) -> None:
-    entry = {"architecture": "bert", "preset": "tiny", "vocabulary": 1, "source": "x", "points": points}
+    numbers = {"vocabulary": 1, "parameters": 1, "unigram_loss": 7.0, "points": points}
+    entry = {"architecture": "bert", "preset": "tiny", "source": "x", **numbers}
     (tmp_path / "curves.json").write_text(json.dumps([entry]))
     with pytest.raises(ArtifactError, match="found no curves") as error:
         read_curves(tmp_path / "curves.json")

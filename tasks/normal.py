@@ -8,17 +8,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
-from bertcore.masks import OCCURRENCES
-from tasks.doctor.findings import Finding
-from tasks.doctor.plan import Plan
-from tasks.paths import METRICS
 
 CURVES = Path("benchmarks/results/curves.json")
-"""Curves that were measured, each with the page of benchmarks/results that tells how."""
+"""Curves that were measured."""
 
 ENOUGH = 100
 """Occurrences from which an embedding is learned well (Gowda and May 2020)."""
-_FAR_TOO_FEW = ENOUGH / 2
+FAR_TOO_FEW = ENOUGH / 2
+"""Occurrences below which a vocabulary is said to be too large."""
+_NEARLY = 0.8
+"""Of a vocabulary: from a text that carries so much of it, no other one is proposed."""
 _PERCENTILE = 0.95
 _EULER = 0.5772156649
 _SMALLEST, _LARGEST = 512, 50_000
@@ -32,7 +31,12 @@ class Curve:
     preset: str
     vocabulary: int
     """Entries: a loss is to be compared with that of as many only."""
+    parameters: int
+    """Of the encoder, heads included."""
     source: str
+    """The page of benchmarks/results that tells how it was measured."""
+    unigram_loss: float
+    """What the frequencies of the tokens alone come to on the same held-out text: by it, texts compare."""
     points: tuple[tuple[float, float], ...]
     """(tokens, nats per predicted token), ascending."""
 
@@ -55,7 +59,8 @@ def read_curves(path: Path = CURVES) -> list[Curve]:
     except (ValueError, TypeError, KeyError) as error:
         raise ArtifactError(
             f"{path}: found no curves ({' '.join(str(error).split())}), expected a list of objects with architecture, "
-            "preset, vocabulary, source and points [[tokens, loss], …]; take it from the repository again"
+            "preset, vocabulary, parameters, source, unigram_loss and points [[tokens, loss], …]; take it from the "
+            "repository again"
         ) from None
 
 
@@ -79,35 +84,16 @@ def vocabulary_for(tokens: float) -> int:
     return 64 * low
 
 
-def check_vocabulary_size(plan: Plan) -> Finding:
-    """Whether the text shows the rarer entries of the vocabulary often enough to learn them."""
-    counted = _counted(plan.encoder.vocab_size)
-    tokens = plan.text_tokens()
-    if counted is None and not tokens:
-        return Finding(level="ok", name="entries", text="how often they occur is known when the text has been read")
-    found = occurrences(tokens, plan.encoder.vocab_size) if counted is None else counted
-    how = "by Zipf's law" if counted is None else "as counted"
-    text = (
-        f"{plan.encoder.vocab_size:,}; the one at the 95th percentile occurs about {found:,.0f} times in the text "
-        f"({how}; {ENOUGH} are enough)"
-    )
-    if found >= _FAR_TOO_FEW or plan.configs["tokenizer"].vocab_file:
-        return Finding(level="ok", name="entries", text=text)
-    carried = vocabulary_for(tokens) if tokens else 0
-    if carried >= plan.encoder.vocab_size:  # a smaller one would have such entries, too
-        text += ", being a piece of longer ones, which came later: the text carries so many"
-        return Finding(level="ok", name="entries", text=text)
-    remedy = f"set tokenizer.vocab_size to about {carried:,}" if carried else "lower tokenizer.vocab_size"
-    return Finding(level="warn", name="entries", text=text, remedy=f"{remedy}, or give more text")
+def carried_instead(found: float, tokens: float, entries: int) -> int | None:
+    """The vocabulary that a text of so many tokens carries, where one of `entries` is far too large for it: its entry
+    at the 95th percentile occurs `found` times. None where it is not; 0 where the tokens are not known.
 
-
-def _counted(entries: int) -> float | None:
-    """As the stage `mask` counted it in an earlier run; None where that one had a vocabulary of another size."""
-    try:
-        tokenizer, mask = (json.loads((METRICS / f"{name}.json").read_text("utf-8")) for name in ("tokenizer", "mask"))
-        return float(mask[OCCURRENCES]) if tokenizer["vocab_size"] == entries else None
-    except (OSError, ValueError, KeyError, TypeError):
+    A vocabulary that the text carries may have such entries, too: pieces of longer ones, which came later.
+    """
+    if found >= FAR_TOO_FEW:
         return None
+    carried = vocabulary_for(tokens) if tokens else 0
+    return None if carried > _NEARLY * entries else carried
 
 
 def _ascending(points: list[list[float]]) -> tuple[tuple[float, float], ...]:

@@ -1,0 +1,135 @@
+"""Signs that a pre-training was not a normal one: each with what was found, and what to do about it."""
+
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tasks.normal import carried_instead, read_curves
+from tasks.reporting.document import SIGNS, Paragraph, Table, count
+from tasks.reporting.measurements import Measurements
+from tasks.reporting.summary import Summary
+
+_BEFORE = 10
+"""Points of the training's curve that a point is compared with."""
+_LEAP = 0.35
+"""Nats above the median of those before: a step or two in which weights were lost. Noise of one point is a tenth."""
+_LOST = 0.1
+"""Nats of held-out loss."""
+_PLATEAU = 0.8
+"""Nats below the unigrams: BERT's own architecture stays within them for its first 10 million tokens."""
+_BEHIND = 0.8
+"""Of what an encoder of the same size had gained over the unigrams after as many tokens."""
+_ALIKE = 1.1
+"""Encoders whose sizes differ by less than this factor are compared."""
+_GAP = 0.5
+"""Nats between the training's loss and that of held-out text."""
+_END = 0.1
+"""Of the training's curve: the part at its end that stands for its loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sign:
+    """Something that is not as it should be."""
+
+    name: str
+    found: str
+    remedy: str
+
+
+def signs(measurements: Measurements, summary: Summary) -> list[Sign]:
+    """Of the pre-training; empty where nothing is off."""
+    found = (_leaps, _lost_again, _plateau, _behind, _by_heart, _vocabulary)
+    return [sign for each in found for sign in each(measurements, summary)]
+
+
+def part(found: list[Sign]) -> Table | Paragraph:
+    """What the report shows of them."""
+    if not found:
+        return Paragraph(
+            "Signs of trouble: none. The loss made no leaps and ended at its lowest, far from that of the unigrams and "
+            "not behind that of like encoders; the text was not learned by heart; the vocabulary suits it."
+        )
+    return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)
+
+
+def _leaps(measurements: Measurements, _: Summary) -> Iterator[Sign]:
+    curve = measurements.curve("curves/pretrain_train", "train/mlm_loss")
+    steps, losses = list(curve.index), list(curve)
+    above = [
+        losses[place] - statistics.median(losses[place - _BEFORE : place]) for place in range(_BEFORE, len(losses))
+    ]
+    # A leap is counted where it begins: what follows is the way back.
+    begins = [place for place, rise in enumerate(above) if rise > _LEAP and (not place or above[place - 1] <= _LEAP)]
+    if begins:
+        highest = max(range(len(above)), key=above.__getitem__)
+        times = "once" if len(begins) == 1 else f"{len(begins)} times"
+        yield Sign(
+            name="leaps",
+            found=f"the training loss leapt {times}, the most by {above[highest]:.1f} before step "
+            f"{count(steps[highest + _BEFORE])}",
+            remedy="lower `pretrain.learning_rate`, or lengthen `pretrain.warmup_steps`",
+        )
+
+
+def _lost_again(measurements: Measurements, _: Summary) -> Iterator[Sign]:
+    curve = measurements.curve("curves/pretrain_eval", "eval/mlm_loss")
+    if len(curve) and (lost := curve.iloc[-1] - curve.min()) > _LOST:
+        yield Sign(
+            name="lost again",
+            found=f"the held-out loss was lower by {lost:.2f} at step {list(curve.index)[int(curve.argmin())]:,}",
+            remedy="lower `pretrain.learning_rate`, or end `pretrain.max_steps` there",
+        )
+
+
+def _plateau(_: Measurements, summary: Summary) -> Iterator[Sign]:
+    pretrain = summary["pretrain"]
+    if (gain := pretrain["unigram_loss"] - pretrain["mlm_loss"]) < _PLATEAU:
+        yield Sign(
+            name="plateau",
+            found=f"after {pretrain['tokens'] / 1e6:,.1f} M tokens the loss is {gain:.2f} below that of the unigrams: "
+            "little more is known than which words are frequent",
+            remedy="raise `pretrain.max_steps`; with `recipe: modern` the plateau ends within the first million tokens",
+        )
+
+
+def _behind(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
+    pretrain = summary["pretrain"]
+    architecture = measurements.words("pretrain").get("architecture")
+    gain, size = pretrain["unigram_loss"] - pretrain["mlm_loss"], pretrain["parameters"]
+    for curve in read_curves():
+        alike = 1 / _ALIKE < size / curve.parameters < _ALIKE and curve.architecture == architecture
+        expected = curve.loss(pretrain["tokens"])
+        if alike and expected is not None and gain < _BEHIND * (curve.unigram_loss - expected):
+            yield Sign(
+                name="behind",
+                found=f"the loss is {gain:.2f} below that of the unigrams; that of an encoder of this size was "
+                f"{curve.unigram_loss - expected:.2f} after as many tokens (benchmarks/results/{curve.source})",
+                remedy="see whether its curve leaps or stands still: try a third of `pretrain.learning_rate`, then "
+                "three times as much",
+            )
+
+
+def _by_heart(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
+    curve = measurements.curve("curves/pretrain_train", "train/mlm_loss")
+    # In a text that was not yet read once, nothing can have been learned by heart.
+    if len(curve) and summary["pretrain"]["tokens"] > measurements.number("corpus", "train", "words"):
+        end = curve.iloc[-max(1, round(_END * len(curve))) :].mean()
+        if (gap := summary["pretrain"]["mlm_loss"] - end) > _GAP:
+            yield Sign(
+                name="by heart",
+                found=f"on the training text the loss is {gap:.2f} below that of held-out text",
+                remedy="give more text, or lower `pretrain.max_steps`",
+            )
+
+
+def _vocabulary(measurements: Measurements, _: Summary) -> Iterator[Sign]:
+    counted = measurements.numbers("mask").get("train_count_of_the_rarest_but_5_percent")
+    tokens = measurements.number("mask", "train", "tokens")
+    entries = round(measurements.number("tokenizer", "", "vocab_size"))
+    if counted is not None and (carried := carried_instead(counted, tokens, entries)) is not None:
+        yield Sign(
+            name="vocabulary",
+            found=f"5 % of its {count(entries)} entries occur at most {count(counted)} times in the text: they are "
+            "hardly learned",
+            remedy=f"set `tokenizer.vocab_size` to about {count(carried)}, or give more text",
+        )

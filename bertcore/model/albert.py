@@ -20,6 +20,7 @@ from bertcore.model.heads import Dropping, QuestionAnswering, TokenClassificatio
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.normalization import LayerNorm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ class MaskedTokenHead(nn.Module):
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.embedding_size)
-        self.LayerNorm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+        self.LayerNorm = LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
         self.activation = ACTIVATIONS[config.hidden_act]
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 

@@ -28,6 +28,7 @@ from bertcore.model.heads import Dropping, QuestionAnswering, TokenClassificatio
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.normalization import LayerNorm
 
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"]
 
@@ -98,7 +99,7 @@ class BertEmbeddings(nn.Module):
         self.word_embeddings = nn.Embedding(config.vocab_size, width)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, width)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
-        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.LayerNorm = LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
@@ -119,10 +120,10 @@ class BertLayer(EncoderLayer):
         super().__init__()
         width = config.hidden_size
         self.attention = SelfAttention(width, config.num_attention_heads, config.attention_probs_dropout_prob)
-        self.attention_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.attention_norm = LayerNorm(width, eps=config.layer_norm_eps)
         self.intermediate = nn.Linear(width, config.intermediate_size)
         self.output = nn.Linear(config.intermediate_size, width)
-        self.output_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.output_norm = LayerNorm(width, eps=config.layer_norm_eps)
         self.activation = ACTIVATIONS[config.hidden_act]
         self.attended_dropout_prob = self.dropout_prob = config.hidden_dropout_prob
 
@@ -183,7 +184,7 @@ class MaskedTokenHead(nn.Module):
         self.transform = nn.ModuleDict(
             {
                 "dense": nn.Linear(config.hidden_size, config.hidden_size),
-                "LayerNorm": nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
+                "LayerNorm": LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
             }
         )
         self.activation = ACTIVATIONS[config.hidden_act]

@@ -21,6 +21,7 @@ from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenCla
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.normalization import LayerNorm
 
 _NORM_EPS = 1e-12
 """Added to the variance in layer normalisation; Hugging Face's config has no key for it."""
@@ -86,7 +87,7 @@ class DistilBertEmbeddings(nn.Module):
         super().__init__()
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=_NORM_EPS)
+        self.LayerNorm = LayerNorm(config.hidden_size, eps=_NORM_EPS)
         self.dropout_prob = config.dropout
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:

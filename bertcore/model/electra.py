@@ -29,6 +29,7 @@ from bertcore.model.heads import MaskedLM, QuestionAnswering, TokenClassificatio
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.normalization import LayerNorm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +155,7 @@ class GeneratorHead(nn.Module):
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.embedding_size)
-        self.LayerNorm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
+        self.LayerNorm = LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
 
     def forward(self, masked: Tensor) -> Tensor:
         transformed: Tensor = self.LayerNorm(functional.gelu(self.dense(masked)))  # erf, whatever the layers have

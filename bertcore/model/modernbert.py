@@ -19,10 +19,11 @@ from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
 from bertcore.model.modernbert_config import PRESETS, ModernBertConfig, read_config, write_config
 from bertcore.model.modernbert_names import from_huggingface, to_huggingface
+from bertcore.model.normalization import LayerNorm
 
 
-def _norm(config: ModernBertConfig) -> nn.LayerNorm:
-    return nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False)
+def _norm(config: ModernBertConfig) -> LayerNorm:
+    return LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False)
 
 
 class ModernBertEmbeddings(nn.Module):

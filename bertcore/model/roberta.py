@@ -20,6 +20,7 @@ from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
+from bertcore.model.normalization import LayerNorm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,7 @@ class RobertaLMHead(nn.Module):
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.layer_norm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, masked: Tensor, embeddings: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.initialization import initialize
+from bertcore.model.normalization import LayerNorm
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import (
@@ -51,9 +52,9 @@ class SpanBoundaryHead(nn.Module):
         entries, width = table.weight.shape
         self.places = nn.Embedding(PLACES, PLACE_SIZE)
         self.inner = nn.Linear(2 * hidden_size + PLACE_SIZE, hidden_size)
-        self.inner_norm = nn.LayerNorm(hidden_size)
+        self.inner_norm = LayerNorm(hidden_size)
         self.outer = nn.Linear(hidden_size, width)
-        self.outer_norm = nn.LayerNorm(width)
+        self.outer_norm = LayerNorm(width)
         self.bias = nn.Parameter(torch.zeros(entries))
 
     def forward(self, before: Tensor, behind: Tensor, places: Tensor, table: Tensor) -> Tensor:

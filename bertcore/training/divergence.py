@@ -23,6 +23,8 @@ _MEMORY = 0.98
 """Of the running mean: it follows the last 50 steps or so."""
 _SETTLED = 20
 """Steps after which the running mean is one; before, the first large gains would look like spikes."""
+LEAP = 1.3
+"""Times the running mean: a loss from which a warning tells; that of a few hundred predicted tokens varies by 5 %."""
 MOST_SKIPPED = 10
 """Steps skipped one after the other, before it is no longer the data that is wrong."""
 
@@ -33,7 +35,7 @@ class LossWatch:
     def __init__(self, spike: float | None) -> None:
         """`spike` is `pretrain.loss_spike`."""
         self._spike = spike
-        self._mean, self._steps = 0.0, 0
+        self._mean, self._steps, self._above = 0.0, 0, False
         self.skipped: list[int] = []
         """Steps that were passed over because they diverged."""
 
@@ -47,6 +49,11 @@ class LossWatch:
                 f"found loss {loss:g}, expected at most pretrain.loss_spike ({self._spike:g}) times the {mean:g} before"
             )
         return None
+
+    def leaps(self, loss: float) -> bool:
+        """Whether a loss that may be taken is one to warn of: the first of those far above the mean."""
+        before, self._above = self._above, self.mean is not None and loss > LEAP * self.mean
+        return self._above and not before
 
     def add(self, loss: float) -> None:
         """A step was taken."""
@@ -85,6 +92,14 @@ class DivergenceGuard:
         """
         problem = self._watch.problem(computed.loss, computed.norm)
         if problem is None:
+            if self._watch.leaps(computed.loss) and self._control.main:
+                logger.warning(
+                    "step %s: the loss leapt from about %.3g to %.3g; if it does so again, lower "
+                    "pretrain.learning_rate, or set pretrain.loss_spike",
+                    f"{step:,}",
+                    self._watch.mean,
+                    computed.loss,
+                )
             return True
         path = self._record(problem, step, computed, learning_rate)
         story = f"step {step}: {problem}; the flight record is {path} (`python -m tasks.training.replay {path}`)"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from bertcore.precision import has_fast_bf16
+from bertcore.precision import precision
 from bertcore.training.optimizers.adam import adam_defaults, fused_adam
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
 from bertcore.training.optimizers.groups import block_counts, hidden_matrices, parameter_groups, trained, trained_blocks
@@ -116,5 +116,5 @@ def build(model: nn.Module, config: OptimizationConfig, refinements: Refinements
         config.momentum,
         (config.beta1, config.beta2),
         config.epsilon,
-        torch.bfloat16 if has_fast_bf16() else torch.float32,
+        torch.bfloat16 if precision() == "bf16" else torch.float32,
     )

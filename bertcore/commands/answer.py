@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=at_least_one("--top"), help="answers for each question (default: 3; at most the task's n_best)"
     )
-    add_output(parser)
+    add_output(parser, ".json with --squad")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_pooling(parser)
     add_precision(parser)
-    add_output(parser)
+    add_output(parser, ".npy")
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=MinimalPairsConfig.variant,
         help="what is masked with a piece: nothing, or the later pieces of its word (default: %(default)s)",
     )
-    add_output(parser)
+    add_output(parser, ".json with --pairs")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -104,7 +104,7 @@ def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, tea
     metrics, inference = tree / "metrics", speed.inference
     trained, timing = _read(metrics / "pretrain.json"), _read(metrics / "timing" / "pretrain.json")
     pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
-    if not inference["predicts_tokens"]:  # what was measured is then its generator's
+    if not inference["predicts_tokens"]:  # the loss is its generator's, and its pairs are scored in another way
         trained, pairs = {key: value for key, value in trained.items() if key != "mlm_loss"}, {}
     shares = {system: found["accuracy"] for system, found in pairs.get("systems", {}).items()}
     baseline = strongest_baseline(shares) if shares else None

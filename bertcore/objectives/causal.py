@@ -22,7 +22,8 @@ class CausalOptions:
     """`pretrain.objective_options` of objective `mlm_clm`."""
 
     causal_share: float = 0.0625
-    """Of the sequences, and of the loss: those that are read from left to right."""
+    """Of the sequences: those that are read from left to right, drawn one by one; and of the loss of a batch that has
+    any, which of 16 sequences two in three have."""
 
     def __post_init__(self) -> None:
         if not 0 < self.causal_share < 1:

@@ -24,7 +24,7 @@ from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import check_memory
 from tasks.doctor.plan import Plan
-from tasks.normal import nearest_curve, read_curves, vocabulary_for
+from tasks.reporting.normal import nearest_curve, read_curves, vocabulary_for
 from tasks.status import exit_status
 
 TOKENS_PER_PARAMETER = 20

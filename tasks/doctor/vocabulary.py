@@ -5,8 +5,8 @@ import json
 from bertcore.masks import OCCURRENCES
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
-from tasks.normal import ENOUGH, FAR_TOO_FEW, carried_instead, occurrences
 from tasks.paths import METRICS
+from tasks.reporting.normal import ENOUGH, FAR_TOO_FEW, carried_instead, occurrences
 
 
 def check_vocabulary_size(plan: Plan) -> Finding:

@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tasks.normal import carried_instead, read_curves
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
+from tasks.reporting.normal import carried_instead, read_curves
 from tasks.reporting.summary import Summary
 
 _BEFORE = 10

@@ -25,8 +25,8 @@ from tasks.doctor import artifacts, machine, places, vocabulary
 from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
-from tasks.normal import vocabulary_for
 from tasks.paths import INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.reporting.normal import vocabulary_for
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
 

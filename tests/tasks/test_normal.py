@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError
-from tasks.normal import (
+from tasks.reporting.normal import (
     CURVES,
     ENOUGH,
     Curve,
@@ -49,7 +49,7 @@ def test_the_curve_of_the_nearest_vocabulary_is_taken() -> None:
 
 def test_the_measured_curves_of_the_repository_are_those_of_their_pages() -> None:
     for each in read_curves(ROOT / CURVES):
-        page = (ROOT / CURVES.parent / each.source).read_text()
+        page = (ROOT / "benchmarks/results" / each.source).read_text()
         assert f"{each.parameters:,}" in page and f"{each.unigram_loss:g}" in page
         for tokens, loss in each.points:
             assert f"{tokens:,.0f}" in page and f"{loss:g}" in page

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tasks.normal import CURVES
 from tasks.reporting import signs
 from tasks.reporting.document import Paragraph, Table
 from tasks.reporting.measurements import Measurements
+from tasks.reporting.normal import CURVES
 from tasks.reporting.summary import summarize
 from tests.tasks.test_report import FILES, write
 

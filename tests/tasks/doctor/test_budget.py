@@ -152,18 +152,18 @@ def test_a_second_phase_is_paid_for(plan: Plan) -> None:
 
 
 def test_an_expected_loss_is_a_measured_one_or_none(plan: Plan, tmp_path: Path) -> None:
-    (tmp_path / "benchmarks/results").mkdir(parents=True)
+    (tmp_path / "tasks/reporting").mkdir(parents=True)
     architecture = plan.configs["pretrain"].model.architecture
     numbers = '"vocabulary": 8192, "parameters": 5000000, "unigram_loss": 7.0'
     entry = f'{{"architecture": "{architecture}", "preset": "mini", {numbers}, "source": "a.md", "points": '
-    (tmp_path / "benchmarks/results/curves.json").write_text(f"[{entry} [[1, 9.0], [1e12, 3.0]]}}]")
+    (tmp_path / "tasks/reporting/curves.json").write_text(f"[{entry} [[1, 9.0], [1e12, 3.0]]}}]")
     vocabulary, found = budget.options(plan, 3600.0, _reached)
     by_name = {option.preset: option for option in found}
     assert by_name["mini"].loss is not None and 3.0 < by_name["mini"].loss < 9.0
     assert by_name["tiny"].loss is None
     shown = budget.describe("1h", vocabulary, found)
     assert "not measured" in shown and "8,192 entries, a.md" in shown and "pretrain.max_steps" in shown
-    (tmp_path / "benchmarks/results/curves.json").write_text(f"[{entry} [[1, 9.0], [2, 3.0]]}}]")
+    (tmp_path / "tasks/reporting/curves.json").write_text(f"[{entry} [[1, 9.0], [2, 3.0]]}}]")
     assert "below 3.00 (8,192 entries, a.md)" in budget.describe("1h", *budget.options(plan, 3600.0, _reached))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bertcore.errors import ArtifactError
 
-CURVES = Path("benchmarks/results/curves.json")
+CURVES = Path("tasks/reporting/curves.json")
 """Curves that were measured."""
 
 ENOUGH = 100

@@ -9,7 +9,6 @@ from tasks.paths import CORPUS, EXAMPLES, METRICS, PRETRAINED, REPORTS
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.pages import build_report
 from tasks.reporting.rendering import plain_text
-from tasks.reporting.signs import signs
 from tasks.reporting.summary import headlines
 from tasks.stage import main
 from tasks.tracking import lineage
@@ -21,9 +20,9 @@ logger = logging.getLogger(__name__)
 def run(stage_run: StageRun) -> None:
     measurements = Measurements.read(METRICS, list(params.task_entries(params.read())))
     with replace_directory(REPORTS) as beside:
-        summary = build_report(measurements, beside)
+        summary, found = build_report(measurements, beside)
     write_json(METRICS / "summary.json", summary)
-    for sign in signs(measurements, summary):
+    for sign in found:
         logger.warning("%s: %s; %s", sign.name, plain_text(sign.found), plain_text(sign.remedy))
     stage_run.log_metrics(summary)
     stage_run.log_parent_metrics(headlines(summary))

@@ -24,9 +24,9 @@ Flatten = Callable[[Record], Iterable[Record]]
 SHOWN = ("table", "jsonl", "csv", "tsv")
 
 
-def add_output(parser: argparse.ArgumentParser, further: str = "") -> None:
+def add_output(parser: argparse.ArgumentParser, *further: str) -> None:
     """The arguments that say where the results go; `further` are endings that the command itself writes."""
-    endings = ", ".join([*WRITERS, *([further] if further else [])])
+    endings = ", ".join([*WRITERS, *further])
     parser.add_argument("--out", type=Path, metavar="FILE", help=f"{endings}; an old one is replaced")
     parser.add_argument("--format", choices=SHOWN, help="of what is printed (default: table in a terminal, else jsonl)")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from bertcore.apply.search import Index
 from bertcore.commands.embed import add_pooling, add_precision, embedder_of
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_model, at_least_one, check_encodable
+from bertcore.commands.texts import add_model, at_least_one, check_arguments
 
 EXAMPLES = """\
   bertcore search "sort a list in place" --in docs/               # the index is kept in docs/.bertcore-index
@@ -42,8 +42,7 @@ def index_directory(place: Path) -> Path:
 
 def run(options: argparse.Namespace) -> None:
     check_output(options)
-    for query in options.queries:
-        check_encodable(query, "the command line")
+    check_arguments(options.queries)
     embedder = embedder_of(options)
     place = options.index or index_directory(options.place)
     index = Index.open(options.place, place, embedder, options.words, PROGRESS, options.precision)

@@ -7,7 +7,7 @@ from pathlib import Path
 from bertcore.apply.embed import nearest
 from bertcore.commands.embed import add_pooling, embedder_of
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_model, at_least_one, check_encodable, progress_of, read_file
+from bertcore.commands.texts import add_model, at_least_one, check_arguments, progress_of, read_file
 from bertcore.errors import ConfigError
 
 EXAMPLES = """\
@@ -28,8 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     check_output(options)
-    for text in options.texts:
-        check_encodable(text, "the command line")
+    check_arguments(options.texts)
     if options.file is None and len(options.texts) < 2:
         raise ConfigError("found one text, expected two or more, or --file with texts to compare it with; add some")
     if options.file is None:

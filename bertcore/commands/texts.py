@@ -79,8 +79,7 @@ def read(options: argparse.Namespace) -> list[Text]:
     if second is not None and len(options.texts) != 1:
         raise ConfigError(f"--pair: found {len(options.texts)} first texts, expected one; give a table of pairs")
     if options.texts:
-        for text in (*options.texts, *([second] if second else [])):
-            check_encodable(text, "the command line")
+        check_arguments([*options.texts, *([second] if second else [])])
         return list(options.texts) if second is None else [(options.texts[0], second)]
     if options.file is not None:
         found = read_file(options.file, options.column, pair_column)
@@ -108,6 +107,12 @@ def read_file(path: Path, column: str = "text", pair_column: str | None = None, 
     for cells in _cells(path, columns, where):
         found.append(cells[0] if pair_column is None else (cells[0], cells[1]))
     return found
+
+
+def check_arguments(texts: Iterable[str]) -> None:
+    """`check_encodable` for texts that are arguments."""
+    for text in texts:
+        check_encodable(text, "the command line")
 
 
 def check_encodable(text: str, where: str) -> None:

@@ -20,6 +20,7 @@ from tasks.reporting.document import (
 )
 from tasks.reporting.measurements import CURVES, Measurements
 from tasks.reporting.rendering import to_html, to_markdown
+from tasks.reporting.signs import Sign
 from tasks.reporting.summary import Summary, pretrain_terms, summarize
 
 EXPLANATION = (
@@ -59,11 +60,13 @@ DISTILLATION_NOTE = (
 Part = Paragraph | Table | Picture
 
 
-def build_report(measurements: Measurements, directory: Path) -> Summary:
-    """Write report.md with its pictures, report.html, tables.json and measurements.csv into `directory`."""
+def build_report(measurements: Measurements, directory: Path) -> tuple[Summary, list[Sign]]:
+    """Write report.md with its pictures, report.html, tables.json and measurements.csv into `directory`; the summary,
+    and the signs of trouble that it names."""
     comparisons = [read_comparison(measurements, task) for task in measurements.tasks]
     summary = summarize(measurements, comparisons)
-    document = describe(measurements, summary, comparisons)
+    found = signs.signs(measurements, summary)
+    document = describe(measurements, summary, comparisons, found)
     pictures = plots.draw(measurements, summary, comparisons)
     for name, picture in pictures.items():
         (directory / f"{name}.png").write_bytes(picture.png)
@@ -72,18 +75,20 @@ def build_report(measurements: Measurements, directory: Path) -> Summary:
     (directory / "report.md").write_text(to_markdown(document), encoding="utf-8")
     write_tables(document, directory / TABLES)
     measurements.table.to_csv(directory / "measurements.csv", index=False, lineterminator="\n")
-    return summary
+    return summary, found
 
 
-def describe(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Document:
+def describe(
+    measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison], found: Sequence[Sign]
+) -> Document:
     """The document; what was not measured is left out."""
-    sections = [_results(measurements, summary, comparisons), _pretraining(measurements, summary)]
+    sections = [_results(measurements, summary, comparisons), _pretraining(measurements, summary, found)]
     sections += [*minimal_pairs.sections(measurements), *embed.sections(measurements)]
     if comparisons:
         sections.append(_tasks(measurements, comparisons))
     sections += [_text(measurements), _sequences(measurements)]
     cards = _cards(summary, comparisons)
-    if found := signs.signs(measurements, summary):
+    if found:
         names = ", ".join(sign.name for sign in found)
         cards.append(Card(count(len(found)), "signs of trouble in the pre-training", names))
     return Document("BERT pre-training report", _introduction(measurements, summary), sections, cards)
@@ -130,7 +135,7 @@ def _results(measurements: Measurements, summary: Summary, comparisons: Sequence
     return Section("Results", parts)
 
 
-def _pretraining(measurements: Measurements, summary: Summary) -> Section:
+def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[Sign]) -> Section:
     pretrain = summary["pretrain"]
     uniform = log(measurements.number("tokenizer", "", "vocab_size"))
     parts: list[Part] = []
@@ -143,7 +148,7 @@ def _pretraining(measurements: Measurements, summary: Summary) -> Section:
         ]
         if any(f"{term}_by_length_alone" in pretrain for term in pretrain_terms(summary)):
             parts.append(Paragraph(LENGTH_NOTE))
-        parts.append(signs.part(signs.signs(measurements, summary)))
+        parts.append(signs.part(found))
     parts.append(text_tables.pretraining(summary))
     if (phases := text_tables.phases(measurements)).rows:
         parts.append(phases)

@@ -1,7 +1,7 @@
 """Signs that a pre-training was not a normal one: each with what was found, and what to do about it."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
@@ -42,7 +42,7 @@ def signs(measurements: Measurements, summary: Summary) -> list[Sign]:
     return [sign for each in found for sign in each(measurements, summary)]
 
 
-def part(found: list[Sign]) -> Table | Paragraph:
+def part(found: Sequence[Sign]) -> Table | Paragraph:
     """What the report shows of them."""
     if not found:
         return Paragraph(

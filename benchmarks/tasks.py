@@ -14,7 +14,9 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -26,6 +28,7 @@ from tasks.reporting.document import TABLES, read_tables
 
 HERE = Path(__file__).parent
 _OF_PROTOCOL = ("Train", "Dev", "Epochs", "Seconds")
+_OF_A_PAGE = 5
 
 
 def main() -> None:
@@ -53,7 +56,7 @@ def prepare(data: Path, clone: Path, params: str) -> None:
     """What `params` name in a new clone: `real/`, which is `data`, and below `prepared/` what is made of it."""
     (clone / "real").symlink_to(data)
     for name, make in PREPARED.items():
-        if f"prepared/{name}" in params:
+        if re.search(rf"prepared/{name}\b", params):
             out = clone / "prepared" / name
             out.mkdir(parents=True)
             make(data, out)
@@ -62,6 +65,32 @@ def prepare(data: Path, clone: Path, params: str) -> None:
 def _prepare_squad(data: Path, out: Path) -> None:
     for name in ("train-v1.1.json.zst", "dev-v1.1.json.zst"):
         (out / name).symlink_to(data / "squad" / name)
+
+
+def _prepare_squad_pages(data: Path, out: Path) -> None:
+    """Every five paragraphs of an article as one context; of the dev articles every fourth one."""
+    for name, step in (("train-v1.1.json", 1), ("dev-v1.1.json", 4)):
+        whole = json.loads(read_text(data / "squad" / f"{name}.zst"))
+        articles = [{**article, "paragraphs": _pages(article["paragraphs"])} for article in whole["data"][::step]]
+        (out / name).write_text(json.dumps({**whole, "data": articles}), encoding="utf-8")
+
+
+def _pages(paragraphs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [_joined(paragraphs[first : first + _OF_A_PAGE]) for first in range(0, len(paragraphs), _OF_A_PAGE)]
+
+
+def _joined(paragraphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One paragraph of SQuAD in place of several, with all their questions."""
+    context, questions = "", []
+    for paragraph in paragraphs:
+        questions += [_moved(question, len(context)) for question in paragraph["qas"]]
+        context += paragraph["context"] + "\n"
+    return {"context": context, "qas": questions}
+
+
+def _moved(question: dict[str, Any], characters: int) -> dict[str, Any]:
+    answers = [{**answer, "answer_start": answer["answer_start"] + characters} for answer in question["answers"]]
+    return {**question, "answers": answers}
 
 
 def _prepare_nli(data: Path, out: Path) -> None:
@@ -90,7 +119,13 @@ def _prepare_ag_news(data: Path, out: Path) -> None:
         (out / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-PREPARED = {"squad": _prepare_squad, "ag_news": _prepare_ag_news, "nli": _prepare_nli, "wikiann": _prepare_wikiann}
+PREPARED = {
+    "squad": _prepare_squad,
+    "squad_pages": _prepare_squad_pages,
+    "ag_news": _prepare_ag_news,
+    "nli": _prepare_nli,
+    "wikiann": _prepare_wikiann,
+}
 """What stands below `prepared/` -> the function that makes it of the data."""
 
 

@@ -46,8 +46,8 @@ def part(found: Sequence[Sign]) -> Table | Paragraph:
     """What the report shows of them."""
     if not found:
         return Paragraph(
-            "Signs of trouble: none. The loss made no leaps and ended at its lowest, far from that of the unigrams, and "
-            "where an encoder of this size was measured, not behind it; the text was not learned by heart; the "
+            "Signs of trouble: none. The loss made no leaps and ended at its lowest, far from that of the unigrams, "
+            "and where an encoder of this size was measured, not behind it; the text was not learned by heart; the "
             "vocabulary suits it."
         )
     return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)

@@ -47,7 +47,8 @@ class SplitOptions:
     test_file: str | None = None
     """The same for test (`test`, `testb`), which need not be there nor have labels."""
     dev_fraction: float = 0.1
-    """Share of the train file that becomes dev where no file holds dev; equal texts go to the same side."""
+    """Share of the train file that becomes dev where no file holds dev; rows that share a text go to the same
+    side."""
     split_seed: int = 1
     """Seed of the draw of dev from train."""
 
@@ -124,7 +125,8 @@ def _is_of(split: str, path: Path) -> bool:
 
 
 def draw_dev(table: pa.Table, texts: Iterable[str], options: SplitOptions, where: str) -> dict[str, pa.Table]:
-    """`table` as train and dev. A row's side depends on the seed and on its text alone, not on the other rows."""
+    """`table` as train and dev. A row's side depends on the seed and on what it has in `texts` alone: its own text, or
+    that which stands for all rows that share one."""
     is_dev = np.asarray([draws.fraction_of(options.split_seed, text) < options.dev_fraction for text in texts])
     if is_dev.all() or not is_dev.any():
         raise InputError(

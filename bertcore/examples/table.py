@@ -24,6 +24,7 @@ from bertcore.examples.files import (
     is_empty,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.examples.sharing import groups
 from bertcore.examples.table_rows import (
     READERS,
     NumberedRow,
@@ -111,8 +112,7 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
         kept = of_split if labels is None else _known(of_split, labels, options, where[split], bad)
         tables[split] = pa.Table.from_pylist([row for _, row in some(kept, where[split])], schema_of(family, labels))
     if "dev" not in tables:
-        texts = ("\t".join(filter(None, pair)) for pair in _texts(tables["train"]))
-        tables |= draw_dev(tables["train"], texts, options, where["train"])
+        tables |= draw_dev(tables["train"], groups(tables["train"]), options, where["train"])
     return ExampleSet(
         family=family,
         labels=labels,
@@ -243,7 +243,3 @@ def _known(
         separated = f" (label_separator: {options.label_separator!r})" if options.kind == "multi_label" else ""
         message = f"found the label {unknown[0]!r}{separated}, expected {whose}: {', '.join(labels)}"
         bad.add(f"{where}:{number}", BadRowError(reason, message))
-
-
-def _texts(table: pa.Table) -> Iterator[tuple[str, str | None]]:
-    return zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)

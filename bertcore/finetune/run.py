@@ -18,6 +18,7 @@ from bertcore import draws
 from bertcore.errors import ConfigError, InputError, TrainingError
 from bertcore.evaluation.per_example import Units, units
 from bertcore.examples.schema import ExampleSet
+from bertcore.examples.sharing import groups
 from bertcore.finetune.advice import advice
 from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
@@ -262,10 +263,9 @@ def _limit(table: pa.Table, most: int | None) -> pa.Table:
 
 
 def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
-    """`table` as what is trained on and what is chosen on: the same for every seed, and rows that share their (first)
-    text on one side."""
-    column = next(name for name in _TEXTS if name in table.column_names)
-    texts = [" ".join(text) if isinstance(text, list) else text for text in table[column].to_pylist()]
+    """`table` as what is trained on and what is chosen on: the same for every seed, and rows that share a text on one
+    side."""
+    texts = _kept_together(table)
     place = {text: draws.fraction_of(0, f"choice {text}") for text in texts}
     order = sorted(range(table.num_rows), key=lambda row: (place[texts[row]], row))
     last = texts[order[max(int(task.choice_fraction * len(order)), 1) - 1]] if order else ""
@@ -279,8 +279,13 @@ def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
     return {"train": table.filter(pa.array(~kept_back)), CHOICE: table.filter(pa.array(kept_back))}
 
 
-_TEXTS = ("text_a", "words", "context")
-"""The columns of which an example has one."""
+def _kept_together(table: pa.Table) -> list[str]:
+    """Of each row the text, or the group of pairs, that it shares with others."""
+    if "text_a" in table.column_names:
+        return groups(table)
+    column = "words" if "words" in table.column_names else "context"
+    return [" ".join(text) if isinstance(text, list) else text for text in table[column].to_pylist()]
+
 
 FAMILIES: dict[str, Callable[[RunConfig, ExampleSet, Tokenizer], Family]] = {
     "classification": Classification,

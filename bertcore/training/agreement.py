@@ -18,6 +18,21 @@ class UnlikeError(TrainingError):
     """The processes of a training differ in what they must have in common."""
 
 
+def require_same_step(control: Control, step: int | None) -> None:
+    """`UnlikeError`, the same line in every process, where one goes on from another checkpoint than rank 0."""
+    (first_host, expected), *others = control.gather((socket.gethostname(), step))
+    for rank, (host, found) in enumerate(others, 1):
+        if found != expected:
+            raise UnlikeError(
+                f"process {rank} ({host}): found {_checkpoint(found)}, expected {_checkpoint(expected)}, as process 0 "
+                f"({first_host}) did; give every machine the same .checkpoints/ and run the same command again"
+            )
+
+
+def _checkpoint(step: int | None) -> str:
+    return "no checkpoint" if step is None else f"the checkpoint of step {step}"
+
+
 def require_agreement(control: Control, training: str) -> None:
     """`UnlikeError`, the same line in every process, where one has another version, or trains something else, than
     rank 0. `training`: a fingerprint of the params, the inputs and the code."""

@@ -16,6 +16,7 @@ from bertcore.model.architecture import EncoderModule
 from bertcore.model.layers import LayerStack
 from bertcore.objectives.pretraining import build_objective
 from bertcore.progress import Progress
+from bertcore.training.agreement import require_same_step
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig, check_division
@@ -277,6 +278,7 @@ class Pretraining:
         """
         if (saved := self._checkpoints.latest(latest)) is None:
             saved = self._keeper.stable_phase(latest)
+        require_same_step(self._control, None if saved is None else saved["step"])
         if saved is None:
             return
         self.state.restore(saved, self._accelerator, report=report)

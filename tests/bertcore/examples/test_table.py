@@ -395,3 +395,15 @@ def test_an_array_of_other_things_is_named(tmp_path: Path) -> None:
 def test_lines_that_end_as_on_an_old_mac(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="train.csv:1: found a carriage return inside a row, expected line ends"):
         read(both(tmp_path, ".csv", b"text,label\ra,b\rc,d\r"))
+
+
+def test_a_drawn_dev_shares_no_text_with_train(tmp_path: Path) -> None:
+    rows = [{"text": f"premise {place // 3}", "pair": f"hypothesis {place}", "label": "a"} for place in range(900)]
+    rows += [{"text": row["pair"], "pair": row["text"], "label": "b"} for row in rows]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = read(tmp_path, text_pair_column="pair").splits
+    texts = {
+        split: set(table["text_a"].to_pylist()) | set(table["text_b"].to_pylist()) for split, table in found.items()
+    }
+    assert 0 < found["dev"].num_rows < found["train"].num_rows
+    assert not texts["train"] & texts["dev"]

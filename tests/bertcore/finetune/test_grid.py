@@ -284,3 +284,21 @@ def test_row_says_what_was_chosen() -> None:
     chosen = Run(task=run(0.0, epochs=4).task, metrics={}, best_epoch=2, tuned={"null_threshold": -1.5})
     row = {"learning_rate": 3e-4, "epochs": 4, "seed": 1, "best_epoch": 2, "null_threshold": -1.5, "scores": {}}
     assert chosen.row() == row
+
+
+def test_what_is_chosen_on_shares_neither_text_with_train(
+    tokenizer: Tokenizer, make_examples: Callable[..., ExampleSet]
+) -> None:
+    """As in a task of couples, where what knows a text by heart would be wrong on what is kept back."""
+    rows = [
+        {"text_a": f"cat {place - place % 2 + a}", "text_b": f"dog {place - place % 2 + b}", "label": "x"}
+        for place in range(0, 200, 2)
+        for a in (0, 1)
+        for b in (0, 1)
+    ]
+    examples = make_examples("classification", ["x"], ["accuracy"], train=rows, dev=rows[:4])
+    task = replace(TASK, early_choice=True).settings()[0][0]
+    splits = Finetuning(task, examples, tokenizer).examples.splits
+    assert splits["choice"].num_rows == 40 and splits["train"].num_rows == 360
+    for column in ("text_a", "text_b"):
+        assert not set(splits["train"][column].to_pylist()) & set(splits["choice"][column].to_pylist())

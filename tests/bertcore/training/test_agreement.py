@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertcore.training.agreement import UnlikeError, require_agreement
+from bertcore.training.agreement import UnlikeError, require_agreement, require_same_step
 from bertcore.training.distributed import Control
 
 
@@ -31,3 +31,27 @@ def test_another_version_is_named_with_its_machine() -> None:
 def test_another_training_is_refused() -> None:
     with pytest.raises(UnlikeError, match="found training 99, expected 1234, .*; give every machine the same commit"):
         require_agreement(Two(training="99"), "1234")
+
+
+class Steps(Control):
+    """Two processes, of which the second goes on from `step`."""
+
+    def __init__(self, step: int | None) -> None:
+        super().__init__(1)
+        self.step = step
+
+    def gather(self, value):  # type: ignore[no-untyped-def]
+        return [value, ("second", self.step)]
+
+
+@pytest.mark.parametrize("step", [None, 40])
+def test_all_go_on_from_one_step_or_begin(step: int | None) -> None:
+    require_same_step(Control(1), step)
+    require_same_step(Steps(step), step)
+
+
+def test_a_process_that_goes_on_from_another_step_is_refused() -> None:
+    with pytest.raises(UnlikeError, match=r"process 1 \(second\): found the checkpoint of step 20, .* of step 40"):
+        require_same_step(Steps(20), 40)
+    with pytest.raises(UnlikeError, match="found no checkpoint, expected the checkpoint of step 40, as process 0"):
+        require_same_step(Steps(None), 40)

@@ -1,0 +1,42 @@
+"""Which examples belong together: those that share a text, be it the first or the second one."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+_MOST = 0.5
+"""Of all rows: the largest group that is still called one."""
+
+
+def groups(table: pa.Table) -> list[str]:
+    """Of each row of a table of texts or pairs of texts, the name of its group.
+
+    A premise with each of its hypotheses, a pair and the same one turned round, and all that hangs together through
+    such rows. Where most rows would be one group (a few answers that stand beside many questions), only those with the
+    same first text are.
+    """
+    rows = [
+        [text for text in row if text is not None]
+        for row in zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)
+    ]
+    found = _connected(rows)
+    largest = max(Counter(found).values(), default=0)
+    return [row[0] for row in rows] if largest > _MOST * len(rows) else found
+
+
+def _connected(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first in order of the texts that each row is connected with: it names a group whatever the rows' order."""
+    above: dict[str, str] = {}
+
+    def top(text: str) -> str:
+        while (higher := above.setdefault(text, text)) != text:
+            above[text] = above[higher]
+            text = above[text]
+        return text
+
+    for first, *others in rows:
+        for other in others:
+            low, high = sorted((top(first), top(other)))
+            above[high] = low
+    return [top(first) for first, *_ in rows]

@@ -51,6 +51,8 @@ class Setting:
     batch_size: int
     positions: int = 512
     """Tokens that the models can read."""
+    window: int | None = None
+    """Tokens that ModernBERT's local layers see; None = as the preset says."""
 
     @property
     def directory(self) -> Path:
@@ -71,6 +73,8 @@ class Setting:
         fields = {key: value for key, value in recipe["model"].items() if key not in ("architecture", "preset")}
         architecture = recipe["model"]["architecture"]
         fields["max_position_embeddings"] = self.positions + 2 * (architecture == "roberta")
+        if self.window is not None:
+            fields["local_attention"] = self.window
         model = ModelConfig(architecture=architecture, preset=self.preset, fields=fields)
         options = dict(recipe.get("objective_options", {}))
         if recipe["objective"] == "distillation":

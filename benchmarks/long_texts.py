@@ -91,7 +91,7 @@ def main() -> None:
     clock = time.process_time if options.processor_time else time.perf_counter
     for length in options.lengths:
         batch = max(options.tokens // length, 1)
-        setting = Setting(text.directory, "modern", options.preset, length, batch, positions=max(options.lengths))
+        setting = Setting(text.directory, "modern", options.preset, length, batch, max(options.lengths), window=128)
         setting.save_weights()
         for work, sides in WORK.items():
             variants = {

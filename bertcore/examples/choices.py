@@ -89,7 +89,7 @@ def from_rows(splits: Mapping[str, Rows], options: ChoicesOptions) -> ExampleSet
         labelled = split != "test" or any(_has_label(row, options) for _, row in kept.numbered)
         tables[split] = table_of(kept, options, bad, labelled=labelled)
     if "dev" not in tables:
-        tables |= draw_dev(tables["train"], tables["train"]["context"].to_pylist(), options, splits["train"].where)
+        tables |= draw_dev(tables["train"], options, splits["train"].where)
     return ExampleSet(
         family="multiple_choice", labels=None, metrics=["accuracy"], splits=tables, dropped=dict(bad.counts)
     )

@@ -97,8 +97,7 @@ def from_sentences(
         if not tables[split].num_rows:
             raise InputError(f"{where[split]}: found no usable sentence, expected some; check file and options")
     if "dev" not in tables:
-        texts = (" ".join(words) for words in tables["train"]["words"].to_pylist())
-        tables |= draw_dev(tables["train"], texts, options, where["train"])
+        tables |= draw_dev(tables["train"], options, where["train"])
     assert names is not None
     labels = names if scheme is None else tag_schemes.iob2_labels(names)
     if len(labels) < 2:

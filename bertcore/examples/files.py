@@ -17,6 +17,7 @@ import pyarrow as pa
 from bertcore import draws
 from bertcore.compressed import plain_name
 from bertcore.errors import InputError
+from bertcore.examples.sharing import groups
 
 WORDS = {"train": "train(ing)?", "dev": "dev(el(opment)?)?|valid(ation)?|val|testa", "test": "test|testb"}
 """What marks a file as a split's, standing between other things than letters: `eng.testa`, `wnut17train.conll`."""
@@ -124,10 +125,10 @@ def _is_of(split: str, path: Path) -> bool:
     return re.search(rf"(?<![a-z])({WORDS[split]})(?![a-z])", plain_name(path).lower()) is not None
 
 
-def draw_dev(table: pa.Table, texts: Iterable[str], options: SplitOptions, where: str) -> dict[str, pa.Table]:
-    """`table` as train and dev. A row's side depends on the seed and on what it has in `texts` alone: its own text, or
-    that which stands for all rows that share one."""
-    is_dev = np.asarray([draws.fraction_of(options.split_seed, text) < options.dev_fraction for text in texts])
+def draw_dev(table: pa.Table, options: SplitOptions, where: str) -> dict[str, pa.Table]:
+    """`table` as train and dev. A row's side depends on the seed and on the name of its group alone (`sharing`), not on
+    the rows of others."""
+    is_dev = np.asarray([draws.fraction_of(options.split_seed, name) < options.dev_fraction for name in groups(table)])
     if is_dev.all() or not is_dev.any():
         raise InputError(
             f"{where}: {'all' if is_dev.any() else 'none'} of its {table.num_rows} examples fell to dev, expected "

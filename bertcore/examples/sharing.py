@@ -1,4 +1,4 @@
-"""Which examples belong together: those that share a text, be it the first or the second one."""
+"""Which examples belong together: those that share a text, of pairs be it the first or the second one."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,12 +10,16 @@ _MOST = 0.5
 
 
 def groups(table: pa.Table) -> list[str]:
-    """Of each row of a table of texts or pairs of texts, the name of its group.
+    """Of each row of a split's table, the name of its group.
 
-    A premise with each of its hypotheses, a pair and the same one turned round, and all that hangs together through
-    such rows. Where most rows would be one group (a few answers that stand beside many questions), only those with the
-    same first text are.
+    The same words, or the same context; of texts and pairs of texts a premise with each of its hypotheses, a pair and
+    the same one turned round, and all that hangs together through such rows. Where most rows would be one group (a few
+    answers that stand beside many questions), only those with the same first text are.
     """
+    if "words" in table.column_names:
+        return [" ".join(words) for words in table["words"].to_pylist()]
+    if "context" in table.column_names:
+        return list(table["context"].to_pylist())
     rows = [
         [text for text in row if text is not None]
         for row in zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)

@@ -24,7 +24,6 @@ from bertcore.examples.files import (
     is_empty,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
-from bertcore.examples.sharing import groups
 from bertcore.examples.table_rows import (
     READERS,
     NumberedRow,
@@ -112,7 +111,7 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
         kept = of_split if labels is None else _known(of_split, labels, options, where[split], bad)
         tables[split] = pa.Table.from_pylist([row for _, row in some(kept, where[split])], schema_of(family, labels))
     if "dev" not in tables:
-        tables |= draw_dev(tables["train"], groups(tables["train"]), options, where["train"])
+        tables |= draw_dev(tables["train"], options, where["train"])
     return ExampleSet(
         family=family,
         labels=labels,

@@ -265,7 +265,7 @@ def _limit(table: pa.Table, most: int | None) -> pa.Table:
 def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
     """`table` as what is trained on and what is chosen on: the same for every seed, and rows that share a text on one
     side."""
-    texts = _kept_together(table)
+    texts = groups(table)
     place = {text: draws.fraction_of(0, f"choice {text}") for text in texts}
     order = sorted(range(table.num_rows), key=lambda row: (place[texts[row]], row))
     last = texts[order[max(int(task.choice_fraction * len(order)), 1) - 1]] if order else ""
@@ -277,14 +277,6 @@ def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
             "early_choice, and a number as null_threshold"
         )
     return {"train": table.filter(pa.array(~kept_back)), CHOICE: table.filter(pa.array(kept_back))}
-
-
-def _kept_together(table: pa.Table) -> list[str]:
-    """Of each row the text, or the group of pairs, that it shares with others."""
-    if "text_a" in table.column_names:
-        return groups(table)
-    column = "words" if "words" in table.column_names else "context"
-    return [" ".join(text) if isinstance(text, list) else text for text in table[column].to_pylist()]
 
 
 FAMILIES: dict[str, Callable[[RunConfig, ExampleSet, Tokenizer], Family]] = {

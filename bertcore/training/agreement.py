@@ -2,10 +2,11 @@
 
 import platform
 import socket
+from collections.abc import Iterator
 from importlib.metadata import version
 
 from bertcore.errors import TrainingError
-from bertcore.training.distributed import Control
+from bertcore.training.distributed import Control, Value
 
 PACKAGES = ("torch", "accelerate", "numpy", "tokenizers")
 """Those that compute, or that the processes speak to each other through."""
@@ -20,13 +21,11 @@ class UnlikeError(TrainingError):
 
 def require_same_step(control: Control, step: int | None) -> None:
     """`UnlikeError`, the same line in every process, where one goes on from another checkpoint than rank 0."""
-    (first_host, expected), *others = control.gather((socket.gethostname(), step))
-    for rank, (host, found) in enumerate(others, 1):
-        if found != expected:
-            raise UnlikeError(
-                f"process {rank} ({host}): found {_checkpoint(found)}, expected {_checkpoint(expected)}, as process 0 "
-                f"({first_host}) did; give every machine the same .checkpoints/ and run the same command again"
-            )
+    for process, first, found, expected in _unlike(control, step):
+        raise UnlikeError(
+            f"{process}: found {_checkpoint(found)}, expected {_checkpoint(expected)}, as {first} did; give every "
+            "machine the same .checkpoints/ and run the same command again"
+        )
 
 
 def _checkpoint(step: int | None) -> str:
@@ -37,11 +36,17 @@ def require_agreement(control: Control, training: str) -> None:
     """`UnlikeError`, the same line in every process, where one has another version, or trains something else, than
     rank 0. `training`: a fingerprint of the params, the inputs and the code."""
     own = {name: version(name) for name in PACKAGES} | {"Python": platform.python_version(), "training": training}
-    (first_host, first), *others = control.gather((socket.gethostname(), own))
-    for rank, (host, found) in enumerate(others, 1):
-        for name, expected in first.items():
-            if found[name] != expected:
-                raise UnlikeError(
-                    f"process {rank} ({host}): found {name} {found[name]}, expected {expected}, that of process 0 "
-                    f"({first_host}); {_SAME_TREE if name == 'training' else _SAME_VERSIONS}"
-                )
+    for process, first, found, expected in _unlike(control, own):
+        name = next(name for name in expected if found[name] != expected[name])
+        raise UnlikeError(
+            f"{process}: found {name} {found[name]}, expected {expected[name]}, that of {first}; "
+            f"{_SAME_TREE if name == 'training' else _SAME_VERSIONS}"
+        )
+
+
+def _unlike(control: Control, own: Value) -> Iterator[tuple[str, str, Value, Value]]:
+    """Of the processes that have another value than rank 0: their name, that of rank 0, and both values."""
+    (host, expected), *others = control.gather((socket.gethostname(), own))
+    for rank, (other, found) in enumerate(others, 1):
+        if found != expected:
+            yield f"process {rank} ({other})", f"process 0 ({host})", found, expected

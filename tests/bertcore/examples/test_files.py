@@ -101,9 +101,9 @@ def test_only_files_of_some_endings_are_looked_at(tmp_path: Path) -> None:
 
 
 def drawn(texts: list[str], **options: float) -> dict[str, list[str]]:
-    table = pa.table({"text": texts})
-    splits = draw_dev(table, texts, SplitOptions(**options), "file")  # type: ignore[arg-type]
-    return {split: table["text"].to_pylist() for split, table in splits.items()}
+    table = pa.table({"text_a": texts, "text_b": pa.nulls(len(texts), pa.string())})
+    splits = draw_dev(table, SplitOptions(**options), "file")  # type: ignore[arg-type]
+    return {split: table["text_a"].to_pylist() for split, table in splits.items()}
 
 
 def test_a_draw_depends_on_the_text_and_the_seed_alone() -> None:

@@ -119,12 +119,9 @@ def mask(
     order = _visiting_order(words.counts, keys)
     if rule.masking == "token":
         chosen = _first(words, order, budgets)
-    elif rule.longest == 1:
-        chosen = _greedy_words(words, order, budgets)
     else:
-        chosen = _greedy_spans(words, order, budgets, _span_sizes(words, keys, rule.length_weights), rule.longest)
-    lengths = words.ends[chosen + 1] - words.ends[chosen]
-    starts = words.starts[chosen]
+        chosen = _greedy(words, order, budgets, _span_sizes(words, keys, rule.length_weights), rule.longest)
+    lengths, starts = words.lengths[chosen], words.starts[chosen]
     rows = np.repeat(np.arange(len(keys)), np.diff(np.searchsorted(chosen, words.offsets)))
     positions = ranges(starts, lengths)
     labels = tokens[positions]
@@ -168,36 +165,11 @@ def _first(words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64]) -
     return (names + words.offsets[:-1, None])[ranks < budgets[:, None]]
 
 
-def _greedy_words(words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Words taken in every row's order while they fit into `budgets` (N,), those too long skipped; ascending."""
-    offsets, counts, lengths = words.offsets[:-1, None], words.counts, words.lengths
-    ranks, taken = np.arange(order.shape[1]), np.zeros(len(words), bool)
-    # Up to the first word that is too long, all are taken: a sum tells.
-    inside = ranks[: int(budgets.max(initial=0))] < counts[:, None]
-    names = np.where(inside, order[:, : inside.shape[1]] + offsets, 0)
-    pieces = np.where(inside, lengths[names], 0)
-    fits = inside & (np.cumsum(pieces, axis=1) <= budgets[:, None])
-    taken[names[fits]] = True
-    left, last = budgets - np.sum(pieces, axis=1, where=fits), fits.sum(axis=1)
-    active = np.flatnonzero(left)
-    while len(active):  # then the next that is short enough, row by row side by side
-        inside = (ranks > last[active, None]) & (ranks < counts[active, None])
-        names = np.where(inside, order[active] + offsets[active], 0)
-        fits = inside & (lengths[names] <= left[active, None])
-        rank = fits.argmax(axis=1)
-        found = np.flatnonzero(fits[np.arange(len(active)), rank])
-        active, rank, name = active[found], rank[found], names[found, rank[found]]
-        taken[name] = True
-        left[active] -= lengths[name]
-        last[active] = rank
-        active = active[left[active] > 0]
-    return np.flatnonzero(taken)
-
-
-def _greedy_spans(
+def _greedy(
     words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64], sizes: NDArray[np.int64], longest: int
 ) -> NDArray[np.int64]:
-    """Spans of `sizes` (W,) words taken in every row's order while they fit into `budgets` (N,): the words in them.
+    """Spans of `sizes` (W,) words, whole words where all are 1, taken in every row's order while they fit into `budgets`
+    (N,): the words in them, ascending.
 
     A span that is too long is shortened; one that is still too long, or meets one taken before, is skipped.
     """
@@ -224,6 +196,8 @@ def _greedy_spans(
 
 def _span_sizes(words: Words, keys: draws.U64, weights: NDArray[np.float64]) -> NDArray[np.int64]:
     """(W,) the words of a span that begins at each word: p(n) ~ weights[n - 1] over what its segment has room for."""
+    if len(weights) == 1:
+        return np.ones(len(words), np.int64)
     rooms = np.minimum(words.rooms, len(weights))
     columns = (np.arange(len(words)) - np.repeat(words.offsets[:-1], words.counts)).astype(np.uint64)
     drawn = draws.uniform(np.repeat(draws.bits(draws.key("n-gram"), keys), words.counts), columns)

@@ -17,6 +17,9 @@ from bertcore.errors import InputError
 
 Variant = Literal["original", "within_word_l2r"]
 
+_ROUNDING = 1e-9
+"""Of the product of a share and a number: 0.07 of 100 is a little more than 7 in binary."""
+
 EMBEDDED = "corpus"
 """In place of files, the `pairs` that are made from the held-out sentences of the corpus."""
 
@@ -128,7 +131,7 @@ def subset(pairs: Sequence[Pair], share: float) -> list[Pair]:
     chosen: list[int] = []
     for paradigm, places in by_paradigm(pairs).items():
         order = draws.permutation(draws.key("minimal pairs", paradigm), len(places))
-        chosen += [places[place] for place in order[: math.ceil(share * len(places))]]
+        chosen += [places[place] for place in order[: max(1, math.ceil(share * len(places) - _ROUNDING))]]
     return [pairs[place] for place in sorted(chosen)]
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,7 @@ def test_a_share_is_of_every_paradigm_in_order_and_the_same_again() -> None:
     assert Counter(pair.paradigm for pair in chosen) == {"few": 3, "many": 23}
     assert chosen == sorted(chosen, key=pairs.index) == subset(pairs, 0.25)
     assert subset(pairs, 1.0) == pairs and len(subset(pairs, 1e-6)) == 2
+    assert len(subset([replace(pair, paradigm="one") for pair in pairs], 0.07)) == 7
     # A paradigm's choice does not depend on the others.
     few = [pair for pair in pairs if pair.paradigm == "few"]
     assert subset(few, 0.25) == [pair for pair in chosen if pair.paradigm == "few"]

@@ -168,8 +168,8 @@ def _first(words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64]) -
 def _greedy(
     words: Words, order: NDArray[np.int64], budgets: NDArray[np.int64], sizes: NDArray[np.int64], longest: int
 ) -> NDArray[np.int64]:
-    """Spans of `sizes` (W,) words, whole words where all are 1, taken in every row's order while they fit into `budgets`
-    (N,): the words in them, ascending.
+    """Spans of `sizes` (W,) words taken in every row's order while they fit into `budgets` (N,): the words in them,
+    ascending.
 
     A span that is too long is shortened; one that is still too long, or meets one taken before, is skipped.
     """

@@ -35,6 +35,11 @@ class StoppedError(BertcoreError):
     """Not an error of anybody's: the work was asked to stop, and goes on from here when it is started again."""
 
 
+def status_of(error: BertcoreError) -> int:
+    """The exit status of a program that ends with `error`."""
+    return UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT
+
+
 def may_pass(status: int) -> bool:
     """Whether a server that answers with this HTTP status may answer otherwise later."""
     return status >= 500 or status in (408, 425, 429)

@@ -20,12 +20,9 @@ from itertools import chain, islice
 from types import ModuleType
 from typing import Any, TypeVar
 
-from bertcore.errors import BertcoreError, ConfigError
+from bertcore.errors import ConfigError, UnavailableError
 
 SCHEDULER = "BERTCORE_DASK"
-ATTEMPTS = 2
-"""Times that Dask tries a piece again whose worker was lost with its result."""
-
 AHEAD = 3
 """Pieces for each worker that are taken before their turn: so many, with their results, are in memory at once."""
 
@@ -43,8 +40,8 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int |
     """`work` of every piece, in the order of the pieces, which are taken as they are needed: `AHEAD` for each worker.
 
     `workers`: processes of this machine; None takes one for each core that this process may use. One worker, or one
-    piece, is done in this process. A lost worker of a cluster is replaced by another one; `BertcoreError` where one of
-    this machine dies.
+    piece, is done in this process. A lost worker of a cluster is replaced by another one; `UnavailableError` where none
+    is left, or one of this machine dies.
     """
     address = os.environ.get(SCHEDULER)
     if address:
@@ -91,7 +88,7 @@ def _in_processes(work: Callable[[Piece], Result], pieces: Iterable[Piece], work
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool:
-        raise BertcoreError(
+        raise UnavailableError(
             f"one of {workers} worker processes was killed, by another program or because memory ran out; run the "
             "stage again, on fewer cores (`taskset`) if memory is short"
         ) from None
@@ -133,13 +130,13 @@ def _on_cluster(work: Callable[[Piece], Result], pieces: Iterable[Piece], addres
     with client:
         try:
             for piece in pieces:
-                waiting.append(client.submit(work, piece, pure=False, retries=ATTEMPTS))
+                waiting.append(client.submit(work, piece, pure=False))
                 if len(waiting) >= AHEAD * _threads(client):
                     yield _result(waiting.popleft(), client)
             while waiting:
                 yield _result(waiting.popleft(), client)
         except (_Lost, distributed.KilledWorker) as error:
-            raise BertcoreError(
+            raise UnavailableError(
                 f"{SCHEDULER}={address}: the Dask cluster has lost the work: {error}; see the logs of its workers "
                 "(memory that ran out is the usual reason), start them again, and run the stage again, or unset the "
                 "variable to use this machine's cores"
@@ -171,7 +168,7 @@ def _no_scheduler(address: str, error: Exception) -> ConfigError:
     )
 
 
-class _Lost(Exception):  # noqa: N818  (becomes a BertcoreError, with the address)
+class _Lost(Exception):  # noqa: N818  (becomes an UnavailableError, with the address)
     """Nobody works on the pieces any more."""
 
 

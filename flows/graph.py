@@ -14,6 +14,9 @@ from typing import Any
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
 
+from bertcore.errors import ArtifactError
+from tasks.tracking import lineage
+
 _BUSY = re.compile(r" is busy, it is being blocked by:$")
 
 
@@ -40,7 +43,7 @@ class Stage:
 def read_graph(root: Path) -> list[Stage]:
     """All stages of the project, parents before children, otherwise in the order of dvc.yaml.
 
-    Raises GraphError when dvc.yaml or params.yaml does not parse or the graph has a cycle.
+    Raises GraphError when dvc.yaml, params.yaml or dvc.lock does not parse or the graph has a cycle.
     """
     try:
         with contextlib.chdir(root), Repo() as repo:
@@ -54,7 +57,7 @@ def read_graph(root: Path) -> list[Stage]:
                 for node in repo.index.stages
             ]
     except DvcException as error:
-        raise GraphError(f"dvc.yaml: {_one_line(error)}") from error
+        raise GraphError(_damaged_lock(root) or f"dvc.yaml: {_one_line(error)}") from error
     return _sorted(stages)
 
 
@@ -124,6 +127,16 @@ def busy(lines: Iterable[str]) -> str | None:
     following = iter(lines)
     if any(_BUSY.search(line) for line in following):
         return f"another dvc works on the same files: {next(following, '').strip()}; wait for it, then run this again"
+    return None
+
+
+def _damaged_lock(root: Path) -> str | None:
+    """What is wrong with dvc.lock, which DVC does not name."""
+    with contextlib.chdir(root):
+        try:
+            lineage.recorded_hashes()
+        except ArtifactError as error:
+            return str(error)
     return None
 
 

@@ -1,13 +1,17 @@
 """The parameters of each run of a sweep: every combination of some values, or some drawn at random."""
 
 import itertools
+import json
 import math
 import random
+from collections.abc import Iterable
 from typing import Any
 
 SEED = "pretrain.seed"
 MOST = 1000
 """Runs of one sweep."""
+_TRIES = 20
+"""Draws for each run, in which different ones are looked for: of a few values there may not be as many."""
 
 
 def at_least_one(name: str, number: int | None, null: str) -> int | None:
@@ -35,9 +39,15 @@ def points(params: dict[str, Any], seeds: list[int] | None, draws: int | None, d
         drawn = [dict(zip(params, values, strict=True)) for values in itertools.product(*params.values())]
     else:
         source = random.Random(draw_seed)
-        drawn = [{key: _draw(values, source) for key, values in params.items()} for _ in range(count)]
+        tries = ({key: _draw(values, source) for key, values in params.items()} for _ in range(_TRIES * count))
+        drawn = _different(tries)[:count]
     chosen: list[int | None] = [*seeds] if seeds else [None]
-    return [point | ({} if seed is None else {SEED: seed}) for point in drawn for seed in chosen]
+    return _different(point | ({} if seed is None else {SEED: seed}) for point in drawn for seed in chosen)
+
+
+def _different(found: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each once, where it first came: a second run of the same parameters would be the first one."""
+    return list({json.dumps(point): point for point in found}.values())
 
 
 def _check(key: str, values: Any, drawn: bool) -> None:

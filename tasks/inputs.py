@@ -42,6 +42,7 @@ from tasks.paths import (
 )
 from tasks.sections import RESERVED, check, check_no_output
 from tasks.stage import main
+from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
 
 logger = logging.getLogger(__name__)
@@ -154,10 +155,11 @@ def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: 
 
 def _clear_removed(tasks: set[str]) -> None:
     """Remove what tasks have left that params.yaml names no more: stages that depend on the folders would take it for a
-    change. DVC's cache has what it had recorded."""
+    change. DVC's cache has it. What DVC has not recorded is the user's own, and stays."""
+    recorded = lineage.recorded_hashes()
     for directory in (EXAMPLES, FINETUNED, PREDICTIONS, METRICS / "examples", METRICS / "finetune", TIMING):
         for path in directory.iterdir() if directory.is_dir() else ():
-            if path.name.startswith(".") or path.name.removesuffix(".json") in tasks:
+            if str(path) not in recorded or path.name.removesuffix(".json") in tasks:
                 continue
             if path.is_symlink() and path.is_dir():
                 continue  # of a run in a tree of its own: it leads to a model of the user's tree that init_from names

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from bertcore.errors import BAD_INPUT, INTERRUPTED, STOPPED, UNAVAILABLE, BertcoreError, StoppedError, UnavailableError
+from bertcore.errors import INTERRUPTED, STOPPED, BertcoreError, StoppedError, status_of
 from bertcore.files import disk_errors
 
 
@@ -33,7 +33,7 @@ def exit_status(work: Callable[[], None]) -> int:
         return ended.status
     except BertcoreError as error:
         print(f"error: {error}", file=sys.stderr)
-        return UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT
+        return status_of(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0

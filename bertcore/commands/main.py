@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertcore.config import suggest
-from bertcore.errors import BAD_INPUT, INTERRUPTED, UNAVAILABLE, BertcoreError, UnavailableError
+from bertcore.errors import BAD_INPUT, INTERRUPTED, BertcoreError, status_of
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         module.run(parser.parse_args(given[1:]))
         sys.stdout.flush()
     except BertcoreError as error:
-        return _fail(str(error), UNAVAILABLE if isinstance(error, UnavailableError) else BAD_INPUT)
+        return _fail(str(error), status_of(error))
     except BrokenPipeError:  # whoever reads the output has seen enough, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:

@@ -38,6 +38,7 @@ _HELP = {
     "body_bytes": "of a request (default: %(default)s)",
     "texts": "of a request (default: %(default)s)",
     "characters": "of a text (default: %(default)s)",
+    "words": "of a request for tags (default: %(default)s)",
     "queue": "texts that wait; more are answered 429 (default: %(default)s)",
     "batch": "texts up to which requests are computed together (default: %(default)s)",
     "grace": "seconds for running requests at the end (default: %(default)s)",

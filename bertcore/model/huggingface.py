@@ -50,7 +50,7 @@ def load_config(directory: Path) -> EncoderConfig:
     path = directory / "config.json"
     raw = _read_json(path)
     kind = raw.get("model_type", "bert")
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         known = " or ".join(map(repr, ARCHITECTURES))
         raise ArtifactError(f"{path}: model_type: found {kind!r}, expected {known}; give such an encoder")
     row = ARCHITECTURES[kind]
@@ -166,7 +166,10 @@ def _read_tensors(directory: Path, read: Callable[[Path], dict[str, Tensor]]) ->
                 f"{directory}: found neither {WEIGHTS} nor {INDEX}, expected one of them; "
                 "save the model again in the safetensors format"
             )
-        names = sorted(set(_read_json(directory / INDEX)["weight_map"].values()))
+        places = _read_json(directory / INDEX).get("weight_map")
+        if not isinstance(places, dict) or not all(isinstance(each, str) for each in places.values()):
+            raise ArtifactError(f"{directory / INDEX}: found no weight_map of names to files; fetch it again")
+        names = sorted(set(places.values()))
     tensors: dict[str, Tensor] = {}
     for name in names:
         try:

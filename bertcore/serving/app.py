@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 
 from bertcore.apply.choose import Asked
+from bertcore.apply.tag import words_of
 from bertcore.errors import BertcoreError, InputError
 from bertcore.serving import schema
 from bertcore.serving.batching import Batcher, FullError
@@ -133,6 +134,8 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
 
     @path("tag", schema.TaggedText, "The words of texts with their tags")
     async def tag(request: schema.TextsRequest) -> list[Any]:
+        if (words := sum(len(words_of(text)) for text in request.texts)) > limits.words:
+            raise TooMuchError(f"found {words:,} words, expected at most {limits.words:,}; send them in parts")
         return await compute("tag", request.model, request.texts)
 
     @path("answer", schema.AnswerResult, "Answers to questions, cut out of a context of any length")

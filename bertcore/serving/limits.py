@@ -20,6 +20,8 @@ class Limits:
     """Of a request; more are answered 413."""
     characters: int = 200_000
     """Of a text; longer ones are answered 413."""
+    words: int = 50_000
+    """Of a request for tags, which are answered each with its place; more are answered 413."""
     queue: int = 512
     """Texts that wait at most; a request that would make it more is answered 429, and should come again."""
     batch: int = 64

@@ -1,6 +1,7 @@
 """The disk, the directories that are written to, and the tracking store."""
 
 import contextlib
+import http.client
 import os
 import shutil
 import sqlite3
@@ -132,14 +133,15 @@ def _places(sources: list[str], environment: Mapping[str, str]) -> dict[str, tup
 
 def _server_problem(uri: str) -> str | None:
     try:
-        with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=SECONDS):
+        # Without user and password, which urlopen takes for a part of the host: to be asked for them is an answer, too.
+        with urllib.request.urlopen(f"{without_password(uri).rstrip('/')}/health", timeout=SECONDS):
             return None
     except urllib.error.HTTPError as error:
         # It answers; servers that ask for a password, or hosted ones, have no open page of this name.
         return None if error.code in (401, 403, 404) else f"answers with status {error.code}"
     except urllib.error.URLError as error:
         return f"nothing answers ({error.reason})"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         return f"nothing answers ({error})"
 
 

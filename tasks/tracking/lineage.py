@@ -1,14 +1,16 @@
 """What a stage was made from: its paths as dvc.yaml declares them, their DVC hashes, the git commit."""
 
+import contextlib
 import hashlib
 import json
 import subprocess
+import time
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+from ruamel.yaml import YAML, YAMLError
 
 import bertcore
 from bertcore.errors import ArtifactError
@@ -19,6 +21,8 @@ _DATA = ("data", "models")
 """Where data lies; the code among a stage's deps is told by the git commit."""
 EMPTY = hashlib.md5(b"[]", usedforsecurity=False).hexdigest() + ".dir"
 """The hash of a directory without files, as data/inputs has them for what the parameters do not name."""
+_WAITS = (0.0, 0.1, 0.4, 1.0)
+"""Seconds before each look at dvc.lock: while the DVC of a stage beside writes it, some hundredths, it ends early."""
 _SMALL = 2**20
 """Bytes: all code and parameters are below."""
 
@@ -56,8 +60,17 @@ def code_hash(root: Path, names: Iterable[str]) -> str:
 
 def recorded_hashes() -> dict[str, str]:
     """path -> hash of everything that dvc.lock says a finished stage has written."""
-    stages = _load(LOCK).get("stages", {}) if LOCK.is_file() else {}
-    return {out["path"]: out["md5"] for stage in stages.values() for out in stage.get("outs", []) if "md5" in out}
+    if not LOCK.is_file():
+        return {}
+    for wait in _WAITS:
+        time.sleep(wait)
+        with contextlib.suppress(YAMLError, AttributeError, KeyError, TypeError):
+            stages = _load(LOCK).get("stages", {}).values()
+            return {out["path"]: out["md5"] for stage in stages for out in stage.get("outs", []) if "md5" in out}
+    raise ArtifactError(
+        f"{LOCK}: not readable, as a process leaves it that is killed while it writes; `git checkout {LOCK}`, or "
+        "remove it, and run again: what the cache has is not computed anew"
+    )
 
 
 def data_hashes(paths: list[str]) -> dict[str, str]:
@@ -117,12 +130,12 @@ def git_commit(directory: Path = Path()) -> str | None:
     return result.stdout.strip() or None
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> Any:
     return _parsed(path.read_text(encoding="utf-8"))
 
 
 @cache
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str) -> Any:
     """By libyaml: dvc.lock takes a tenth of a second else. A stage asks for it several times."""
     return YAML(typ="safe").load(text)
 

@@ -16,11 +16,12 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")
 
 import mlflow
+from mlflow.entities import LifecycleStage
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
-from bertcore.errors import UnavailableError, without_password
+from bertcore.errors import ConfigError, UnavailableError, without_password
 from tasks.experiment import experiment_name
 from tasks.tracking.outbox import told
 
@@ -97,6 +98,12 @@ def open_experiment() -> tuple[MlflowClient, str]:
         experiment = client.get_experiment_by_name(name)
         if experiment is None:
             return client, client.create_experiment(name, artifact_location=location, tags={_KIND: _TRAINING})
+        if experiment.lifecycle_stage == LifecycleStage.DELETED:
+            raise ConfigError(
+                f"MLflow's experiment {name!r}: found it deleted, expected one that takes runs; name another with "
+                f"MLFLOW_EXPERIMENT_NAME, or bring it back: {_URI}={without_password(tracking_uri())} mlflow "
+                f"experiments restore --experiment-id {experiment.experiment_id}"
+            )
         if _KIND not in experiment.tags:
             client.set_experiment_tag(experiment.experiment_id, _KIND, _TRAINING)
         if not os.environ.get(_URI) and location and experiment.artifact_location != location:

@@ -17,7 +17,7 @@ import pytest
 
 from bertcore import workers
 from bertcore.corpus.documents import corpus_shards
-from bertcore.errors import BertcoreError, ConfigError
+from bertcore.errors import ConfigError, UnavailableError
 from bertcore.instances.config import MaskConfig
 from bertcore.masks import write_phase
 from bertcore.tokens import wordpiece
@@ -40,6 +40,12 @@ def die_on_three(number: int) -> int:
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+def fail_and_note(path: Path) -> None:
+    with path.open("a") as notes:
+        notes.write("tried\n")
+    raise ConfigError("three: found 3")
 
 
 def fail_on_three(number: int) -> int:
@@ -80,7 +86,7 @@ def test_the_program_is_imported_once(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_is_said() -> None:
-    with pytest.raises(BertcoreError, match="one of 2 worker processes was killed.*run the stage again, on fewer"):
+    with pytest.raises(UnavailableError, match="one of 2 worker processes was killed.*run the stage again, on fewer"):
         list(workers.run(die_on_three, range(8), workers=2))
 
 
@@ -201,6 +207,15 @@ def test_a_corpus_on_a_cluster_that_loses_a_worker_has_the_same_bytes(
     assert contents(tmp_path / "out") == contents(tmp_path / "alone")
 
 
+def test_bad_input_on_a_cluster_is_said_at_once(
+    tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+    with pytest.raises(ConfigError, match="three: found 3"):
+        list(workers.run(fail_and_note, [tmp_path / "notes"]))
+    assert (tmp_path / "notes").read_text() == "tried\n"
+
+
 def test_counts_on_a_cluster_that_loses_a_worker_are_the_same(
     corpus: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,15 +259,15 @@ def test_a_cluster_that_gives_up_is_one_clear_error(
     with pytest.raises(ConfigError, match="cannot import this project .*not_on_the_cluster.*start scheduler and work"):
         list(workers.run(elsewhere.work, [1, 2]))
 
-    with pytest.raises(BertcoreError, match=lost % "Attempted to run task .* on 1 different workers"):
+    with pytest.raises(UnavailableError, match=lost % "Attempted to run task .* on 1 different workers"):
         list(workers.run(os._exit, [3]))  # one worker of two, and the scheduler allows for none
     assert list(workers.run(abs, [-1, -2], workers=2)) == [1, 2]
 
     cluster.stop_workers()
-    with pytest.raises(BertcoreError, match=lost % "no worker is there for 1 seconds"):
+    with pytest.raises(UnavailableError, match=lost % "no worker is there for 1 seconds"):
         list(workers.run(abs, [-1, -2]))
 
     threading.Timer(1.0, cluster.scheduler.kill).start()
-    with pytest.raises(BertcoreError, match=lost % "the scheduler (has forgotten a piece|does not answer)"):
+    with pytest.raises(UnavailableError, match=lost % "the scheduler (has forgotten a piece|does not answer)"):
         monkeypatch.setattr(workers, "PATIENCE", 30.0)
         list(workers.run(abs, [-1, -2]))

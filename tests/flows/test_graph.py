@@ -56,3 +56,11 @@ def test_a_broken_pipeline_file_is_one_line(tree: Tree) -> None:
     with pytest.raises(GraphError, match="^dvc.yaml: .+$") as error:
         read_graph(tree.root)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("size", [0, 10, 60])
+def test_a_lock_that_was_cut_off_is_named_with_its_remedy(tree: Tree, size: int) -> None:
+    whole = "schema: '2.0'\nstages:\n  corpus:\n    cmd: 'true'\n    outs:\n    - path: data\n      md5: 1\n"
+    (tree.root / "dvc.lock").write_text(whole[:size])
+    with pytest.raises(GraphError, match="^dvc.lock: not readable.*`git checkout dvc.lock`, or remove it"):
+        unchanged(tree.root, read_graph(tree.root))

@@ -25,6 +25,12 @@ def test_draws_are_the_same_for_a_seed_and_within_their_range() -> None:
     assert 0.3 < below < 0.7, "even in the logarithm"
 
 
+def test_every_run_is_another_one() -> None:
+    assert points({"a": [1, 2]}, [3, 3], 10, 0) == [{"a": 2, "pretrain.seed": 3}, {"a": 1, "pretrain.seed": 3}]
+    assert points({"a": [1, 1, 2]}, None, None, 0) == [{"a": 1}, {"a": 2}]
+    assert len(points({"a": [1, 2, 3], "b": [1, 2, 3]}, None, 8, 0)) == 8
+
+
 @pytest.mark.parametrize(
     ("params", "draws", "said"),
     [

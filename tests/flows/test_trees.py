@@ -141,6 +141,15 @@ def test_results_are_kept_where_commits_are_signed_by_a_key_that_nobody_unlocks(
         assert tree.keep("signed") == "runs/signed"
 
 
+def test_hooks_that_want_the_cache_do_not_run_in_a_tree_that_has_none_yet(root: Path) -> None:
+    hook = root / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 255\n")  # as of `dvc install`, without the files that it checks out
+    hook.chmod(0o755)
+    with run_tree(CHANGES, "me") as tree:
+        assert (tree.root / "code.py").is_file()
+
+
 def test_a_tree_that_is_committed_needs_no_commit_of_its_own(root: Path) -> None:
     assert git(root, "rev-parse", snapshot(root) + "^") == git(root, "rev-parse", "HEAD")
     git(root, "add", "code.py", "dvc.lock")

@@ -7,6 +7,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -428,6 +430,29 @@ def test_a_server_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         silent.listen()
         finding = places.check_tracking(f"http://127.0.0.1:{silent.getsockname()[1]}")
     assert finding.level == "FAIL" and "timed out" in finding.text
+
+
+@pytest.mark.parametrize(("status", "level"), [(200, "ok"), (401, "ok"), (500, "FAIL")])
+def test_a_server_is_asked_without_the_password_of_its_address(status: int, level: str) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/health"
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        finding = places.check_tracking(f"http://alice:s3cret@127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert finding.level == level and "s3cret" not in str(finding)
+
+
+def test_an_address_with_a_password_and_no_port_is_a_finding() -> None:
+    finding = places.check_tracking("http://alice:s3cret@nowhere.invalid")
+    assert finding.level == "FAIL" and "nothing answers" in finding.text and "s3cret" not in str(finding)
 
 
 def test_databases(tree: Path) -> None:

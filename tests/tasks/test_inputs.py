@@ -689,7 +689,7 @@ def test_pairs_of_texts_are_linked_and_read_before_any_work(project: Path, value
             run()
 
 
-def test_what_a_removed_task_has_left_is_removed(project: Path, values: dict[str, Any]) -> None:
+def test_what_a_removed_task_has_left_is_removed_and_nothing_else(project: Path, values: dict[str, Any]) -> None:
     table_task(project, values, "text\tlabel\nsome words\t1\nmore\t0\n")
     for name in ("own", "gone"):
         for directory in ("data/examples", "models/finetuned", "predictions"):
@@ -697,8 +697,11 @@ def test_what_a_removed_task_has_left_is_removed(project: Path, values: dict[str
         for directory in ("metrics/examples", "metrics/finetune", "metrics/timing/finetune"):
             Path(directory).mkdir(parents=True, exist_ok=True)
             Path(directory, f"{name}.json").write_text("{}")
+    outs = [{"path": str(path), "md5": "0"} for path in Path().rglob("*gone*")]
+    Path("dvc.lock").write_text(json.dumps({"schema": "2.0", "stages": {"finetune@gone": {"outs": outs}}}))
+    Path("predictions/teams.csv").write_text("the user's own")
     run()
-    assert [path for path in Path().rglob("*gone*")] == []
+    assert [path for path in Path().rglob("*gone*")] == [] and Path("predictions/teams.csv").is_file()
     kept = [path for path in Path().rglob("*own*") if "inputs" not in path.parts]
     assert len(kept) == 6
 

@@ -13,7 +13,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import parse_qs, unquote, urldefrag, urlsplit
 
 from bertcore.compressed import plain_name
 from bertcore.corpus.documents import Document
@@ -28,14 +28,24 @@ ATTEMPTS = 6
 """Tries in a row that bring no new byte before giving up; the pauses between them add up to half a minute."""
 TIMEOUT_SECONDS = 60
 CHUNK_BYTES = 1 << 20
+_SECRET = {"x-amz-signature", "x-goog-signature", "signature", "sig", "token", "access_token", "api_key", "apikey"}
+"""Names in the query of an address that opens what is not public."""
 BROKEN = (urllib.error.URLError, http.client.HTTPException, OSError)
 
 
 def parse_url(uri: str) -> tuple[str, str | None, str]:
     """Address without its fragment, sha256 or None, and file name; `ConfigError` where the URI is malformed."""
     url, fragment = urldefrag(uri)
-    name = PurePosixPath(unquote(urlsplit(url).path)).name
-    if not urlsplit(url).hostname or Path(plain_name(Path(name))).suffix not in local.READERS:
+    parts = urlsplit(url)
+    secrets = sorted(_SECRET.intersection(name.lower() for name in parse_qs(parts.query)))
+    if "@" in parts.netloc or secrets:
+        raise ConfigError(
+            f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}: found "
+            f"{secrets[0] if secrets else 'a user'} in the address, expected none, because addresses are logged and "
+            "recorded; download the file and give its path"
+        )
+    name = PurePosixPath(unquote(parts.path)).name
+    if not parts.hostname or Path(plain_name(Path(name))).suffix not in local.READERS:
         raise ConfigError(
             f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(local.READERS)} (also .gz, .zst)"
         )
@@ -119,6 +129,8 @@ def _download(url: str, part: Path) -> None:
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
+        if error.code == 416 and error.headers.get("Content-Range") == f"bytes */{have}":
+            return  # all of it is here: a process was killed between the last byte and the file's final name
         if error.code == 416:  # what is here is longer than the server's file: begin anew
             part.unlink()
             raise ConnectionError("the file changed on the server") from None

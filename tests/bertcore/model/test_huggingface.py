@@ -260,6 +260,7 @@ def test_damaged_directories_are_one_clear_error(model, tmp_path):
     good = json.loads(config.read_text())
     for change, message in (
         ({"model_type": "xlnet"}, "model_type: found 'xlnet', expected 'albert' or 'bert' .*; give such an encoder"),
+        ({"model_type": ["bert"]}, r"model_type: found \['bert'\], expected 'albert' or 'bert'"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type: found 'relative_key'"),
         ({"num_attention_heads": 3}, "num_attention_heads: found 3, expected a divisor of hidden_size"),
         ({"hidden_size": "16"}, r"hidden_size: found '16' \(str\), expected int"),
@@ -281,6 +282,9 @@ def test_damaged_directories_are_one_clear_error(model, tmp_path):
         load_pretrained(model, tmp_path / "m")
     weights.unlink()
     with pytest.raises(ArtifactError, match="found neither model.safetensors nor model.safetensors.index.json"):
+        load_pretrained(model, tmp_path / "m")
+    (tmp_path / "m" / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(ArtifactError, match=r"index\.json: found no weight_map"):
         load_pretrained(model, tmp_path / "m")
 
 

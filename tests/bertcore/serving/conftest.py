@@ -131,6 +131,8 @@ def server(start: Starter, models: dict[str, Path]) -> Server:
         str(models["texts"]),
         "--max-texts",
         "8",
+        "--max-words",
+        "100",
         "--max-characters",
         "500",
         "--max-body-bytes",

@@ -65,6 +65,19 @@ def test_an_edit_is_seen(deps: list[str], path: str, edit: Callable[[Path], None
         lineage.check_unchanged(before, deps)
 
 
+def test_a_lock_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = "stages:\n  corpus:\n    outs:\n    - path: data\n      md5: '1'\n"
+    lineage.LOCK.write_text(whole[:18])
+    written = iter([whole[:31], "", whole])
+    monkeypatch.setattr("time.sleep", lambda seconds: seconds and lineage.LOCK.write_text(next(written)))
+    assert lineage.recorded_hashes() == {"data": "1"}
+    lineage.LOCK.write_text("")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with pytest.raises(ArtifactError, match="dvc.lock: not readable.*or remove it"):
+        lineage.recorded_hashes()
+
+
 def test_the_hash_of_code_changes_with_every_file_that_computes(tmp_path: Path) -> None:
     (tmp_path / "room").mkdir()
     names = ["room", "m.py"]

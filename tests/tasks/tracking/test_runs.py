@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mlflow.entities import Run
 
-from bertcore.errors import ArtifactError, InputError, StoppedError, UnavailableError
+from bertcore.errors import ArtifactError, ConfigError, InputError, StoppedError, UnavailableError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.recipes import RECIPES
@@ -59,6 +59,13 @@ def project(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     Path("params.yaml").write_text("corpus: {seed: 1}\nfinetune: {tasks: {topic: {epochs: 2}}}\n")
     Path("input.txt").write_text("text")
     return tmp_path
+
+
+def test_an_experiment_that_was_deleted_is_named_with_its_remedy(project: Path) -> None:
+    client, experiment = store.open_experiment()
+    client.delete_experiment(experiment)
+    with pytest.raises(ConfigError, match=f"found it deleted.*experiments restore --experiment-id {experiment}$"):
+        store.open_experiment()
 
 
 def test_stages_of_one_invocation_are_children_of_one_parent(project: Path) -> None:

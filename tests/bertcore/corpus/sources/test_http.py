@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bertcore.corpus.sources import http, source_of
-from bertcore.errors import InputError, UnavailableError
+from bertcore.errors import ConfigError, InputError, UnavailableError
 
 CONTENT = b"".join(b"Document %d.\n\n" % number for number in range(40_000))
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -45,6 +45,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self.end_headers()
         start = int(re.findall(r"\d+", self.headers["Range"])[0]) if self.headers["Range"] else 0
         whole = not owner.ranges or not start or self.headers["If-Range"] != owner.etag
+        if not whole and start >= len(owner.content):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(owner.content)}")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         body = owner.content if whole else owner.content[start:]
         self.send_response(200 if whole else 206)
         self.send_header("Content-Length", str(len(body)))
@@ -106,6 +111,14 @@ def test_a_later_process_goes_on_too(server: FaultyServer, tmp_path: Path) -> No
     assert server.requested[-1] == "bytes=100000-" and leftovers(tmp_path) == ["corpus.txt"]
 
 
+def test_a_download_that_was_killed_behind_its_last_byte_is_complete(server: FaultyServer, tmp_path: Path) -> None:
+    target = fetch(server, tmp_path)
+    part = target.rename(target.with_name("corpus.txt.part"))
+    part.with_name("corpus.txt.part.validator").write_text(server.etag)
+    assert fetch(server, tmp_path).read_bytes() == CONTENT
+    assert server.requested == [None, f"bytes={len(CONTENT)}-"] and leftovers(tmp_path) == ["corpus.txt"]
+
+
 def test_a_file_that_changed_meanwhile_is_fetched_anew(server: FaultyServer, tmp_path: Path) -> None:
     server.faults = [("break", 100_000), ("status", 404)]
     with pytest.raises(InputError):
@@ -136,6 +149,20 @@ def test_not_found_is_not_tried_again(server: FaultyServer, tmp_path: Path) -> N
     with pytest.raises(InputError, match="corpus.txt: cannot be downloaded .*404"):
         fetch(server, tmp_path)
     assert len(server.requested) == 1 and leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("https://alice:s3cret@example.com/corpus.txt", "a user"),
+        ("https://example.com/corpus.txt?X-Amz-Date=1&X-Amz-Signature=s3cret", "x-amz-signature"),
+        ("https://example.com/corpus.txt?sig=s3cret#sha256=" + "0" * 64, "sig"),
+    ],
+)
+def test_an_address_with_a_secret_is_refused_without_saying_it(address: str, found: str) -> None:
+    with pytest.raises(ConfigError, match=f"https://example.com/corpus.txt: found {found} in the address") as error:
+        source_of(address)
+    assert "s3cret" not in str(error.value)
 
 
 def test_nobody_answers(server: FaultyServer, tmp_path: Path) -> None:

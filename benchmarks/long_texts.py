@@ -2,9 +2,9 @@
 
     python -m benchmarks.long_texts --text TEXT --vocab VOCAB.txt [--lengths 512 2048 8192] [--keep]
 
-A ModernBERT with windows of 128 tokens in two of three layers. "all pairs, masked" is the same code with the windows as
-a mask on all pairs of tokens, as it was computed before. `transformers` computes with SDPA. Every side has a process of
-its own, whose peak memory is told; a training step reads `--tokens` tokens or one sequence.
+A ModernBERT with windows of 128 tokens in two of mini's four layers. "all pairs, masked" is the same code with the
+windows as a mask on all pairs of tokens, as it was computed before. `transformers` computes with SDPA. Every side has a
+process of its own, whose peak memory is told; a training step reads `--tokens` tokens or one sequence.
 """
 
 import argparse

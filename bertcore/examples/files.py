@@ -49,7 +49,7 @@ class SplitOptions:
     """The same for test (`test`, `testb`), which need not be there nor have labels."""
     dev_fraction: float = 0.1
     """Share of the train file that becomes dev where no file holds dev; rows that share a text go to the same
-    side."""
+    side (where most would, those with the same first text; of choices, those with the same context)."""
     split_seed: int = 1
     """Seed of the draw of dev from train."""
 

@@ -15,14 +15,13 @@ from bertcore.tokens.tokenizer import kind_of
 
 HIGHEST_RATE, WIDE = 1e-4, 768
 """Above that rate, an encoder of that `hidden_size` (base) or more commonly forgets what it has learned."""
-GROWTH = 1.9
+GROWTH = 1.2
 """A step of Adam moves every weight by about the rate, and a state is a sum over `hidden_size` of them: the narrower
-the encoder, the higher the rate that it bears, at least by 1 / `hidden_size`. This power of it gives 2e-4 at 512, 8e-4
-at 256 and 3e-3 at 128, which does well on the default's tagging and topics (Turc et al. 2019 take up to 3e-4)."""
+the encoder, the higher the rate that it bears, at least by 1 / `hidden_size`. This power of it gives 1.6e-4 at 512,
+4e-4 at 256 and 9e-4 at 128, where BERT forgot everything at 1e-3 on STS-B (benchmarks/results/compare-tasks.md)."""
 PRE_NORM = 4.0
 """Times that rate where layers normalise what they read. A tiny of recipe `modern` answers the default's questions
-better with 3e-3 than with 1e-3; a mini whose matrices had hardly decayed had 72.8 on SST-2 with 2e-4, 78.3 with 3e-3.
-"""
+better with 3e-3 than with 1e-3; of 3e-4 and 1e-3 the better one for mini depends on the task (results/tasks.md)."""
 FEW_EXAMPLES, MANY_EPOCHS, TOO_MANY_EPOCHS = 1_000, 10, 20
 """Mosbach et al. 2021 find 20 epochs helpful on sets of a few thousand examples; nobody more."""
 UPPER_CASE_SHARE = 0.02

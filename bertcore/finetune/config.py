@@ -60,8 +60,8 @@ class RunConfig(OptimizationConfig):
     """Share of the training examples that is kept back where something is to be chosen: one of several settings, an
     epoch (`early_choice`) or a threshold (`null_threshold: tuned`). Dev scores the choice and has no part in it."""
     learning_rate: float = 3e-4
-    """Peak of the schedule. Of `recipe: modern`, 1e-3 suits tiny and mini (3e-3 for
-    the questions of tiny); of BERT's architecture 3e-4, 1e-4 for small and medium, 2e-5 to 5e-5 for base and large."""
+    """Peak of the schedule. Of `recipe: modern`, 1e-3 suits tiny (3e-3 for its questions), 3e-4 or 1e-3 mini; of BERT's
+    architecture 3e-4, 1e-4 for small and medium, 2e-5 to 5e-5 for base and large."""
     layer_decay: float = 1.0
     """The learning rate of a layer over that of the layer above it; the head has the whole rate, the embeddings the
     smallest (Clark et al. 2020: 0.8 for base and smaller, 0.9 for large). 1 = the same rate everywhere."""

@@ -1,4 +1,4 @@
-"""The four tasks that are made from the documentation strings in `data/corpus`, one for each head family.
+"""The four tasks that are made from the documentation strings in `data/corpus`, one for each input of BERT's paper.
 
 Split by document: dev examples come from the held-out modules, which pre-training never saw.
 """

@@ -19,7 +19,13 @@ import httpx
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey, FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterKey,
+    FlowRunFilter,
+    FlowRunFilterId,
+    FlowRunFilterTags,
+)
 from prefect.exceptions import ObjectNotFound, PrefectException, TerminationSignal
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelling, Completed, State
@@ -81,8 +87,8 @@ def sweep_flow(
     of its pre-training at which its loss on held-out text is larger than the median of that of N or more other runs at
     the same step; None: every run goes to its end.
     Every run is one of `pretrain-flow`, begins from the tracked files as they stand when the sweep begins, and has a
-    branch of its own. The table becomes an artifact, sweeps/NAME.csv and a
-    file of the sweep's run in MLflow, below which the runs stand.
+    branch of its own. The table becomes an artifact, sweeps/NAME.csv and a file of the sweep's run in MLflow, below
+    which the runs stand. Begun again after its process was lost, it goes on with its runs.
     """
     return concluded(
         lambda: _sweep(
@@ -100,9 +106,9 @@ def _sweep(
 ) -> State[None]:
     name = str(flow_run.name)
     trials = [Trial(point) for point in chosen]
-    commit = snapshot(ROOT)
-    get_run_logger().info(f"{len(trials)} runs of pretrain-flow from {commit[:7]}, the best by {metric}")
     with get_client(sync_client=True) as client:
+        commit = _commit_of_begun(client, name) or snapshot(ROOT)
+        get_run_logger().info(f"{len(trials)} runs of pretrain-flow from {commit[:7]}, the best by {metric}")
         try:
             _run_all(client, trials, name, commit, metric, at_once or stages_at_once(), least)
         except TerminationSignal:
@@ -116,6 +122,13 @@ def _sweep(
     if metric not in best.metrics:
         raise FailedStagesError(f"{unranked(metric, trials)}; see {file} and the runs themselves")
     return Completed(message=f"{metric} {best.metrics[metric]:.4g} by run {best.name}; all: {file.relative_to(ROOT)}")
+
+
+def _commit_of_begun(client: SyncPrefectClient, name: str) -> str | None:
+    """From which the runs of this sweep have begun that are there already: its process was lost, and begins again."""
+    begun = client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[name])))
+    ours = (run.parameters for run in begun if run.parameters.get("sweep") == f"{flow_run.id} {name}")
+    return next((str(parameters["commit"]) for parameters in ours), None)
 
 
 def is_unknown(metric: str, trials: list[Trial]) -> bool:

@@ -1,5 +1,6 @@
 """Runs with parameters of their own: two at once on one machine, each in a git worktree, through a real deployment."""
 
+import contextlib
 import csv
 import json
 import os
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from ruamel.yaml import YAML
 
@@ -212,6 +214,40 @@ def test_a_sweep_stops_what_is_worse_than_the_median_and_says_so(served: Served)
     ]  # fmt: skip
     (stopped,) = served.prefect.ask("POST", "/flow_runs/filter", {"flow_runs": {"name": {"any_": [rows[2][0]]}}})
     assert stopped["state"]["type"] == "CANCELLED"
+
+
+def test_a_sweep_whose_process_was_lost_goes_on_with_its_runs(served: Served) -> None:
+    run = served.run("sweep-flow", params={"pretrain.learning_rate": [0.1, 0.2, 0.4]}, at_once=1)
+    name = served.prefect.ask("GET", f"/flow_runs/{run}")["name"]
+    only = {"flow_runs": {"tags": {"all_": [name]}}}
+
+    def begun() -> list[dict[str, Any]]:
+        return served.prefect.ask("POST", "/flow_runs/filter", only)
+
+    served.prefect.until(lambda: bool(begun()), "the first run")
+    (process,) = [each for each in psutil.process_iter(["environ"]) if _works_for(run, each)]
+    process.kill()
+    served.prefect.wait(run, "Crashed")
+    (served.tree.root / "later.txt").write_text("an edit that the sweep did not begin with")
+    served.git("add", "later.txt")
+    again = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}  # as infra/automations.yaml does
+    served.prefect.ask("POST", f"/flow_runs/{run}/set_state", again)
+    served.prefect.wait(run, "Running")
+    assert served.ended(run)["state"]["name"] == "Completed", served.prefect.log("worker")
+    served.git("rm", "--quiet", "--force", "later.txt")
+    runs = begun()
+    assert len(runs) == 3 and {each["state"]["name"] for each in runs} == {"Completed"}
+    assert len({each["parameters"]["commit"] for each in runs}) == 1
+    with (served.tree.root / "sweeps" / f"{name}.csv").open(newline="") as file:
+        assert [row[1] for row in csv.reader(file)] == ["pretrain.learning_rate", "0.2", "0.4", "0.1"]
+
+
+def _works_for(run: str, process: psutil.Process) -> bool:
+    """Whether it is the process of this flow run, which Prefect starts with its id, and no stage below it."""
+    environment = process.info["environ"] or {}
+    with contextlib.suppress(psutil.Error):
+        return environment.get("PREFECT__FLOW_RUN_ID") == run and "prefect" in " ".join(process.cmdline())
+    return False
 
 
 def test_what_a_sweep_cannot_combine_is_one_line(served: Served) -> None:

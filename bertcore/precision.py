@@ -11,7 +11,14 @@ PRECISIONS = ("bf16", "no")
 
 
 def precision() -> str:
-    """`bf16` or `no`."""
+    """`bf16` or `no`: of a launched training what its launcher says, which may have its own config."""
+    if launched := os.environ.get("ACCELERATE_MIXED_PRECISION"):
+        if launched not in PRECISIONS:
+            raise ConfigError(
+                f"found mixed_precision {launched!r}, expected bf16 or no: float16 would need its losses scaled; "
+                "correct the accelerate config"
+            )
+        return launched
     found = os.environ.get("BERTCORE_PRECISION")
     if not found:
         return "bf16" if has_fast_bf16() else "no"

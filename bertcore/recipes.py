@@ -332,13 +332,14 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
     """A recipe's values for `pretrain`, beside what the section gives: those of its preset, and without a warm-up that
-    is longer than the training. Its rates of embeddings, head and vectors keep their shares of a `learning_rate` that
-    is given; with another optimizer neither says anything, and nor does the decay that its own one needs."""
+    would be a large part of a shorter training. Its rates of embeddings, head and vectors keep their shares of a
+    `learning_rate` that is given; with another optimizer neither says anything, and nor does the decay that its own one
+    needs."""
     values = given if isinstance(given, Mapping) else {}
     model, steps, rate = values.get("model"), values.get("max_steps"), values.get("learning_rate")
     preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
     found = {**recipe, **BY_PRESET.get(name, {}).get(preset, {})}
-    if isinstance(steps, int) and found.get("warmup_steps", 0) > steps:
+    if isinstance(steps, int) and found.get("warmup_steps", 0) > _LONGEST_WARMUP * steps:
         found.pop("warmup_steps", None)
     if values.get("optimizer", found.get("optimizer")) != found.get("optimizer"):
         return {
@@ -350,6 +351,8 @@ def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]
     return found
 
 
+_LONGEST_WARMUP = 0.1
+"""Of a training's steps; the recipes' own are 6 % at most."""
 _PEAKS = ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate")
 
 

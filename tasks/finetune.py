@@ -150,7 +150,8 @@ def _key(finetuning: Finetuning, name: str, several: bool, *models: Path) -> str
     """What the bits of a run depend on beside its own config; of `several` settings each lacks the examples kept back
     to choose one."""
     inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, *models)]
-    machine = [f"{key}={value}" for key, value in describe(finetuning.accelerator).items()]
+    facts = describe(finetuning.accelerator)
+    machine = [f"{key}={value}" for key, value in facts.items() if key != "compiled"]  # which only pre-training is
     return training_key(*inputs, *machine, f"{several=}", lineage.code_of("finetune"))
 
 

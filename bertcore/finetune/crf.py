@@ -3,7 +3,7 @@
 Shape letters: C chains, W words of all chains, L words of the longest chain, K tags.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,6 +12,10 @@ from torch import Tensor, nn
 CRF = "crf"
 """Key of config.json under which the scores are kept: they are numbers, and no class of Hugging Face has a tensor for
 them."""
+
+
+_PLACES_AT_ONCE = 1 << 16
+"""Of words, padding among them, whose chains are decoded together."""
 
 
 class LinearChain(nn.Module):
@@ -46,7 +50,17 @@ class LinearChain(nn.Module):
 
     @torch.no_grad()
     def best(self, emissions: Tensor, lengths: Tensor) -> Tensor:
-        """(W,) the chains of tags with the highest score (Viterbi 1967)."""
+        """(W,) the chains of tags with the highest score (Viterbi 1967), of sentences of similar length together."""
+        sentence = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths)
+        result = torch.empty_like(sentence)
+        for chosen in _of_similar_length(lengths.tolist()):
+            mask = torch.zeros_like(lengths, dtype=torch.bool)
+            mask[chosen] = True
+            words = mask[sentence]
+            result[words] = self._best(emissions[words], lengths[mask])
+        return result
+
+    def _best(self, emissions: Tensor, lengths: Tensor) -> Tensor:
         padded, running = _padded(emissions, lengths)
         total = self.start + padded[:, 0]
         same = torch.arange(padded.shape[2], device=padded.device).expand_as(total)
@@ -81,3 +95,15 @@ def _padded(emissions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     running = torch.arange(longest, device=lengths.device) < lengths[:, None]
     padded = emissions.new_zeros(len(lengths), longest, emissions.shape[1])
     return padded.masked_scatter(running[:, :, None].expand_as(padded), emissions), running
+
+
+def _of_similar_length(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The places of `lengths`, in lists that take at most `_PLACES_AT_ONCE` when they are padded, or of one."""
+    chosen: list[int] = []
+    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if chosen and (len(chosen) + 1) * lengths[place] > _PLACES_AT_ONCE:
+            yield chosen
+            chosen = []
+        chosen.append(place)
+    if chosen:
+        yield chosen

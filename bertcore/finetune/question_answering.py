@@ -146,8 +146,8 @@ class QuestionAnswering:
         contexts = dict(zip(distinct, self._encode(distinct), strict=True))
         parts: list[_Question] = []
         counts = {"questions_cut": 0, "contexts_in_windows": 0, "answers_without_tokens": 0}
-        for row, (question, context) in enumerate(zip(questions, table["context"].to_pylist(), strict=True)):
-            part = self._question(row, question, *contexts[context])
+        for question, context in zip(questions, table["context"].to_pylist(), strict=True):
+            part = self._question(question, *contexts[context])
             counts["questions_cut"] += len(question) > self._task.max_query_length
             counts["contexts_in_windows"] += len(part.spans) > 1
             parts.append(part)
@@ -222,7 +222,7 @@ class QuestionAnswering:
         ]
 
     def _question(
-        self, row: int, question: NDArray[np.int64], context: NDArray[np.int64], characters: NDArray[np.int64]
+        self, question: NDArray[np.int64], context: NDArray[np.int64], characters: NDArray[np.int64]
     ) -> "_Question":
         question = question[: self._task.max_query_length]
         before = self._vocabulary.start_of_second(len(question))

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -81,15 +82,20 @@ class Finetuning:
             self._features["train"] = replace(self._features["train"], targets=self._scale.standardised(targets))
         self.teacher: EncoderModule | None = None
         """Of the task's `distillation`."""
-        self._soft: NDArray[np.float32] | None = None
         if (distillation := task.distillation) is not None:
             directory = teacher or Path(distillation.teacher)
             loaded = load_teacher(directory, distillation.teacher, self._family, tokenizer)
             self._check_segments(loaded.config, distillation.teacher)
             self.teacher = loaded.to(self.accelerator.device)
-            # Asked once for all epochs, seeds and settings: it drops nothing out, and the examples stay the same.
-            soft = logits_of(self.teacher, self._features["train"], self.accelerator)
-            self._soft = soft if self._scale is None else self._scale.standardised(soft)
+
+    @cached_property
+    def _soft(self) -> NDArray[np.float32] | None:
+        """The teacher's logits of train: asked once for all epochs, seeds and settings, as it drops nothing out and the
+        examples stay the same; and not where nothing is trained."""
+        if self.teacher is None:
+            return None
+        soft = logits_of(self.teacher, self._features["train"], self.accelerator)
+        return soft if self._scale is None else self._scale.standardised(soft)
 
     @property
     def examples(self) -> ExampleSet:

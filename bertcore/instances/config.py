@@ -16,6 +16,8 @@ SpanLengths = Literal["harmonic", "geometric"]
 Rounding = Literal["bert", "roberta"]
 RandomIds = Literal["whole_vocabulary", "no_special"]
 
+MOST_TOKENS = 2**16 - 1
+"""Of a sequence: a word's place in it has 16 bits in `masking`."""
 _GEOMETRIC = 0.8
 """How likely a span goes on behind each of its words (Joshi et al. 2020, section 3.1)."""
 
@@ -128,6 +130,8 @@ class LongerSequences:
     """Predicted tokens of one sequence at most; None = no bound."""
 
     def __post_init__(self) -> None:
+        if self.sequence_length > MOST_TOKENS:
+            raise ValueError(f"sequence_length: found {self.sequence_length}, expected at most {MOST_TOKENS} tokens")
         if self.max_predictions_per_seq is not None and self.max_predictions_per_seq < 1:
             raise ValueError(
                 f"max_predictions_per_seq: found {self.max_predictions_per_seq}, expected at least 1, or null for no "
@@ -160,8 +164,10 @@ class MaskConfig(MaskingRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 8 <= self.sequence_length < 2**16:
-            raise ValueError(f"sequence_length: found {self.sequence_length}, expected between 8 and 65535 tokens")
+        if not 8 <= self.sequence_length <= MOST_TOKENS:
+            raise ValueError(
+                f"sequence_length: found {self.sequence_length}, expected between 8 and {MOST_TOKENS} tokens"
+            )
         if self.second_phase and self.second_phase.sequence_length <= self.sequence_length:
             raise ValueError(
                 f"second_phase.sequence_length: found {self.second_phase.sequence_length}, expected more than that of "

@@ -98,9 +98,9 @@ class EncoderConfig:
             raise ValueError(f"{name}: found {getattr(self, name)!r}; {suggest(str(getattr(self, name)), choices)}")
 
     @classmethod
-    def usual_intermediate_size(cls, hidden_size: int) -> int:
-        """What a `hidden_size` of one's own brings with it."""
-        return 4 * hidden_size
+    def usual(cls, hidden_size: int) -> dict[str, Any]:
+        """What a `hidden_size` of one's own brings with it, by field."""
+        return {"intermediate_size": 4 * hidden_size}
 
     @property
     def max_sequence_length(self) -> int:

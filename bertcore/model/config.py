@@ -99,7 +99,7 @@ class ModelConfig:
         """The encoder for a vocabulary of `vocab_size` entries; None = the architecture's usual id of the padding."""
         row, given = self._row, self.fields
         if "hidden_size" in given:
-            given = {"intermediate_size": row.config.usual_intermediate_size(given["hidden_size"])} | given
+            given = row.config.usual(given["hidden_size"]) | given
         sizes = {**row.presets[self.preset or "tiny"], **given}
         if pad_token_id is not None:
             sizes["pad_token_id"] = pad_token_id

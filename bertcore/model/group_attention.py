@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertcore.model.dropout import keep_scale
-from bertcore.model.positions import Positions
+from bertcore.model.positions import Positions, far_pairs
 
 _SHORTEST_BLOCK = 64
 _BLOCKS = 4
@@ -62,7 +62,8 @@ def _all_pairs(
     if int(lengths.min()) < longest:
         by_sequence.masked_fill_((torch.arange(longest) >= lengths[:, None])[:, None, None], -torch.inf)
     if positions.hides(longest):
-        by_sequence.masked_fill_(positions.hidden(longest, lengths), -torch.inf)
+        # Not infinity: behind a sequence's end, some queries would see nothing.
+        by_sequence.masked_fill_(far_pairs(longest, positions), torch.finfo(scores.dtype).min)
     return _weighted(scores, value, dropout)
 
 

@@ -4,12 +4,13 @@ Shape letters used throughout `bertcore.model`: B sequences, T tokens in all of 
 H hidden size, A heads, D head size, V vocabulary, M masked positions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 def even(number: int) -> int:
@@ -20,6 +21,14 @@ def even(number: int) -> int:
     """
     unit = 2 ** max(3, number.bit_length() - 7)
     return -(-number // unit) * unit
+
+
+def by_even_rows(compute: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+    """`compute(rows)`, which treats each of the (R, H) by itself, of an `even` number of them on the CPU."""
+    filling = even(len(rows)) - len(rows)
+    if not filling or rows.device.type != "cpu":
+        return compute(rows)
+    return compute(functional.pad(rows, (0, 0, 0, filling)))[: len(rows)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ from torch.nn import functional
 from bertcore.model.architecture import Architecture, Encoder, EncoderModule, scores
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
+from bertcore.model.heads import MaskedLM
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
-from bertcore.model.layout import Layout
+from bertcore.model.layout import Layout, by_even_rows
 from bertcore.model.modernbert_config import PRESETS, ModernBertConfig, read_config, write_config
 from bertcore.model.modernbert_names import from_huggingface, to_huggingface
 from bertcore.model.normalization import LayerNorm
@@ -111,7 +112,7 @@ class PredictionHead(nn.Module):
         self.norm = _norm(config)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return self.norm(functional.gelu(self.dense(hidden)))
+        return by_even_rows(lambda rows: self.norm(functional.gelu(self.dense(rows))), hidden)
 
 
 class _WithHead(EncoderModule):
@@ -132,7 +133,7 @@ class _Bias(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
 
-class ModernBertForMaskedLM(_WithHead):
+class ModernBertForMaskedLM(MaskedLM, _WithHead):
     """The encoder with the head for masked tokens."""
 
     architecture = "ModernBertForMaskedLM"
@@ -140,12 +141,6 @@ class ModernBertForMaskedLM(_WithHead):
     def __init__(self, config: ModernBertConfig) -> None:
         super().__init__(config)
         self.decoder = _Bias(config.vocab_size)
-
-    def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
-    ) -> tuple[Tensor]:
-        """(M,) flat positions -> (M, V) logits there."""
-        return (self.token_logits(self.model.hidden_states(input_ids, token_type_ids, layout, masked_positions)),)
 
     def token_logits(self, states: Tensor) -> Tensor:
         return functional.linear(self.head(states), self.model.token_embeddings.weight, self.decoder.bias)

@@ -61,9 +61,13 @@ class ModernBertConfig(EncoderConfig):
             )
 
     @classmethod
-    def usual_intermediate_size(cls, hidden_size: int) -> int:
-        """As many weights as two matrices of four times the width, to a multiple of 64."""
-        return max(64, round(hidden_size * 8 / 3 / 64) * 64)
+    def usual(cls, hidden_size: int) -> dict[str, Any]:
+        return {
+            # As many weights as two matrices of four times the width, to a multiple of 64.
+            "intermediate_size": max(64, round(hidden_size * 8 / 3 / 64) * 64),
+            # sqrt(2 / 5H): 0.02 at 1,024, and more where less is summed (Nguyen and Salazar 2019).
+            "initializer_range": round(math.sqrt(2 / (5 * hidden_size)), 4),
+        }
 
     @property
     def dropouts(self) -> tuple[float, float]:
@@ -97,9 +101,7 @@ def _preset(layers: int, hidden: int, heads: int, **further: Any) -> dict[str, A
         "num_hidden_layers": layers,
         "hidden_size": hidden,
         "num_attention_heads": heads,
-        "intermediate_size": ModernBertConfig.usual_intermediate_size(hidden),
-        # sqrt(2 / 5H): 0.02 at 1,024, and more where less is summed (Nguyen and Salazar 2019).
-        "initializer_range": round(math.sqrt(2 / (5 * hidden)), 4),
+        **ModernBertConfig.usual(hidden),
         **further,
     }
 

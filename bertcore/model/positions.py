@@ -46,6 +46,17 @@ class Positions:
 PLAIN = Positions()
 
 
+def far_pairs(longest: int, positions: Positions) -> Tensor:
+    """(L, L) bool on the CPU: True where a query does not see a key. The same array every time."""
+    return _far_pairs(max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length()), positions)[:longest, :longest]
+
+
+@lru_cache(maxsize=16)
+def _far_pairs(length: int, positions: Positions) -> Tensor:
+    place = torch.arange(length)
+    return positions.far(place - place[:, None])
+
+
 def turned(values: Tensor, longest: int, positions: Positions, *, back: bool = False) -> Tensor:
     """(..., L, D) -> the same, each row turned by its place among the L (or `back`); itself where nothing turns."""
     if positions.theta is None:

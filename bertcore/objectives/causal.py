@@ -54,11 +54,11 @@ class MaskedAndCausal(Objective):
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         masked, causal = self.counts(batch).values()
-        rows = batch.masked_positions[: masked + causal]
+        rows = batch.masked_positions  # with those that fill them up
         states = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout, rows)
         terms = {"mlm": _sums(model, states[:masked], batch.masked_labels[:masked])}
         if self.training:  # also where no sequence of this process is causal: all processes have the same terms
-            terms["clm"] = _sums(model, states[masked:], batch.masked_labels[masked:])
+            terms["clm"] = _sums(model, states[masked : masked + causal], batch.masked_labels[masked:])
         return terms
 
     def predictions(self, tokens: int, masked: int) -> int:

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.initialization import initialize
+from bertcore.model.layout import even
 from bertcore.model.normalization import LayerNorm
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
@@ -109,10 +110,12 @@ class SpanBoundaryModeling(Objective):
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         spans, masked = self._spans(batch), batch.masked_positions
-        rows = torch.cat([masked, spans.before, spans.behind])
+        filling = (0, even(len(spans.index)) - len(spans.index))
+        before, behind, places = (functional.pad(each, filling) for each in (spans.before, spans.behind, spans.places))
+        rows = torch.cat([masked, before, behind])
         states = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout, rows)
-        own, before, behind = states.split([len(masked), len(spans.index), len(spans.index)])
-        logits = self.head(before, behind, spans.places, model.base_model.token_embeddings.weight)
+        own, before, behind = states.split([len(masked), len(places), len(places)])
+        logits = self.head(before, behind, places, model.base_model.token_embeddings.weight)
         return {
             "mlm": class_sums(model.token_logits(own), batch.masked_labels),
             "sbo": class_sums(logits, batch.masked_labels[spans.index]),

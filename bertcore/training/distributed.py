@@ -26,7 +26,7 @@ from accelerate.commands.config.config_args import load_config_from_file
 from torch import distributed
 
 from bertcore.errors import ConfigError, TrainingError
-from bertcore.precision import PRECISIONS, precision
+from bertcore.precision import precision
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Of glibc's malloc.h."""
@@ -112,14 +112,7 @@ def compiled() -> bool:
 def make_accelerator() -> Accelerator:
     """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for."""
     keep_freed_memory()
-    # The launcher has put its precision into the environment; a process started without it decides the same way.
-    mixed_precision = os.environ.get("ACCELERATE_MIXED_PRECISION") or precision()
-    if mixed_precision not in PRECISIONS:
-        raise ConfigError(
-            f"found mixed_precision {mixed_precision!r}, expected bf16 or no: float16 would need its losses scaled; "
-            "correct the accelerate config"
-        )
-    accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed_precision)
+    accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision())
     autocast_alone(accelerator)
     expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
     if accelerator.num_processes != expected:

@@ -20,6 +20,9 @@ from bertcore.training.config import PretrainConfig
 
 logger = logging.getLogger(__name__)
 
+POSITIONS = "position_embeddings.weight"
+"""How the name of a table of learned positions ends."""
+
 
 def initial_model(
     config: PretrainConfig, vocabulary: Vocabulary, tokenizer: Path, published: Path
@@ -57,7 +60,7 @@ def with_entries(model: EncoderModule, known: int, pieces: Sequence[Sequence[int
     the entries, one at least, whose mean its rows are, in the embeddings and in the bias of the logits."""
     state = model.state_dict()
     for name, tensor in state.items():
-        if tensor.shape[:1] == (model.config.vocab_size,):
+        if tensor.shape[:1] == (model.config.vocab_size,) and not name.endswith(POSITIONS):
             new = torch.stack([tensor[list(ids)].mean(0) for ids in pieces])
             state[name] = torch.cat([tensor[:known], new])
     return _of(replace(model.config, vocab_size=known + len(pieces)), state)
@@ -71,7 +74,7 @@ def with_positions(model: EncoderModule, positions: int) -> EncoderModule:
     rows = torch.arange(positions)
     rows[reserved:] = reserved + (rows[reserved:] - reserved) % config.max_sequence_length
     for name, tensor in state.items():
-        if name.endswith("position_embeddings.weight"):
+        if name.endswith(POSITIONS):
             state[name] = tensor[rows]
     return _of(replace(config, max_position_embeddings=positions), state)
 

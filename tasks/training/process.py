@@ -183,7 +183,7 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
 
 def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
     """Of the training with these parameters on the inputs and with the code that there are."""
-    return Checkpoints(CHECKPOINTS / "pretrain" / _key(dataclasses.asdict(config), mask))
+    return Checkpoints(CHECKPOINTS / "pretrain" / _key(_deciding(config), mask))
 
 
 def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
@@ -192,13 +192,19 @@ def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
     Of the same length only, where the share of masked tokens depends on it. They stay until somebody removes them, for
     longer trainings to come.
     """
-    values = dataclasses.asdict(config) | {"warmup_steps": config.warmup, "ramp_steps": config.ramp_steps}
-    free = _OF_THE_LENGTH if mask.masked_lm_prob_start is None else ()
+    values = _deciding(config) | {"warmup_steps": config.warmup, "ramp_steps": config.ramp_steps}
+    free = (*_OF_THE_END, "max_steps") if mask.masked_lm_prob_start is None else _OF_THE_END
     common = {name: value for name, value in values.items() if name not in free}
     return Checkpoints(CHECKPOINTS / "pretrain" / f"stable-{_key(common, mask)}", keep=4)
 
 
-_OF_THE_LENGTH = ("max_steps", "decay_share", "batch_ramp_share")
+_OF_THE_END = ("decay_share", "batch_ramp_share")
+_DECIDE_NOTHING = ("checkpoint_steps", "checkpoint_seconds", "skip_on_divergence")
+"""When a training is saved, and whether it goes on where others end: its steps so far are the same ones."""
+
+
+def _deciding(config: PretrainConfig) -> dict[str, Any]:
+    return {name: value for name, value in dataclasses.asdict(config).items() if name not in _DECIDE_NOTHING}
 
 
 def _key(config: dict[str, Any], mask: MaskConfig) -> str:

@@ -2,11 +2,13 @@
 
 from itertools import product
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from bertcore.finetune import crf
 from bertcore.finetune.crf import LinearChain
 
 
@@ -38,6 +40,17 @@ def test_loss_and_best_chain_are_those_of_all_chains(lengths: list[int], tags: i
         best += max(scores, key=lambda each: scores[each])
     torch.testing.assert_close(chain.loss(emissions, gold, sizes).item(), expected, atol=1e-4, rtol=1e-4)
     assert chain.best(emissions, sizes).tolist() == best
+
+
+def test_sentences_of_any_lengths_are_decoded_as_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = [3, 1, 40, 2, 2, 17, 1, 5]
+    chain, emissions, _ = drawn(lengths, 5, 1)
+    alone = [chain.best(each, torch.tensor([len(each)])) for each in emissions.split(lengths)]
+    for most in (1, 10, 1 << 16):
+        monkeypatch.setattr(crf, "_PLACES_AT_ONCE", most)
+        assert torch.equal(chain.best(emissions, torch.tensor(lengths)), torch.cat(alone))
+    monkeypatch.setattr(crf, "_PLACES_AT_ONCE", 10)
+    assert list(crf._of_similar_length(lengths)) == [[1, 6, 3, 4], [0, 7], [5], [2]]
 
 
 def test_untrained_chain_is_a_softmax_of_each_word_and_its_gradient_is_sound() -> None:

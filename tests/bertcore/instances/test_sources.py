@@ -205,6 +205,8 @@ def test_the_second_phase_differs_in_its_lengths_alone() -> None:
     assert first == replace(config, second_phase=None)
     assert second == replace(first, sequence_length=512, max_predictions_per_seq=None)
     assert second.masking == "span"
+    with pytest.raises(ValueError, match="sequence_length: found 70000, expected at most 65535"):
+        LongerSequences(sequence_length=70_000)
     with pytest.raises(ValueError, match=r"second_phase.sequence_length: found 128.*first phase \(128\)"):
         MaskConfig(second_phase=LongerSequences(sequence_length=128))
 

@@ -62,6 +62,12 @@ def test_overrides_replace_the_values_of_the_preset():
     assert (config.hidden_dropout_prob, config.layer_norm_eps, config.pad_token_id) == (0.0, 1e-12, 1)
 
 
+def test_a_width_brings_what_follows_from_it():
+    found = parse(ModelConfig, {"architecture": "modernbert", "preset": "tiny", "hidden_size": 512}, "model").build(99)
+    small = ModelConfig(architecture="modernbert", preset="small").build(99)
+    assert (found.intermediate_size, found.initializer_range) == (small.intermediate_size, small.initializer_range)
+
+
 @pytest.mark.parametrize(
     ("section", "message"),
     [

@@ -19,7 +19,7 @@ from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
 from bertcore.training.config import PretrainConfig
-from bertcore.training.initial import initial_model
+from bertcore.training.initial import initial_model, with_entries
 from tests.samples import byte_tokenizer, tokenizer, vocabulary
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
@@ -228,6 +228,14 @@ def test_new_entries_begin_as_the_mean_of_their_old_pieces(
             pieces = old.encode(word, add_special_tokens=False).ids
             assert len(pieces) > 1
             torch.testing.assert_close(found[known + place], tensor[pieces].mean(0))
+
+
+def test_positions_are_no_entries_where_there_are_as_many_of_both() -> None:
+    model = BertForPreTraining(BertConfig(**SIZES, vocab_size=50, max_position_embeddings=50))
+    longer = with_entries(model, 50, [[1, 2]])
+    assert longer.config.vocab_size == 51
+    positions = [each.base_model.embeddings.position_embeddings.weight for each in (model, longer)]
+    assert torch.equal(*positions)
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "modernbert"])

@@ -1,5 +1,6 @@
 """Which trainings have a stable phase in common."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,21 @@ def test_a_growing_batch_must_grow_over_as_many_steps() -> None:
     assert directory(**growing) == directory(**growing | {"batch_ramp_share": 0.25}, max_steps=200)
 
 
-def test_none_where_the_share_of_masked_tokens_follows_the_length() -> None:
+def test_of_one_length_where_the_share_of_masked_tokens_follows_it() -> None:
     assert directory(FALLING) != directory(FALLING, max_steps=200)
+    assert directory(FALLING) == directory(FALLING, decay_share=0.5)
 
 
 def test_their_checkpoints_are_not_those_of_a_training() -> None:
     config = PretrainConfig(schedule="wsd", warmup_steps=10, max_steps=100)
     assert process.checkpoints_of(config, STEADY).directory != directory()
+
+
+def test_a_training_goes_on_with_another_rhythm_of_saving_and_after_the_remedy_of_a_divergence() -> None:
+    config = PretrainConfig(max_steps=100)
+    same = {"checkpoint_steps": 7, "checkpoint_seconds": 60.0, "skip_on_divergence": True}
+    changed = replace(config, **same)
+    assert process.checkpoints_of(config, STEADY).directory == process.checkpoints_of(changed, STEADY).directory
+    slower = replace(config, learning_rate=1e-5)
+    assert process.checkpoints_of(config, STEADY).directory != process.checkpoints_of(slower, STEADY).directory
+    assert directory() == directory(**same)

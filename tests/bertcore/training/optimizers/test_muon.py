@@ -77,6 +77,16 @@ def test_equals_torch_on_plain_matrices(dtype: torch.dtype) -> None:
         assert (mine - reference).norm() < 0.03 * (reference - old).norm()
 
 
+@pytest.mark.parametrize(("launched", "dtype"), [("no", torch.float32), ("bf16", torch.bfloat16)])
+def test_it_computes_in_the_precision_of_the_launcher(
+    launched: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTCORE_PRECISION", "bf16" if launched == "no" else "no")
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", launched)
+    optimizer = build(small_model(), "muon")
+    assert isinstance(optimizer, Muon) and optimizer._product_dtype is dtype
+
+
 def test_matrices_above_each_other_are_seen_apart() -> None:
     fused, ours = plain([(48, 16), (16, 16)], [3, 1], torch.float32)
     apart = nn.ParameterList(nn.Parameter(block.clone()) for block in (*fused[0].detach().chunk(3), fused[1].detach()))

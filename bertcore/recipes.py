@@ -308,8 +308,8 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     """The content of params.yaml, with the values of the recipe that it names wherever its sections give none.
 
     A model that starts from published weights has their shape, and nothing of the recipe's `model`. A warm-up belongs
-    to the recipe's number of steps: one that is longer than a given `max_steps` is not taken over. What is no mapping
-    where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
+    to the recipe's number of steps: one of more than a tenth of a given `max_steps` is not taken over. What is no
+    mapping where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
     """
     result, name = dict(values), values.get("recipe")
     if name is None:

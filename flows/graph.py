@@ -14,9 +14,6 @@ from typing import Any
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
 
-from bertcore.errors import ArtifactError
-from tasks.tracking import lineage
-
 _BUSY = re.compile(r" is busy, it is being blocked by:$")
 
 
@@ -57,7 +54,12 @@ def read_graph(root: Path) -> list[Stage]:
                 for node in repo.index.stages
             ]
     except DvcException as error:
-        raise GraphError(_damaged_lock(root) or f"dvc.yaml: {_one_line(error)}") from error
+        if "dvc.lock" in str(error):
+            raise GraphError(
+                "dvc.lock: not readable, as a process leaves it that is killed while it writes; `git checkout "
+                "dvc.lock`, or remove it, and run again: what the cache has is not computed anew"
+            ) from error
+        raise GraphError(f"dvc.yaml: {_one_line(error)}") from error
     return _sorted(stages)
 
 
@@ -127,16 +129,6 @@ def busy(lines: Iterable[str]) -> str | None:
     following = iter(lines)
     if any(_BUSY.search(line) for line in following):
         return f"another dvc works on the same files: {next(following, '').strip()}; wait for it, then run this again"
-    return None
-
-
-def _damaged_lock(root: Path) -> str | None:
-    """What is wrong with dvc.lock, which DVC does not name."""
-    with contextlib.chdir(root):
-        try:
-            lineage.recorded_hashes()
-        except ArtifactError as error:
-            return str(error)
     return None
 
 

@@ -81,9 +81,9 @@ def sweep_flow(
 
     `params`: dotted key of params.yaml -> a list of values, or {"min": a, "max": b} with "log": true for a draw that is
     even in the logarithm. `seeds`: of the pre-training (pretrain.seed); None: that of params.yaml. `draws`: how many
-    combinations are drawn, by `draw_seed`; None: all, for which every key needs a list. `metric`: a dotted key of
-    metrics/summary.json by which runs are ranked. `at_once`: runs at the same time; None: as many as the machine runs
-    stages (its room is divided among them). `stop_below_median_of`: with a number N, a run is stopped at an evaluation
+    different combinations are drawn, at most, by `draw_seed`; None: all, for which every key needs a list. `metric`: a
+    dotted key of metrics/summary.json by which runs are ranked. `at_once`: runs at the same time; None: as many as the
+    machine runs stages (its room is divided among them). `stop_below_median_of`: with a number N, a run is stopped at an evaluation
     of its pre-training at which its loss on held-out text is larger than the median of that of N or more other runs at
     the same step; None: every run goes to its end.
     Every run is one of `pretrain-flow`, begins from the tracked files as they stand when the sweep begins, and has a

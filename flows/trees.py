@@ -56,7 +56,6 @@ class RunTree:
             self.root,
             "commit",
             "--quiet",
-            "--no-verify",
             "--no-gpg-sign",
             "--allow-empty",
             "--message",
@@ -217,7 +216,7 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
     if arguments[0] in ("commit", "commit-tree") and not _knows_author(root):
         for role in ("AUTHOR", "COMMITTER"):
             environment |= {f"GIT_{role}_{key}": value for key, value in _AUTHOR.items()}
-    # Those that `dvc install` makes want the cache, which a tree that is being made does not know yet.
+    # Without hooks: those of `dvc install` want the cache, which a tree that is being made does not know yet.
     command = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

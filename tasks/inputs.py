@@ -155,11 +155,14 @@ def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: 
 
 def _clear_removed(tasks: set[str]) -> None:
     """Remove what tasks have left that params.yaml names no more: stages that depend on the folders would take it for a
-    change. DVC's cache has it. What DVC has not recorded is the user's own, and stays."""
+    change. DVC's cache has what it has recorded. Of models and predictions, which no stage depends on, all else is the
+    user's own, and stays."""
     recorded = lineage.recorded_hashes()
     for directory in (EXAMPLES, FINETUNED, PREDICTIONS, METRICS / "examples", METRICS / "finetune", TIMING):
         for path in directory.iterdir() if directory.is_dir() else ():
-            if str(path) not in recorded or path.name.removesuffix(".json") in tasks:
+            if path.name.startswith(".") or path.name.removesuffix(".json") in tasks:
+                continue
+            if directory in (FINETUNED, PREDICTIONS) and str(path) not in recorded:
                 continue
             if path.is_symlink() and path.is_dir():
                 continue  # of a run in a tree of its own: it leads to a model of the user's tree that init_from names

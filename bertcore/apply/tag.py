@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -39,6 +40,11 @@ class Word:
 def words_of(text: str, words: Words = "marks") -> list[Word]:
     """The words of `text`, with their places."""
     return [Word(found.group(), found.start(), found.end()) for found in _word(words).finditer(text)]
+
+
+def count_words(text: str, most: int) -> int:
+    """How many `words_of` finds in `text`, or `most` where there are more."""
+    return sum(1 for _ in islice(_word("marks").finditer(text), most))
 
 
 def tag_words(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None = None) -> Tagged:

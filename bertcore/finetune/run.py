@@ -133,8 +133,8 @@ class Finetuning:
         task = task or self._task
         torch.manual_seed(task.seed)
         model = self.build(encoder, task).to(self.accelerator.device)
-        began = time.perf_counter()
-        loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report, self._soft)
+        soft, began = self._soft, time.perf_counter()
+        loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report, soft)
         choice = EarlyChoice(model, self._choice_scores, self.headline, report) if task.early_choice else None
         loop.run(name, None if choice is None else choice.after_epoch)
         if choice is not None:

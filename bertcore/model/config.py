@@ -55,7 +55,7 @@ class ModelConfig:
     """`pretrain.model` in params.yaml: an architecture, a preset, and any field of its config to override.
 
     In params.yaml the `fields` stand beside the other two keys; null means as in the preset. A `hidden_size` of one's
-    own brings the usual `intermediate_size` with it unless that is given too.
+    own brings the usual `intermediate_size`, and ModernBERT's `initializer_range`, with it unless they are given too.
     """
 
     architecture: str = "bert"
@@ -98,7 +98,7 @@ class ModelConfig:
     def build(self, vocab_size: int, pad_token_id: int | None = None) -> EncoderConfig:
         """The encoder for a vocabulary of `vocab_size` entries; None = the architecture's usual id of the padding."""
         row, given = self._row, self.fields
-        if "hidden_size" in given:
+        if given.get("hidden_size", 0) > 0:
             given = row.config.usual(given["hidden_size"]) | given
         sizes = {**row.presets[self.preset or "tiny"], **given}
         if pad_token_id is not None:

@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 
 from bertcore.apply.choose import Asked
-from bertcore.apply.tag import words_of
+from bertcore.apply.tag import count_words
 from bertcore.errors import BertcoreError, InputError
 from bertcore.serving import schema
 from bertcore.serving.batching import Batcher, FullError
@@ -134,8 +134,9 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
 
     @path("tag", schema.TaggedText, "The words of texts with their tags")
     async def tag(request: schema.TextsRequest) -> list[Any]:
-        if (words := sum(len(words_of(text)) for text in request.texts)) > limits.words:
-            raise TooMuchError(f"found {words:,} words, expected at most {limits.words:,}; send them in parts")
+        _check(request.texts, limits)
+        if sum(count_words(text, limits.words + 1) for text in request.texts) > limits.words:
+            raise TooMuchError(f"found more than {limits.words:,} words, expected at most so many; send them in parts")
         return await compute("tag", request.model, request.texts)
 
     @path("answer", schema.AnswerResult, "Answers to questions, cut out of a context of any length")

@@ -22,7 +22,8 @@ _DATA = ("data", "models")
 EMPTY = hashlib.md5(b"[]", usedforsecurity=False).hexdigest() + ".dir"
 """The hash of a directory without files, as data/inputs has them for what the parameters do not name."""
 _WAITS = (0.0, 0.1, 0.4, 1.0)
-"""Seconds before each look at dvc.lock: while the DVC of a stage beside writes it, some hundredths, it ends early."""
+"""Seconds before each look at dvc.lock: while the DVC of a stage beside writes it, some hundredths, the file
+ends early."""
 _SMALL = 2**20
 """Bytes: all code and parameters are below."""
 

@@ -130,7 +130,7 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
     """The training that params.yaml describes, at its start, and the directory of its checkpoints."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     own = checkpoints_of(config, mask)
-    require_agreement(distributed.Control(accelerator.num_processes), own.directory.name)
+    require_agreement(distributed.Control(accelerator.num_processes), whole_key(config, mask))
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     torch.manual_seed(config.seed)
     published = INPUTS / "init_from"
@@ -181,6 +181,11 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
     return Phases(loaders)
 
 
+def whole_key(config: PretrainConfig, mask: MaskConfig) -> str:
+    """Of all parameters, the inputs and the code: what the processes of one training, and one run in MLflow, share."""
+    return _key(dataclasses.asdict(config), mask)
+
+
 def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
     """Of the training with these parameters on the inputs and with the code that there are."""
     return Checkpoints(CHECKPOINTS / "pretrain" / _key(_deciding(config), mask))
@@ -200,7 +205,8 @@ def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
 
 _OF_THE_END = ("decay_share", "batch_ramp_share")
 _DECIDE_NOTHING = ("checkpoint_steps", "checkpoint_seconds", "skip_on_divergence")
-"""When a training is saved, and whether it goes on where others end: its steps so far are the same ones."""
+"""When a training is saved, and whether it goes on where another one ends: the steps before are the same. A step that was
+left out stays so, also where that is not allowed any more."""
 
 
 def _deciding(config: PretrainConfig) -> dict[str, Any]:

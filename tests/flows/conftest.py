@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = ["flows", "prefect.yaml", ".dvcignore", ".gitignore", ".dvc/config"]
 OURS += ["bertcore", "tasks/__init__.py", "tasks/processes.py", "tasks/status.py", "tasks/reporting"]
 OURS += ["tasks/doctor/__init__.py", "tasks/doctor/findings.py", "tasks/experiment.py", "tasks/paths.py"]
-OURS += ["tasks/tracking/__init__.py", "tasks/tracking/lineage.py"]
 
 DVC_YAML = """
 stages:

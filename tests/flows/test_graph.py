@@ -58,7 +58,7 @@ def test_a_broken_pipeline_file_is_one_line(tree: Tree) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("size", [0, 10, 60])
+@pytest.mark.parametrize("size", [0, 7, 10, 60, 66])
 def test_a_lock_that_was_cut_off_is_named_with_its_remedy(tree: Tree, size: int) -> None:
     whole = "schema: '2.0'\nstages:\n  corpus:\n    cmd: 'true'\n    outs:\n    - path: data\n      md5: 1\n"
     (tree.root / "dvc.lock").write_text(whole[:size])

@@ -29,7 +29,7 @@ ATTEMPTS = 6
 TIMEOUT_SECONDS = 60
 CHUNK_BYTES = 1 << 20
 _SECRET = {"x-amz-signature", "x-goog-signature", "signature", "sig", "token", "access_token", "api_key", "apikey"}
-"""Names in the query of an address that opens what is not public."""
+"""Query parameters that are credentials."""
 BROKEN = (urllib.error.URLError, http.client.HTTPException, OSError)
 
 

@@ -62,6 +62,13 @@ def test_overrides_replace_the_values_of_the_preset():
     assert (config.hidden_dropout_prob, config.layer_norm_eps, config.pad_token_id) == (0.0, 1e-12, 1)
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("width", [0, -4])
+def test_no_width_is_an_error_of_every_architecture(architecture, width):
+    with pytest.raises(ValueError, match=f"hidden_size: found {width}, expected at least 1"):
+        ModelConfig(architecture=architecture, fields={"hidden_size": width})
+
+
 def test_a_width_brings_what_follows_from_it():
     found = parse(ModelConfig, {"architecture": "modernbert", "preset": "tiny", "hidden_size": 512}, "model").build(99)
     small = ModelConfig(architecture="modernbert", preset="small").build(99)

@@ -83,9 +83,9 @@ def sweep_flow(
     even in the logarithm. `seeds`: of the pre-training (pretrain.seed); None: that of params.yaml. `draws`: how many
     different combinations are drawn, at most, by `draw_seed`; None: all, for which every key needs a list. `metric`: a
     dotted key of metrics/summary.json by which runs are ranked. `at_once`: runs at the same time; None: as many as the
-    machine runs stages (its room is divided among them). `stop_below_median_of`: with a number N, a run is stopped at an evaluation
-    of its pre-training at which its loss on held-out text is larger than the median of that of N or more other runs at
-    the same step; None: every run goes to its end.
+    machine runs stages (its room is divided among them). `stop_below_median_of`: with a number N, a run is stopped
+    at an evaluation of its pre-training at which its loss on held-out text is larger than the median of that of N or
+    more other runs at the same step; None: every run goes to its end.
     Every run is one of `pretrain-flow`, begins from the tracked files as they stand when the sweep begins, and has a
     branch of its own. The table becomes an artifact, sweeps/NAME.csv and a file of the sweep's run in MLflow, below
     which the runs stand. Begun again after its process was lost, it goes on with its runs.

@@ -205,8 +205,8 @@ def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
 
 _OF_THE_END = ("decay_share", "batch_ramp_share")
 _DECIDE_NOTHING = ("checkpoint_steps", "checkpoint_seconds", "skip_on_divergence")
-"""When a training is saved, and whether it goes on where another one ends: the steps before are the same. A step that was
-left out stays so, also where that is not allowed any more."""
+"""When a training is saved, and whether it goes on where another one ends: the steps before are the same. A step that
+was left out stays so, also where that is not allowed any more."""
 
 
 def _deciding(config: PretrainConfig) -> dict[str, Any]:

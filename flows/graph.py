@@ -14,6 +14,8 @@ from typing import Any
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
 
+from tasks.paths import DAMAGED_LOCK, LOCK
+
 _BUSY = re.compile(r" is busy, it is being blocked by:$")
 
 
@@ -54,11 +56,8 @@ def read_graph(root: Path) -> list[Stage]:
                 for node in repo.index.stages
             ]
     except DvcException as error:
-        if "dvc.lock" in str(error):
-            raise GraphError(
-                "dvc.lock: not readable, as a process leaves it that is killed while it writes; `git checkout "
-                "dvc.lock`, or remove it, and run again: what the cache has is not computed anew"
-            ) from error
+        if str(LOCK) in str(error):
+            raise GraphError(DAMAGED_LOCK) from error
         raise GraphError(f"dvc.yaml: {_one_line(error)}") from error
     return _sorted(stages)
 

@@ -2,6 +2,12 @@
 
 from pathlib import Path
 
+LOCK = Path("dvc.lock")
+DAMAGED_LOCK = (
+    f"{LOCK}: not readable, as a process leaves it that is killed while it writes; `git checkout {LOCK}`, or "
+    "remove it, and run again: what the cache has is not computed anew"
+)
+
 INPUTS = Path("data/inputs")
 ENCODERS = INPUTS / "encoders"
 TEACHERS = INPUTS / "teachers"

@@ -28,7 +28,8 @@ def run_file() -> Path:
     """The file beside the training's checkpoints that names its MLflow run. What it is made of is checked first."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     check_inputs(mask)
-    return checkpoints_of(config, mask).directory / f"mlflow-run-{whole_key(config, mask)}"
+    own = checkpoints_of(config, mask)
+    return own.directory / f"mlflow-run-{whole_key(own, config)}"
 
 
 def check_inputs(mask: MaskConfig) -> None:

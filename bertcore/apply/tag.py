@@ -2,10 +2,10 @@
 has one. `transformers` reads such a model too, but knows no chain."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -42,9 +42,9 @@ def words_of(text: str, words: Words = "marks") -> list[Word]:
     return [Word(found.group(), found.start(), found.end()) for found in _word(words).finditer(text)]
 
 
-def count_words(text: str, most: int) -> int:
-    """How many `words_of` finds in `text`, or `most` where there are more."""
-    return sum(1 for _ in islice(_word("marks").finditer(text), most))
+def count_words(texts: Iterable[str], most: int) -> int:
+    """How many `words_of` finds in all `texts`, or `most` where there are more: it looks no further."""
+    return sum(1 for _ in islice(chain.from_iterable(map(_word("marks").finditer, texts)), most))
 
 
 def tag_words(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None = None) -> Tagged:

@@ -134,8 +134,7 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
 
     @path("tag", schema.TaggedText, "The words of texts with their tags")
     async def tag(request: schema.TextsRequest) -> list[Any]:
-        _check(request.texts, limits)
-        if sum(count_words(text, limits.words + 1) for text in request.texts) > limits.words:
+        if count_words(request.texts, limits.words + 1) > limits.words:
             raise TooMuchError(f"found more than {limits.words:,} words, expected at most so many; send them in parts")
         return await compute("tag", request.model, request.texts)
 

@@ -14,8 +14,9 @@ from ruamel.yaml import YAML, YAMLError
 
 import bertcore
 from bertcore.errors import ArtifactError
+from tasks.paths import DAMAGED_LOCK, LOCK
 
-PIPELINE, LOCK = Path("dvc.yaml"), Path("dvc.lock")
+PIPELINE = Path("dvc.yaml")
 _ROOT = Path(bertcore.__file__).parent.parent
 _DATA = ("data", "models")
 """Where data lies; the code among a stage's deps is told by the git commit."""
@@ -68,10 +69,7 @@ def recorded_hashes() -> dict[str, str]:
         with contextlib.suppress(YAMLError, AttributeError, KeyError, TypeError):
             stages = _load(LOCK).get("stages", {}).values()
             return {out["path"]: out["md5"] for stage in stages for out in stage.get("outs", []) if "md5" in out}
-    raise ArtifactError(
-        f"{LOCK}: not readable, as a process leaves it that is killed while it writes; `git checkout {LOCK}`, or "
-        "remove it, and run again: what the cache has is not computed anew"
-    )
+    raise ArtifactError(DAMAGED_LOCK)
 
 
 def data_hashes(paths: list[str]) -> dict[str, str]:

@@ -130,7 +130,7 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
     """The training that params.yaml describes, at its start, and the directory of its checkpoints."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     own = checkpoints_of(config, mask)
-    require_agreement(distributed.Control(accelerator.num_processes), whole_key(config, mask))
+    require_agreement(distributed.Control(accelerator.num_processes), whole_key(own, config))
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     torch.manual_seed(config.seed)
     published = INPUTS / "init_from"
@@ -181,9 +181,10 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
     return Phases(loaders)
 
 
-def whole_key(config: PretrainConfig, mask: MaskConfig) -> str:
-    """Of all parameters, the inputs and the code: what the processes of one training, and one run in MLflow, share."""
-    return _key(dataclasses.asdict(config), mask)
+def whole_key(own: Checkpoints, config: PretrainConfig) -> str:
+    """Of the training whose checkpoints are `own`, with the parameters that decide nothing: what its processes, and one
+    run in MLflow, share."""
+    return training_key(own.directory.name, json.dumps(dataclasses.asdict(config), sort_keys=True))
 
 
 def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:

@@ -129,12 +129,12 @@ def _download(url: str, part: Path) -> None:
     try:
         response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and error.headers.get("Content-Range") == f"bytes */{have}":
+        if error.code != 416:
+            raise
+        if error.headers.get("Content-Range") == f"bytes */{have}":
             return  # all of it is here: a process was killed between the last byte and the file's final name
-        if error.code == 416:  # what is here is longer than the server's file: begin anew
-            part.unlink()
-            raise ConnectionError("the file changed on the server") from None
-        raise
+        part.unlink()  # what is here is longer than the server's file: begin anew
+        raise ConnectionError("the file changed on the server") from None
     with response, part.open("ab" if response.status == 206 else "wb") as file:
         start = have if response.status == 206 else 0
         _validator(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")

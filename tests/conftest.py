@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ def shared_data() -> Path:
     if not directory.is_dir():
         pytest.skip(f"BERTCORE_DATA={place} is not a directory")
     return directory
+
+
+@pytest.fixture
+def no_accelerator() -> Iterator[None]:
+    """Accelerate keeps one precision for the whole process; this test's may not be that of the others."""
+    from accelerate.state import AcceleratorState  # here, as most tests need none of it
+
+    AcceleratorState._reset_state(reset_partial_state=True)
+    yield
+    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

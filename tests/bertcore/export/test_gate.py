@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 import torch
 import transformers
 from accelerate import Accelerator
-from accelerate.state import AcceleratorState
 from safetensors.torch import load_file, save_file
 
 from bertcore.errors import ArtifactError
@@ -252,14 +251,6 @@ def test_the_probe_reaches_every_part_and_survives_its_file(examples: dict[str, 
     assert again.config == expected.config and again.architecture == "BertForQuestionAnswering"
     assert torch.equal(again.probe.input_ids, probe.input_ids) and again.outputs.keys() == expected.outputs.keys()
     assert all(torch.equal(again.outputs[name], tensor) for name, tensor in expected.outputs.items())
-
-
-@pytest.fixture
-def no_accelerator() -> Iterator[None]:
-    """Accelerate keeps one precision for the whole process; this test's is not that of the others."""
-    AcceleratorState._reset_state(reset_partial_state=True)
-    yield
-    AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def test_outputs_in_memory_are_of_float32_whatever_the_launcher_did(

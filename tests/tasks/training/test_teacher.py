@@ -24,7 +24,7 @@ SIZES: dict[str, Any] = {"hidden_size": 16, "num_attention_heads": 2, "max_posit
 
 
 @pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tree(no_accelerator: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """In which a student of one layer can be trained, whose teacher has two."""
     values = params()
     values["mask"] |= {"packing": "full_sentences", "sequence_length": 48}

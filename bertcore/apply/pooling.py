@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bertcore.embedding.vectors import encode, mean_pooled
+from bertcore.embedding.vectors import encode
 from bertcore.errors import ConfigError
 from bertcore.finetune.inference import by_length
 from bertcore.model.architecture import Encoder
@@ -108,7 +108,7 @@ def _cls(states: _States) -> Tensor:
 
 
 def _mean(states: _States) -> Tensor:
-    return mean_pooled(states.hidden, states.layout)
+    return states.layout.mean(states.hidden)
 
 
 def _max(states: _States) -> Tensor:

@@ -12,7 +12,7 @@ from bertcore.embedding.caching import backward
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.loss import matryoshka, same_text
 from bertcore.embedding.pairs import Pair
-from bertcore.embedding.vectors import encode, mean_pooled
+from bertcore.embedding.vectors import encode
 from bertcore.model.architecture import Encoder
 from bertcore.progress import Progress
 from bertcore.training.metrics import CURVE_POINTS, Report, means, silent
@@ -98,7 +98,7 @@ class ContrastiveTraining:
         batch = self._features.batch(texts).to(self._accelerator.device)
         with self._accelerator.autocast():
             hidden = self._model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
-        return mean_pooled(hidden.float(), batch.layout)
+        return batch.layout.mean(hidden.float())
 
     def _set_rate(self, step: int) -> float:
         config = self._config

@@ -6,17 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from torch import Tensor
 
 from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer
 from bertcore.finetune.inference import TOKENS_AT_ONCE, by_length
 from bertcore.model.architecture import Encoder
-from bertcore.model.layout import Layout
-
-
-def mean_pooled(hidden: Tensor, layout: Layout) -> Tensor:
-    """(T, H) -> (B, H): the mean over the tokens of each sequence, [CLS] and [SEP] among them."""
-    return layout.summed(hidden) / layout.lengths[:, None]
 
 
 def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -49,5 +42,5 @@ def vectors_of(model: Encoder, features: Features) -> NDArray[np.float32]:
     for rows in by_length(features.lengths, TOKENS_AT_ONCE["cpu"]):
         batch = features.batch(rows).to(device)
         hidden = model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
-        vectors[rows] = mean_pooled(hidden, batch.layout).cpu().numpy()
+        vectors[rows] = batch.layout.mean(hidden).cpu().numpy()
     return vectors

@@ -123,6 +123,10 @@ class Layout:
         """(T, H) -> (B, H): the sum over the tokens of each sequence."""
         return values.new_zeros(self.batch_size, values.shape[1]).index_add(0, self.sequences, values)
 
+    def mean(self, values: Tensor) -> Tensor:
+        """(T, H) -> (B, H): the mean over the tokens of each sequence, [CLS] and [SEP] among them."""
+        return self.summed(values) / self.lengths[:, None]
+
     @property
     def is_full(self) -> bool:
         """All sequences have the same length, so that (T, …) is a view of (B, L, …)."""

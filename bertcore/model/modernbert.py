@@ -174,8 +174,7 @@ class ModernBertForSequenceClassification(_Classifier):
         assert isinstance(config, ModernBertConfig)
         if config.classifier_pooling == "cls":
             return self.model.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        hidden = self.model.hidden_states(input_ids, token_type_ids, layout)
-        return layout.summed(hidden) / layout.lengths[:, None]
+        return layout.mean(self.model.hidden_states(input_ids, token_type_ids, layout))
 
 
 class ModernBertForMultipleChoice(ModernBertForSequenceClassification):

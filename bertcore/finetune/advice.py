@@ -21,7 +21,8 @@ the encoder, the higher the rate that it bears, at least by 1 / `hidden_size`. T
 4e-4 at 256 and 9e-4 at 128, where BERT forgot everything at 1e-3 on STS-B (benchmarks/results/compare-tasks.md)."""
 PRE_NORM = 4.0
 """Times that rate where layers normalise what they read. A tiny of recipe `modern` answers the default's questions
-better with 3e-3 than with 1e-3; of 3e-4 and 1e-3 the better one for mini depends on the task (results/tasks.md)."""
+in three epochs better with 3e-3 than with 1e-3; of 3e-4 and 1e-3 the better one for mini depends on the task
+(results/tasks.md)."""
 FEW_EXAMPLES, MANY_EPOCHS, TOO_MANY_EPOCHS = 1_000, 10, 20
 """Mosbach et al. 2021 find 20 epochs helpful on sets of a few thousand examples; nobody more."""
 UPPER_CASE_SHARE = 0.02

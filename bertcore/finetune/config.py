@@ -53,15 +53,16 @@ class RunConfig(OptimizationConfig):
     """Draw each batch from sequences of similar length. Nothing is padded here either way: it helps where attention
     has to pad (attention dropout on a GPU)."""
     epochs: int = 3
-    """Passes over the training examples."""
+    """Passes over the training examples. What compares places or texts wants more of them than the 2 to 4 of large
+    encoders: a tiny one answers 47 % of the default's questions after three, 78 % after eight."""
     early_choice: bool = False
     """Keep the weights of the epoch that scores best on what is kept back from train, the first of equals."""
     choice_fraction: float = 0.1
     """Share of the training examples that is kept back where something is to be chosen: one of several settings, an
     epoch (`early_choice`) or a threshold (`null_threshold: tuned`). Dev scores the choice and has no part in it."""
     learning_rate: float = 3e-4
-    """Peak of the schedule. Of `recipe: modern`, 1e-3 suits tiny (3e-3 for its questions), 3e-4 or 1e-3 mini; of BERT's
-    architecture 3e-4, 1e-4 for small and medium, 2e-5 to 5e-5 for base and large."""
+    """Peak of the schedule. Of `recipe: modern`, 1e-3 suits tiny, 3e-4 or 1e-3 mini; of BERT's architecture
+    3e-4, 1e-4 for small and medium, 2e-5 to 5e-5 for base and large."""
     layer_decay: float = 1.0
     """The learning rate of a layer over that of the layer above it; the head has the whole rate, the embeddings the
     smallest (Clark et al. 2020: 0.8 for base and smaller, 0.9 for large). 1 = the same rate everywhere."""

@@ -511,7 +511,7 @@ _PAIRS = {"mask.packing": "pairs", "pretrain.objective": "mlm_nsp"}
         ),
         (
             {"mask.second_phase": {"sequence_length": 256}, "pretrain.second_phase": {"share": 0.0001}},
-            "pretrain.second_phase.share: found 0.0001 of 2700 steps, expected at least one step in each phase",
+            "pretrain.second_phase.share: found 0.0001 of 3200 steps, expected at least one step in each phase",
         ),
         (
             {"finetune.tasks.qa.max_query_length": 125},

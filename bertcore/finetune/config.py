@@ -53,8 +53,7 @@ class RunConfig(OptimizationConfig):
     """Draw each batch from sequences of similar length. Nothing is padded here either way: it helps where attention
     has to pad (attention dropout on a GPU)."""
     epochs: int = 3
-    """Passes over the training examples. What compares places or texts wants more of them than the 2 to 4 of large
-    encoders: a tiny one's F1 on questions rose from 47 after three to 78 after eight (results/default.md)."""
+    """Passes over the training examples."""
     early_choice: bool = False
     """Keep the weights of the epoch that scores best on what is kept back from train, the first of equals."""
     choice_fraction: float = 0.1
@@ -134,7 +133,9 @@ class TaskConfig(RunConfig):
 
     learning_rate: float | list[float] = 3e-4  # type: ignore[assignment] # wider than a run's: what is asked, not done
     epochs: int | list[int] = 3  # type: ignore[assignment]
-    """Each number of epochs is a run of its own: a schedule that falls to 0 has another course for each."""
+    """Each number of epochs is a run of its own: a schedule that falls to 0 has another course for each. Questions and
+    pairs of texts want more of them than the 2 to 4 of large encoders, at a lower rate: of the default's questions F1
+    rose from 47 after three to 78 after eight (benchmarks/results/default.md)."""
     seed: int | list[int] = 1  # type: ignore[assignment]
 
     def __post_init__(self) -> None:

@@ -110,7 +110,7 @@ class Index:
     ) -> "Index":
         """The index in `directory` of the texts at `place`, made anew as far as it is not of these texts, this model
         and these settings."""
-        if directory.exists() and not (directory / _MADE_FROM).is_file():
+        if directory.exists() and not _is_index(directory):
             raise InputError(
                 f"{directory}: found something that is no index, expected one or nothing; name another place"
             )
@@ -142,6 +142,12 @@ class Index:
             [Found(cosine, self.passages[row]) for row, cosine in zip(*pair, strict=True)]
             for pair in zip(rows.tolist(), cosines.tolist(), strict=True)
         ]
+
+
+def _is_index(directory: Path) -> bool:
+    """Whether an index lies there, perhaps a damaged one, and nothing beside it: it is replaced as a whole."""
+    files = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
+    return _MADE_FROM in files and files <= {_MADE_FROM, _PASSAGES, _VECTORS}
 
 
 def model_hash(directory: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from bertcore import workers
 from bertcore.corpus import cleaning
-from bertcore.corpus.candidates import Candidate, batches, examine, ngrams_of
+from bertcore.corpus.candidates import Candidate, EvaluationFiles, batches, examine, ngrams_of
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.digests import Digests
 from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
@@ -21,6 +21,7 @@ from bertcore.corpus.overlap import shared_sentences
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.source import Source
 from bertcore.errors import InputError
+from bertcore.files import checksum
 
 logger = logging.getLogger(__name__)
 
@@ -86,14 +87,14 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
     return statistics
 
 
-def _check_evaluation(files: tuple[str, ...], ngram: int) -> None:
+def _check_evaluation(files: EvaluationFiles, ngram: int) -> None:
     """`InputError` where no text in `files` can be found in any document."""
     long_enough = ngrams_of(files, ngram).long_enough
     logger.info(
         "%d of %d evaluation texts have %d words, and are looked for", long_enough.sum(), len(long_enough), ngram
     )
     if not long_enough.any():
-        names = ", ".join(Path(file).name for file in files) or "no file"
+        names = ", ".join(Path(file).name for file, _ in files) or "no file"
         raise InputError(
             f"params.yaml: corpus.contamination: found no text of {ngram} words in {names}, expected some to look for; "
             "correct the texts, lower ngram, or set corpus.contamination to null"
@@ -101,7 +102,7 @@ def _check_evaluation(files: tuple[str, ...], ngram: int) -> None:
 
 
 def _write(
-    config: CorpusConfig, inputs: Path, output: Path, evaluation: tuple[str, ...], count: int | None
+    config: CorpusConfig, inputs: Path, output: Path, evaluation: EvaluationFiles, count: int | None
 ) -> CorpusStatistics:
     """Read every source once: this process reads and writes, the workers do what is between."""
     statistics, seen = CorpusStatistics(), _Seen(config, output)
@@ -197,9 +198,10 @@ def _forget(_: object) -> None:
     """For sources that keep no records."""
 
 
-def _evaluation_files(config: CorpusConfig, inputs: Path) -> tuple[str, ...]:
-    """Their absolute paths: as stage `inputs` has linked them, else those of the config."""
+def _evaluation_files(config: CorpusConfig, inputs: Path) -> EvaluationFiles:
+    """As stage `inputs` has linked them, else those of the config."""
     if config.contamination is None:
         return ()
     linked = sorted(path for path in (inputs / "contamination").rglob("*") if path.is_file())
-    return tuple(str(path.absolute()) for path in linked or map(Path, config.contamination.texts))
+    paths = linked or [Path(text) for text in config.contamination.texts]
+    return tuple((str(path.absolute()), checksum(path)) for path in paths)

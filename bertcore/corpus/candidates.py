@@ -24,14 +24,19 @@ BATCH_CHARACTERS = 1_000_000
 """Of a batch, which ends with the document that reaches them: a tenth of a second of work."""
 
 
+EvaluationFiles = tuple[tuple[str, str], ...]
+"""Absolute path and SHA-256 of each file of evaluation texts. The workers of a cluster outlive a run: what they keep of
+a file is what had this content."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """Some documents as their source gives them, and all that a worker needs to know."""
 
     documents: list[Document]
     config: CorpusConfig
-    evaluation: tuple[str, ...]
-    """Absolute paths of the evaluation texts that the corpus must not hold."""
+    evaluation: EvaluationFiles
+    """The texts that the corpus must not hold."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Candidate:
     """Whether it shares a long n-gram with an evaluation text."""
 
 
-def batches(documents: Iterable[Document], config: CorpusConfig, evaluation: tuple[str, ...]) -> Iterator[Batch]:
+def batches(documents: Iterable[Document], config: CorpusConfig, evaluation: EvaluationFiles) -> Iterator[Batch]:
     """All `documents`, in order."""
     batch: list[Document] = []
     room = BATCH_CHARACTERS
@@ -108,6 +113,6 @@ def _candidate(document: Document, config: CorpusConfig, evaluated: bool) -> Can
 
 
 @lru_cache(maxsize=1)
-def ngrams_of(files: tuple[str, ...], ngram: int) -> Ngrams:
+def ngrams_of(files: EvaluationFiles, ngram: int) -> Ngrams:
     """Of the texts in `files`, kept for this process."""
-    return Ngrams([text for file in files for text in evaluation_texts(Path(file))], ngram)
+    return Ngrams([text for file, _ in files for text in evaluation_texts(Path(file))], ngram)

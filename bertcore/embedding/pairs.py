@@ -13,6 +13,7 @@ from bertcore.errors import InputError
 from bertcore.examples.docstrings.pair import split_docstring
 from bertcore.examples.docstrings.table import FILE as DOCSTRINGS
 from bertcore.examples.docstrings.table import read_docstrings
+from bertcore.examples.files import visible_files
 
 MIN_WORDS = 4
 """Of a text from the corpus; of shorter ones nobody can say what belongs to them."""
@@ -126,9 +127,9 @@ def _tells(text: str) -> bool:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a file of JSON lines (.jsonl or .json, also .gz, .zst), or of all such files of a directory;
-    `InputError` names the line that is none."""
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    """The pairs of a file of JSON lines (.jsonl or .json, also .gz, .zst), or of all such `visible_files` of a
+    directory; `InputError` names the line that is none."""
+    files = visible_files(path) if path.is_dir() else [path]
     for file in files:
         if plain_name(file).endswith((".jsonl", ".json")):
             for number, line in enumerate(read_lines(file), 1):

@@ -166,9 +166,15 @@ def _mcc(units: Units, weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _pearson(units: Units, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    return _correlation(
-        np.broadcast_to(units[:, 0], weights.shape), np.broadcast_to(units[:, 1], weights.shape), weights
-    )
+    x, y = (np.broadcast_to(_scaled(units[:, column]), weights.shape) for column in (0, 1))
+    return _correlation(x, y, weights)
+
+
+def _scaled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """With mean 0 and a largest of 1, whatever their unit; as they are where they are all the same but for rounding."""
+    centred = values - values.mean()
+    largest = np.abs(centred).max()
+    return centred / largest if largest > _TINY * np.abs(values).max() else values
 
 
 def _spearmanr(units: Units, weights: NDArray[np.float64]) -> NDArray[np.float64]:

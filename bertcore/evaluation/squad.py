@@ -64,10 +64,9 @@ def evaluate_v1(dataset: Articles, predictions: Mapping[str, str]) -> dict[str, 
             raise InputError(
                 f"question {question['id']}: no answers, expected at least one in SQuAD 1.1; score it as 2.0"
             )
-    scores = _raw_scores_v1(dataset, predictions)
-    total = sum(1 for _ in questions(dataset))
-    _require(total)
-    return {name: 100.0 * sum(of_question.values()) / total for name, of_question in scores.items()}
+    scores = [each for _, each in _raw_scores_v1(dataset, predictions)]  # of every question, be its id another's too
+    _require(len(scores))
+    return {name: 100.0 * sum(each[name] for each in scores) / len(scores) for name in _SCORES_V1}
 
 
 def evaluate_v2(
@@ -140,7 +139,8 @@ def to_articles(table: pa.Table) -> list[dict[str, Any]]:
 def by_question(dataset: Articles, predictions: Mapping[str, str]) -> dict[str, dict[str, float]]:
     """`exact_match` and `f1` of every question by its id, as shares; their means are what `evaluate` gives."""
     if all(question["answers"] for question in questions(dataset)):
-        return _raw_scores_v1(dataset, predictions)
+        found = list(_raw_scores_v1(dataset, predictions))
+        return {name: {key: each[name] for key, each in found} for name in _SCORES_V1}
     scores = {name: _raw_scores(dataset, predictions, score) for name, score in _SCORES_V2.items()}
     return {"exact_match": scores["exact"], "f1": scores["f1"]}
 
@@ -152,14 +152,17 @@ def questions(dataset: Articles) -> Iterator[Any]:
             yield from paragraph["qas"]
 
 
-def _raw_scores_v1(dataset: Articles, predictions: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {"exact_match": {}, "f1": {}}
+def _raw_scores_v1(dataset: Articles, predictions: Mapping[str, str]) -> Iterator[tuple[str, dict[str, float]]]:
+    """The id and the scores of every question."""
     for question in questions(dataset):
-        key = question["id"]
-        for name, score in (("exact_match", exact), ("f1", f1)):
-            answers = (answer["text"] for answer in question["answers"])
-            found[name][key] = max(score(answer, predictions[key]) for answer in answers) if key in predictions else 0
-    return found
+        key, answers = question["id"], [answer["text"] for answer in question["answers"]]
+        yield (
+            key,
+            {
+                name: max(score(answer, predictions[key]) for answer in answers) if key in predictions else 0.0
+                for name, score in _SCORES_V1.items()
+            },
+        )
 
 
 def _raw_scores(
@@ -263,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+_SCORES_V1: dict[str, Callable[[str, str], float]] = {"exact_match": exact, "f1": f1}
 _SCORES_V2: dict[str, Callable[[str, str], float]] = {"exact": exact, "f1": f1_or_nothing}
 
 if __name__ == "__main__":

@@ -153,7 +153,9 @@ def _label(task: GlueTask, value: float | None) -> str | float | None:
     return task.labels[int(value)]
 
 
-def _answers(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+def _answers(columns: Mapping[str, list[Any]] | None, where: str) -> list[dict[str, Any]]:
+    if columns is None:
+        raise InputError(f"{where}: found no answers (null), expected some, as other questions of the split have")
     pairs = zip(columns["text"], columns["answer_start"], strict=True)
     return [{"text": text, "answer_start": start} for text, start in pairs]
 
@@ -165,7 +167,7 @@ def _question_table(rows: Iterable[Mapping[str, Any]], where: str, split: str, b
         {
             **{name: row[name] for name in ("id", "context", "question")},
             "title": row["title"] or "",
-            "answers": None if hidden else _answers(row["answers"]),
+            "answers": None if hidden else _answers(row["answers"], f"{where}: question {row['id']}"),
         }
         for row in rows
     )

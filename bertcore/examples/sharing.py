@@ -7,26 +7,34 @@ import pyarrow as pa
 
 _MOST = 0.5
 """Of all rows: the largest group that is still called one."""
+_FREQUENT, _FEW = 0.01, 10
+"""A text of more than that share of the rows, and of more than so many, is a target, a label or a template."""
 
 
 def groups(table: pa.Table) -> list[str]:
     """Of each row of a split's table, the name of its group.
 
     The same words, or the same context; of texts and pairs of texts a premise with each of its hypotheses, a pair and
-    the same one turned round, and all that hangs together through such rows. Where most rows would be one group (a few
-    answers that stand beside many questions), only those with the same first text are.
+    the same one turned round, and all that hangs together through such rows. Blank texts connect nothing, and
+    neither do those that are frequent (the few targets of many opinions) beside others. Where most rows would be one
+    group all the same (two answers that stand beside many questions), only those with the same first text are.
     """
     if "words" in table.column_names:
         return [" ".join(words) for words in table["words"].to_pylist()]
     if "context" in table.column_names:
         return list(table["context"].to_pylist())
-    rows = [
-        [text for text in row if text is not None]
-        for row in zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)
-    ]
+    texts = zip(table["text_a"].to_pylist(), table["text_b"].to_pylist(), strict=True)
+    rows = _connecting([[text for text in row if text and text.strip()] or [""] for row in texts])
     found = _connected(rows)
     largest = max(Counter(found).values(), default=0)
     return [row[0] for row in rows] if largest > _MOST * len(rows) else found
+
+
+def _connecting(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Of each row the texts that are not frequent; where all are, the least frequent one, the first of equals."""
+    counts = Counter(text for row in rows for text in set(row))
+    most = max(_FREQUENT * len(rows), _FEW)
+    return [[text for text in row if counts[text] <= most] or [min(row, key=counts.__getitem__)] for row in rows]
 
 
 def _connected(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,5 +1,7 @@
 """Texts or pairs of texts with a label, several labels or a number, from any CSV, TSV, JSONL or Parquet file."""
 
+import ast
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,8 +69,8 @@ class TableOptions(TextLayout, SplitOptions):
     label_column: str = "label"
     """Name (or number) of the column with the label, the labels or the number; a test file may go without."""
     label_separator: str = ","
-    """What stands between the labels of a `multi_label` cell; JSONL, Parquet and the hub may have lists instead, whose
-    labels may hold it."""
+    """What stands between the labels of a `multi_label` cell; there may be a list instead, whose labels may hold it: in
+    JSONL, Parquet and the hub, and as JSON or Python write one in the others."""
     labels: list[str] | None = None
     """The labels, in the order that their numbers in the model have; null: those of train, sorted."""
     metrics: list[str] | None = None
@@ -184,8 +186,21 @@ def _label(cell: Any, options: TableOptions) -> str:
 def _label_set(cell: Any, options: TableOptions) -> list[str]:
     if cell is None or cell != cell:
         raise BadRowError(NO_LABEL, "found null, expected labels, or an empty list or text where none fits")
-    cells = cell if isinstance(cell, list) else name_of(cell).split(options.label_separator)
+    cells = cell if isinstance(cell, list) else _listed(name_of(cell))
+    cells = name_of(cell).split(options.label_separator) if cells is None else cells
     return sorted({name_of(each) for each in cells} - {""})
+
+
+def _listed(text: str) -> list[Any] | None:
+    """What a text holds that is a list, of JSON or as Python (and pandas, into a .csv) writes one; None for another."""
+    for parse in (json.loads, ast.literal_eval) if text.startswith("[") else ():
+        try:
+            found = parse(text)
+        except (ValueError, SyntaxError):
+            continue
+        if isinstance(found, list):
+            return found
+    return None
 
 
 def _number(cell: Any, options: TableOptions) -> float:

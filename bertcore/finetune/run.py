@@ -206,6 +206,11 @@ class Finetuning:
         logits = self._logits(split, model)
         seconds = time.perf_counter() - began
         predictions = {split: self._family.predict(self._tables[split], self._features[split], logits, model)}
+        if self._family.tunes:  # as every run of the task is
+            found = self._family.predict(
+                self._tables[CHOICE], self._features[CHOICE], self._logits(CHOICE, model), model
+            )
+            self._family.tune(predictions := {CHOICE: found, **predictions})
         return predictions[split].score(self._examples.metrics_of(split)), seconds
 
     @property

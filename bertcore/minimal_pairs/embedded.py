@@ -24,8 +24,8 @@ from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
 from bertcore.minimal_pairs.ngrams import Ids, Ngrams
 from bertcore.minimal_pairs.pairs import Pair
 
-WORDS = range(6, 21)
-"""Words of a sentence that is used."""
+WORDS, CHARACTERS = range(6, 21), 300
+"""Words of a sentence that is used, and its characters at most: an address can have more tokens than a model reads."""
 PAIRS = {"word order": 500, "word in context": 500}
 """Of these paradigms, at most."""
 CONTRAST_PAIRS = 200
@@ -148,7 +148,7 @@ def _words(sentences: pa.StringArray) -> pa.ListArray:
 
 
 def _is_usable(text: str) -> bool:
-    return text[:1].isupper() and text[-1:] in ".!?" and len(text.split()) in WORDS
+    return text[:1].isupper() and text[-1:] in ".!?" and len(text) <= CHARACTERS and len(text.split()) in WORDS
 
 
 def _is_plain(word: str) -> bool:

@@ -45,10 +45,16 @@ def pooled(means: Sequence[Mean], weights: Sequence[float]) -> Mean:
 
 
 def overall(pairs: Sequence[Pair], values: NDArray[np.float64]) -> tuple[Mean, Mean]:
-    """The mean of (P,) values over all pairs, and the mean of the paradigms' means (macro)."""
+    """The mean of (P,) values over all pairs, and the mean of the paradigms' means (macro).
+
+    Paradigms of a single pair, which says nothing of its error, are one stratum together.
+    """
     groups = list(by_paradigm(pairs).values())
-    means = [mean(values[places]) for places in groups]
-    return pooled(means, list(map(len, groups))), pooled(means, [1.0] * len(groups))
+    alone = [place for places in groups if len(places) == 1 for place in places]
+    strata = [places for places in groups if len(places) > 1] + ([alone] if alone else [])
+    means = [mean(values[places]) for places in strata]
+    paradigms = [float(len(places)) if places is alone else 1.0 for places in strata]
+    return pooled(means, list(map(len, strata))), pooled(means, paradigms)
 
 
 def summarize(pairs: Sequence[Pair], scores: Mapping[str, NDArray[np.float64]], model: str = "model") -> dict[str, Any]:

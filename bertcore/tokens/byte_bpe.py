@@ -6,6 +6,7 @@ A text is its UTF-8 bytes, each written as one visible character (the blank as Ä
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,6 @@ BYTE_BPE = Kind(
     cutter=cutter,
     train=train_tokenizer,
     read=read_tokenizer,
-    recognises=lambda content: content.lstrip().startswith("{"),
+    recognises=lambda content: content.lstrip().startswith("{") and not re.search(r'"type":\s*"WordPiece"', content),
     save=save_tokenizer,
 )

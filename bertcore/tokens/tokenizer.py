@@ -41,6 +41,12 @@ def check_vocabulary_file(config: TokenizerConfig) -> None:
         return
     content = read_text(Path(config.vocab_file))
     fitting = [kind.name for kind in KINDS.values() if kind.recognises(content)]
+    if not fitting:
+        raise ConfigError(
+            f"params.yaml: tokenizer.vocab_file: found a whole tokenizer in {config.vocab_file}, expected its "
+            f"{' and '.join(KINDS[config.kind].vocabulary_files)} (of wordpiece the entries in the order of their ids, "
+            "one a line); give that"
+        )
     if config.kind not in fitting:
         raise ConfigError(
             f"params.yaml: tokenizer.vocab_file: found a vocabulary of the kind {' or '.join(map(repr, fitting))} in "

@@ -100,20 +100,23 @@ class Plan:
 
     def text_bytes(self) -> tuple[float, list[str]]:
         """Of the sources, as far as that can be known from here, and the URIs of those whose size is unknown."""
-        corpus = self.configs["corpus"]
-        known, unknown = 0.0, []
-        for index, uri in enumerate(corpus.sources):
-            size = source_of(uri).text_bytes(corpus.max_documents)
-            weight = max(corpus.weights[index], 1.0) if corpus.weights else 1.0
-            if size is None:
-                unknown.append(uri)
-            else:
-                known += weight * size
-        return known, unknown
+        sizes = self._sizes_of_sources()
+        known = sum(max(weight, 1.0) * size for _, weight, size in sizes if size is not None)
+        return known, [uri for uri, _, size in sizes if size is None]
 
     def text_tokens(self) -> float:
-        """About so many in the text that is known from here; 0 where none is."""
-        return self.text_bytes()[0] / _TEXT_BYTES_PER_TOKEN
+        """About so many in the text, each source as often as its weight says; 0 where the size of one is unknown."""
+        sizes = self._sizes_of_sources()
+        if any(size is None for _, _, size in sizes):
+            return 0.0
+        return sum(weight * size for _, weight, size in sizes if size is not None) / _TEXT_BYTES_PER_TOKEN
+
+    def _sizes_of_sources(self) -> list[tuple[str, float, float | None]]:
+        """URI, weight and bytes of each source; None where they are unknown."""
+        corpus = self.configs["corpus"]
+        weights = corpus.weights or [1.0] * len(corpus.sources)
+        sizes = [source_of(uri).text_bytes(corpus.max_documents) for uri in corpus.sources]
+        return list(zip(corpus.sources, weights, sizes, strict=True))
 
     def data_bytes(self, text: float) -> float:
         """Corpus, shards and instances of so much text, at most."""

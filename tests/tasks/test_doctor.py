@@ -241,6 +241,12 @@ def test_disk_that_is_free_decides_and_unknown_sizes_are_said(tree: Path) -> Non
     assert small.level == "FAIL" and "1 MiB are free" in small.text and "free some space" in small.remedy
     known, unknown = plan(corpus={"sources": [{"uri": "text.txt", "weight": 2.0}, "pydoc"]}).text_bytes()
     assert (round(known), unknown) == (2_800_000 + 40_000_000, [])
+    whole, half, none = (
+        plan(corpus={"sources": [*text, "pydoc"]}).text_tokens()
+        for text in (["text.txt"], [{"uri": "text.txt", "weight": 0.5}], [])
+    )
+    assert half - none == pytest.approx(0.5 * (whole - none)) and whole > none
+    assert local.text_tokens() == 0, "known in part is not known"
     few, _ = plan(corpus={"sources": ["text.txt", "pydoc"], "max_documents": 1000}).text_bytes()
     assert round(few) == 1_400_000 + 3_800_000
 

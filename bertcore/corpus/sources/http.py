@@ -13,7 +13,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from urllib.parse import parse_qs, unquote, urldefrag, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urldefrag, urlsplit
 
 from bertcore.compressed import plain_name
 from bertcore.corpus.documents import Document
@@ -25,16 +25,19 @@ from bertcore.files import alone_in, checksum, disk_errors
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 6
-"""Tries in a row that bring no new byte before giving up; the pauses between them add up to half a minute."""
+"""Tries in a row that bring no new byte before giving up; the pauses between them add up to a minute."""
 TIMEOUT_SECONDS = 60
 CHUNK_BYTES = 1 << 20
 _SECRET = {"x-amz-signature", "x-goog-signature", "signature", "sig", "token", "access_token", "api_key", "apikey"}
 """Query parameters that are credentials."""
+_OF_ADDRESSES = "%/:=&?~#+!$,;'@()*[]"
+"""What stays as it is where an address is percent-encoded: what has a meaning there, or is encoded already."""
 BROKEN = (urllib.error.URLError, http.client.HTTPException, OSError)
 
 
 def parse_url(uri: str) -> tuple[str, str | None, str]:
-    """Address without its fragment, sha256 or None, and file name; `ConfigError` where the URI is malformed."""
+    """Address, percent-encoded and without its fragment, sha256 or None, and file name; `ConfigError` where the URI is
+    malformed."""
     url, fragment = urldefrag(uri)
     parts = urlsplit(url)
     secrets = sorted(_SECRET.intersection(name.lower() for name in parse_qs(parts.query)))
@@ -52,7 +55,7 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
     digest = fragment.removeprefix("sha256=").lower() if fragment else None
     if digest is not None and (len(digest) != 64 or set(digest) - set("0123456789abcdef")):
         raise ConfigError(f"{uri}: found #{fragment}, expected #sha256= and 64 hexadecimal digits; correct or drop it")
-    return url, digest, name
+    return quote(url, safe=_OF_ADDRESSES), digest, name
 
 
 class HttpSource(Source):
@@ -79,7 +82,8 @@ def cache_directory() -> Path:
 
 
 def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep) -> Path:
-    """The file at `uri`, below `directory`; one that is there already is checked and not fetched again.
+    """The file at `uri`, below `directory`; one that is there already, with the sha256 that `uri` gives if it gives
+    one, is not fetched again.
 
     A download that broke off goes on where it stopped, also in a later process, if the server's copy is still the same.
     Network errors and statuses that `may_pass` are tried again after growing pauses, then raise `UnavailableError`; any
@@ -88,11 +92,9 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     url, digest, name = parse_url(uri)
     target = directory / hashlib.sha256(url.encode()).hexdigest()[:16] / name
     with alone_in(target.parent):  # two trees may want the same file at once
-        if target.is_file():
-            _check(target, digest, uri)
-            if digest is None:
-                logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
-        else:
+        if target.is_file() and digest is None:
+            logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
+        elif not target.is_file() or checksum(target) != digest:
             _fetch(uri, target, sleep)
     return target
 

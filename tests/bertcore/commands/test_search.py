@@ -176,10 +176,15 @@ def test_what_cannot_be_searched_is_one_line(
     saved: Path, texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
+    site = tmp_path / "site"
+    site.mkdir()
+    for name in ("index.json", "thesis.tex"):
+        (site / name).write_text("{}")
     for place, index, said in (
         (tmp_path / "none", None, "none: no such file or directory"),
         (tmp_path / "tokenizer" / "tokenizer_config.json", None, None),
         (tmp_path / "empty", None, "empty: found no text, expected a file"),
+        (texts, site, "site: found something that is no index, expected one or nothing"),
         (texts, texts / "more", "more: found something that is no index, expected one or nothing"),
     ):
         assert main(["search", "a", "--in", str(place), "--words", "0"]) == BAD_INPUT

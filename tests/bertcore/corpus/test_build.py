@@ -21,6 +21,7 @@ from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, rea
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 from bertcore.errors import ConfigError, InputError
+from bertcore.files import checksum
 
 
 def build(tmp_path: Path, texts: list[str], **options: Any) -> tuple[dict[str, Any], Path]:
@@ -196,6 +197,15 @@ def test_documents_of_an_evaluation_text_are_dropped_on_request(tmp_path: Path) 
     assert metrics["dropped"] == {"in_evaluation_text": 1}
     ids = {row["id"] for split in ("train", "heldout") for row in rows(output, split)}
     assert {f"t.jsonl:{index}" for index in range(40)} - ids == {"t.jsonl:6"} < gone
+
+
+def test_evaluation_texts_are_read_again_where_they_have_changed(tmp_path: Path) -> None:
+    """As by the workers of a cluster, which outlive a run."""
+    evaluation = tmp_path / "dev.tsv"
+    for number in (6, 7):
+        evaluation.write_text(f"1\t{number} has a first sentence it has a second\n")
+        key = ((str(evaluation), checksum(evaluation)),)
+        assert candidates.ngrams_of(key, 9).meet([TEXTS[6], TEXTS[7]]).tolist() == [number == 6, number == 7]
 
 
 def test_lines_are_filtered_before_documents(tmp_path: Path) -> None:

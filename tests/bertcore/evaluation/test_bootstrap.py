@@ -51,10 +51,11 @@ def test_labels(metric: str) -> None:
         assert scored(metric, examples, table, predicted, drawn) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e-9, 1e9])
 @pytest.mark.parametrize("metric", ["pearson", "spearmanr"])
-def test_numbers_with_ties(metric: str) -> None:
+def test_numbers_with_ties_in_any_unit(metric: str, unit: float) -> None:
     generator = np.random.default_rng(3)
-    gold, predicted = (generator.integers(5, size=40).astype(float).tolist() for _ in range(2))
+    gold, predicted = ((unit * generator.integers(5, size=40)).tolist() for _ in range(2))
     examples, table = example_set("classification", None, [{"text_a": "x", "label": each} for each in gold])
     for drawn in draws(40, seed=1):
         expected = classification.compute([metric], resampled(gold, drawn), resampled(predicted, drawn))[metric]

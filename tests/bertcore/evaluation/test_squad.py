@@ -40,6 +40,12 @@ def test_v1_by_hand() -> None:
     assert evaluate_v1(dataset, predictions) == {"exact_match": 50.0, "f1": 100.0 * (1 + 0.8 + 1) / 4}
 
 
+def test_v1_counts_every_question_of_a_repeated_id() -> None:
+    dataset = articles(["x"], ["y"], ["x"])
+    dataset[0]["paragraphs"][0]["qas"][2]["id"] = "q0"
+    assert evaluate_v1(dataset, {"q0": "x", "q1": "no"}) == pytest.approx({"exact_match": 200 / 3, "f1": 200 / 3})
+
+
 def test_v1_missing_prediction_scores_zero_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate_v1(articles(["x"], ["y"]), {"q0": "x"}) == {"exact_match": 50.0, "f1": 50.0}
     assert capsys.readouterr().err == "Unanswered question q1 will receive score 0.\n"

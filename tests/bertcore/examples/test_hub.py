@@ -9,9 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 
+from bertcore.errors import InputError
 from bertcore.examples import schema
+from bertcore.examples.files import BadRows
+from bertcore.examples.hub import _question_table
 from bertcore.examples.squad import REPAIRED
 from tests.hub_server import HubServer
 
@@ -203,3 +207,10 @@ def test_tables_and_tagged_words(tmp_path: Path) -> None:
     dev = [{"id": "0", "words": ["Ada", "Byron", "ran"], "tags": ["B-PER", "I-PER", "O"]}]
     assert read[2].splits["dev"].to_pylist() == dev and read[2].splits["test"]["tags"].to_pylist() == [["O", "O"]]
     assert read[3].dropped == {"wrong number of columns": 1} and read[3].splits["dev"].num_rows == 2
+
+
+def test_a_question_without_answers_beside_others_is_named() -> None:
+    row = {"id": "q8", "title": "t", "context": "The fox.", "question": "Who?"}
+    rows = [{**row, "id": "q7", "answers": {"text": ["fox"], "answer_start": [4]}}, {**row, "answers": None}]
+    with pytest.raises(InputError, match=r"o/squad: question q8: found no answers \(null\), expected some"):
+        _question_table(rows, "o/squad", "test", BadRows())

@@ -69,3 +69,20 @@ def test_a_group_has_the_same_name_in_any_order() -> None:
 def test_where_a_few_answers_stand_beside_all_questions_the_first_text_counts() -> None:
     pairs: Pairs = [(f"question {place // 2}", ("yes", "no")[place % 2]) for place in range(20)]
     assert len(sets(pairs)) == 10
+
+
+def test_blank_second_texts_connect_nothing() -> None:
+    pairs: Pairs = [(f"title {place}", ("", " ", None, f"body {place}")[place % 4]) for place in range(40)]
+    assert len(sets(pairs)) == 40
+
+
+@pytest.mark.parametrize("target_first", [True, False])
+def test_the_few_targets_of_many_opinions_connect_nothing(target_first: bool) -> None:
+    pairs = [(f"opinion {place // 2}", f"target {place % 5}") for place in range(1000)]
+    found = sets([(b, a) for a, b in pairs] if target_first else list(pairs))
+    assert found == {frozenset({2 * place, 2 * place + 1}) for place in range(500)}
+
+
+def test_a_frequent_text_that_stands_alone_is_a_group() -> None:
+    names = groups(table([("ok", None)] * 30 + [(f"text {place}", None) for place in range(70)]))
+    assert names[:30] == ["ok"] * 30 and len(set(names)) == 71

@@ -113,6 +113,9 @@ def test_labels_that_hold_the_separator(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path / "text", kind="multi_label", labels=["x, y", "z"])
     assert read(tmp_path / "text", kind="multi_label", label_separator=";").labels == ["x, y"]
+    lists = b"""text,label\na,"['x, y', 'z']"\nb,"[""x, y"", ""v""]"\nc,[]\nd,[w]\n"""
+    examples = read(both(tmp_path / "lists", ".csv", lists), kind="multi_label")
+    assert examples.splits["train"]["labels"].to_pylist() == [["x, y", "z"], ["v", "x, y"], [], ["[w]"]]
 
 
 def test_label_that_no_file_of_predictions_can_hold(tmp_path: Path) -> None:

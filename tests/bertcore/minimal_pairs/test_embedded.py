@@ -8,7 +8,7 @@ import pytest
 
 from bertcore.corpus.documents import CorpusWriter, Document
 from bertcore.minimal_pairs import embedded
-from bertcore.minimal_pairs.embedded import make_pairs
+from bertcore.minimal_pairs.embedded import _is_usable, make_pairs
 from bertcore.minimal_pairs.pairs import Pair
 from bertcore.minimal_pairs.results import outcomes
 
@@ -130,6 +130,11 @@ def test_a_language_without_the_contrasts_has_no_pairs_of_them(tmp_path: Path) -
     write(tmp_path, "train", german[::2])
     write(tmp_path, "heldout", german[1::2])
     assert {pair.phenomenon for pair in make_pairs(tmp_path)} <= {"word order", "word in context"}
+
+
+def test_a_sentence_of_few_words_that_may_have_too_many_tokens_is_not_used() -> None:
+    words = "The page that tells of it is"
+    assert _is_usable(f"{words} long.") and not _is_usable(f"{words} https://example.org/{'a-' * 150}.")
 
 
 def test_too_little_text_gives_none(tmp_path: Path) -> None:

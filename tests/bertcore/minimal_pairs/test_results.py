@@ -41,6 +41,16 @@ def test_all_pairs_and_paradigms_weigh_differently() -> None:
     assert plain.standard_error == pytest.approx(0.9 * spread) and macro.standard_error == pytest.approx(0.5 * spread)
 
 
+def test_paradigms_of_a_single_pair_are_one_stratum() -> None:
+    values = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0])
+    of_sample = mean(values)
+    for found in overall(pairs_of(**{f"{letter}1": 1 for letter in "abcdefg"}), values):
+        assert found.value == pytest.approx(4 / 7) and found.standard_error == pytest.approx(of_sample.standard_error)
+    plain, macro = overall(pairs_of(a1=4, b1=1, c1=1), np.array([1.0, 0.0, 1.0, 0.0, 1.0, 0.0]))
+    assert plain.value == pytest.approx(0.5) and macro.value == pytest.approx(0.5)
+    assert macro.standard_error == pytest.approx(math.hypot(math.sqrt(1 / 3 / 4) / 3, 2 / 3 * math.sqrt(0.5 / 2)))
+
+
 def test_systems_are_compared_pair_by_pair() -> None:
     pairs = pairs_of(a1=2, a2=2, b1=4)
     model = np.array([[1.0, 0.0]] * 6 + [[0.0, 1.0]] * 2)

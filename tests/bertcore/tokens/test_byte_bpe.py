@@ -264,6 +264,10 @@ def test_a_published_vocabulary_of_another_kind_is_refused(saved: Path, tmp_path
         check_vocabulary_file(TokenizerConfig(vocab_file=byte))
     with pytest.raises(ConfigError, match="set tokenizer.kind to 'wordpiece'"):
         check_vocabulary_file(TokenizerConfig(kind="byte_bpe", vocab_file=word, merges_file=str(saved / "merges.txt")))
+    whole = str(tmp_path / "tokenizer.json")
+    for kind, listed in (("wordpiece", "vocab.txt"), ("byte_bpe", "vocab.json and merges.txt")):
+        with pytest.raises(ConfigError, match=f"found a whole tokenizer in .*tokenizer.json, expected its {listed}"):
+            check_vocabulary_file(TokenizerConfig(kind=kind, vocab_file=whole))
     check_vocabulary_file(TokenizerConfig(vocab_file=word))
     check_vocabulary_file(TokenizerConfig(kind="byte_bpe", vocab_file=byte, merges_file=str(saved / "merges.txt")))
     (tmp_path / "vocab.json").write_text("{")

@@ -192,6 +192,27 @@ def test_a_wrong_checksum_leaves_nothing(server: FaultyServer, tmp_path: Path) -
         fetch(server, tmp_path, fragment="#sha256=" + "0" * 64)
 
 
+def test_a_file_of_another_checksum_is_downloaded_again(server: FaultyServer, tmp_path: Path) -> None:
+    first = fetch(server, tmp_path)
+    server.content, server.etag = CONTENT + b"More.\n", '"two"'
+    newer = f"#sha256={hashlib.sha256(server.content).hexdigest()}"
+    assert fetch(server, tmp_path).read_bytes() == CONTENT  # no checksum: as it is here
+    assert fetch(server, tmp_path, fragment=newer) == first and first.read_bytes() == server.content
+    assert fetch(server, tmp_path, fragment=newer) == first and len(server.requested) == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "encoded", "name"),
+    [
+        ("Bücher.txt", "B%C3%BCcher.txt", "Bücher.txt"),
+        ("my file.txt", "my%20file.txt", "my file.txt"),
+        ("B%C3%BCcher.txt?a=b%20c&d=é", "B%C3%BCcher.txt?a=b%20c&d=%C3%A9", "Bücher.txt"),
+    ],
+)
+def test_addresses_are_percent_encoded_once(path: str, encoded: str, name: str) -> None:
+    assert http.parse_url(f"https://example.com/{path}") == (f"https://example.com/{encoded}", None, name)
+
+
 def test_documents(server: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTCORE_CACHE", str(tmp_path))
     documents = list(source_of(server.url).documents([], Counter(), lambda record: None))

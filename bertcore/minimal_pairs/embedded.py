@@ -10,6 +10,7 @@ much less likely. Which ones depends on the text alone, not on the tokenizer. No
   the next word says all.)
 """
 
+import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from bertcore.minimal_pairs.pairs import Pair
 
 WORDS, CHARACTERS = range(6, 21), 300
 """Words of a sentence that is used, and its characters at most: an address can have more tokens than a model reads."""
+SENTENCES = 20_000
+"""That are changed at most, which takes some 50 KB each: ten times as many as there will be pairs."""
 PAIRS = {"word order": 500, "word in context": 500}
 """Of these paradigms, at most."""
 CONTRAST_PAIRS = 200
@@ -120,9 +123,10 @@ def make_pairs(corpus: Path) -> list[Pair]:
 
 
 def _read(heldout: Iterable[RowGroup], train: Iterable[RowGroup]) -> tuple[list[Sentence], Counter[str]]:
-    """The held-out sentences that stand in no training text, and how often words do."""
+    """The held-out sentences that stand in no training text, of `SENTENCES`, and how often words do in training."""
     texts = (" ".join(text.split()) for group in heldout for text in _sentences(group).to_pylist())
-    wanted = dict.fromkeys(text for text in texts if _is_usable(text))
+    usable = dict.fromkeys(text for text in texts if _is_usable(text))
+    wanted = dict.fromkeys(heapq.nsmallest(SENTENCES, usable, key=lambda text: Sentence.of(text).draw("order")))
     counts: Counter[str] = Counter()
     counted = 0
     for group in train:

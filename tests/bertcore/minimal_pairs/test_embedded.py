@@ -125,6 +125,12 @@ def test_the_same_text_gives_the_same_pairs(pairs: list[Pair], corpus: Path) -> 
     assert make_pairs(corpus) == pairs
 
 
+def test_of_much_text_some_sentences_are_changed(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "SENTENCES", 500)
+    some = make_pairs(corpus)
+    assert 0 < len(some) <= 500 and make_pairs(corpus) == some
+
+
 def test_a_language_without_the_contrasts_has_no_pairs_of_them(tmp_path: Path) -> None:
     german = [f"Der Satz {n} steht an einer Wand mit der Zahl {n % 7}." for n in range(600)]
     write(tmp_path, "train", german[::2])

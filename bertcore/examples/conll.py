@@ -231,7 +231,8 @@ def _known(
             yield sentence
             continue
         assert sentence.tags is not None
-        message = f"found the tag {sentence.tags[unseen[0]]!r}, expected one of train: {', '.join(names)}"
+        known = "one of" if scheme is None else "O or an entity of a type among"
+        message = f"found the tag {sentence.tags[unseen[0]]!r}, expected {known}: {', '.join(names)}"
         bad.add(f"{where}:{sentence.rows[unseen[0]]}", BadRowError(UNSEEN_LABEL, message))
 
 

@@ -76,7 +76,7 @@ BAD_ROWS = [
     ("O\nb B-A", 5, WRONG_COLUMNS, "found 1 columns, expected the 2 of the first line"),
     ("b\xff O\nc B-A", 5, NOT_UTF8, "byte 1 of the row is not UTF-8"),
     ("b B_A\nc O", 5, conll.BROKEN_TAG, "found the tag 'B_A', expected O or one of B, I with a type"),
-    ("b O\nc B-NEW", 6, UNSEEN_LABEL, "found the tag 'B-NEW', expected one of train: A"),
+    ("b O\nc B-NEW", 6, UNSEEN_LABEL, "found the tag 'B-NEW', expected O or an entity of a type among: A"),
 ]
 
 

@@ -30,8 +30,8 @@ TIMEOUT_SECONDS = 60
 CHUNK_BYTES = 1 << 20
 _SECRET = {"x-amz-signature", "x-goog-signature", "signature", "sig", "token", "access_token", "api_key", "apikey"}
 """Query parameters that are credentials."""
-_OF_ADDRESSES = "%/:=&?~#+!$,;'@()*[]"
-"""What stays as it is where an address is percent-encoded: what has a meaning there, or is encoded already."""
+_OF_ADDRESSES = "%/:=&?~+!$,;'@()*[]"
+"""What stays as it is where path and query are percent-encoded: what has a meaning there, or is encoded already."""
 BROKEN = (urllib.error.URLError, http.client.HTTPException, OSError)
 
 
@@ -55,7 +55,8 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
     digest = fragment.removeprefix("sha256=").lower() if fragment else None
     if digest is not None and (len(digest) != 64 or set(digest) - set("0123456789abcdef")):
         raise ConfigError(f"{uri}: found #{fragment}, expected #sha256= and 64 hexadecimal digits; correct or drop it")
-    return quote(url, safe=_OF_ADDRESSES), digest, name
+    encoded = {part: quote(getattr(parts, part), safe=_OF_ADDRESSES) for part in ("path", "query")}
+    return parts._replace(**encoded).geturl(), digest, name
 
 
 class HttpSource(Source):

@@ -206,6 +206,7 @@ def test_a_file_of_another_checksum_is_downloaded_again(server: FaultyServer, tm
     [
         ("Bücher.txt", "B%C3%BCcher.txt", "Bücher.txt"),
         ("my file.txt", "my%20file.txt", "my file.txt"),
+        ("a/b-c_d~(e).txt?v=1+2&w=[3]", "a/b-c_d~(e).txt?v=1+2&w=[3]", "b-c_d~(e).txt"),
         ("B%C3%BCcher.txt?a=b%20c&d=é", "B%C3%BCcher.txt?a=b%20c&d=%C3%A9", "Bücher.txt"),
     ],
 )

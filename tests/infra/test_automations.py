@@ -96,7 +96,7 @@ def test_a_run_whose_process_was_killed_goes_on(project: Project, automations: N
     project.ended(prefect_runs.TRAINING, prefect_runs.LIMIT)
     step = project.training.steps()[-1]
     project.wait(run, "Crashed")
-    project.wait(run, "AwaitingRetry", "Pending", "Running")
+    project.wait(run, "AwaitingRetry", "Pending", "Running", seconds=300)
     assert end_of(project, run) == "Completed"
     assert f"going on from the checkpoint of step {step}" in project.log("worker")
     assert project.ask("GET", f"/flow_runs/{run}")["run_count"] == 2

@@ -159,6 +159,13 @@ def nearest_existing(path: Path) -> Path:
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
+def visible_files(directory: Path) -> list[Path]:
+    """The files at any depth, sorted, but for hidden ones and those in hidden folders, such as a notebook's
+    checkpoints."""
+    found = (path for path in directory.rglob("*") if path.is_file())
+    return sorted(path for path in found if not any(part[0] == "." for part in path.relative_to(directory).parts))
+
+
 def checksum(path: Path) -> str:
     """SHA-256 of a file, in hexadecimal."""
     with path.open("rb") as file:

@@ -19,8 +19,7 @@ from bertcore.embedding.config import FROM_CORPUS, EmbedConfig
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, InputError
 from bertcore.examples import formats
-from bertcore.examples.files import visible_files
-from bertcore.files import replace_directory
+from bertcore.files import replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, read_pairs

@@ -24,7 +24,7 @@ from bertcore.apply.embed import Embedder, nearest
 from bertcore.compressed import plain_name, read_text
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import InputError
-from bertcore.files import checksum, disk_errors, replace_directory
+from bertcore.files import checksum, disk_errors, replace_directory, visible_files
 
 ENDINGS = (".txt", ".md", ".rst")
 """Of the files of a directory that are read; also .gz, .zst."""
@@ -59,7 +59,9 @@ def read_passages(place: Path, words: int) -> list[Passage]:
     `InputError` where there is none."""
     if not place.exists():
         raise InputError(f"{place}: no such file or directory; correct the path")
-    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if _is_text(path, place))
+    files = (
+        [place] if place.is_file() else [path for path in visible_files(place) if plain_name(path).endswith(ENDINGS)]
+    )
     found = [
         Passage(text, file.relative_to(place).as_posix() if file != place else file.name, line)
         for file in files
@@ -68,11 +70,6 @@ def read_passages(place: Path, words: int) -> list[Passage]:
     if not found:
         raise InputError(f"{place}: found no text, expected a file, or a directory of {', '.join(ENDINGS)}; add some")
     return found
-
-
-def _is_text(path: Path, root: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-    return not hidden and path.is_file() and plain_name(path).endswith(ENDINGS)
 
 
 def _paragraphs(text: str, words: int) -> Iterator[tuple[str, int]]:

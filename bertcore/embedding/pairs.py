@@ -13,7 +13,7 @@ from bertcore.errors import InputError
 from bertcore.examples.docstrings.pair import split_docstring
 from bertcore.examples.docstrings.table import FILE as DOCSTRINGS
 from bertcore.examples.docstrings.table import read_docstrings
-from bertcore.examples.files import visible_files
+from bertcore.files import visible_files
 
 MIN_WORDS = 4
 """Of a text from the corpus; of shorter ones nobody can say what belongs to them."""

@@ -18,6 +18,7 @@ from bertcore import draws
 from bertcore.compressed import plain_name
 from bertcore.errors import InputError
 from bertcore.examples.sharing import groups
+from bertcore.files import visible_files
 
 WORDS = {"train": "train(ing)?", "dev": "dev(el(opment)?)?|valid(ation)?|val|testa", "test": "test|testb"}
 """What marks a file as a split's, standing between other things than letters: `eng.testa`, `wnut17train.conll`."""
@@ -104,13 +105,6 @@ def _check_only(path: Path, files: Sequence[Path]) -> None:
             f"{others[0]}: unknown ending, expected that of {path.name}; convert the file, or name another one with "
             "the option train_file"
         )
-
-
-def visible_files(directory: Path) -> list[Path]:
-    """The files at any depth, sorted, but for hidden ones and those in hidden folders, such as a notebook's
-    checkpoints."""
-    found = (path for path in directory.rglob("*") if path.is_file())
-    return sorted(path for path in found if not any(part[0] == "." for part in path.relative_to(directory).parts))
 
 
 def log_unused(directory: Path, files: Iterable[Path], used: Iterable[Path]) -> None:

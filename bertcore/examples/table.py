@@ -1,7 +1,6 @@
 """Texts or pairs of texts with a label, several labels or a number, from any CSV, TSV, JSONL or Parquet file."""
 
 import ast
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from bertcore.compressed import parse_json
 from bertcore.config import suggest
 from bertcore.errors import InputError
 from bertcore.examples.files import (
@@ -186,21 +186,20 @@ def _label(cell: Any, options: TableOptions) -> str:
 def _label_set(cell: Any, options: TableOptions) -> list[str]:
     if cell is None or cell != cell:
         raise BadRowError(NO_LABEL, "found null, expected labels, or an empty list or text where none fits")
-    cells = cell if isinstance(cell, list) else _listed(name_of(cell))
-    cells = name_of(cell).split(options.label_separator) if cells is None else cells
+    cells = cell if isinstance(cell, list) else _cells(name_of(cell), options.label_separator)
     return sorted({name_of(each) for each in cells} - {""})
 
 
-def _listed(text: str) -> list[Any] | None:
-    """What a text holds that is a list, of JSON or as Python (and pandas, into a .csv) writes one; None for another."""
-    for parse in (json.loads, ast.literal_eval) if text.startswith("[") else ():
+def _cells(text: str, separator: str) -> list[Any]:
+    """The labels of a text, which may be a list, of JSON or as Python (and pandas, into a .csv) writes one."""
+    for parse in (parse_json, ast.literal_eval) if text.startswith("[") else ():
         try:
             found = parse(text)
         except (ValueError, SyntaxError):
             continue
         if isinstance(found, list):
             return found
-    return None
+    return text.split(separator)
 
 
 def _number(cell: Any, options: TableOptions) -> float:

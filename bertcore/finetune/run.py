@@ -160,10 +160,7 @@ class Finetuning:
 
     def result(self, trained: Trained) -> Result:
         """What a trained model says about the examples, and how it scores."""
-        predictions = {
-            split: self._family.predict(self._tables[split], self._features[split], logits, trained.model)
-            for split, logits in trained.logits.items()
-        }
+        predictions = {split: self._predicted(split, logits, trained.model) for split, logits in trained.logits.items()}
         tuned = self._family.tune(predictions)
         metrics = {
             split: predicted.score(self._examples.metrics_of(split))
@@ -205,12 +202,10 @@ class Finetuning:
         began = time.perf_counter()
         logits = self._logits(split, model)
         seconds = time.perf_counter() - began
-        predictions = {split: self._family.predict(self._tables[split], self._features[split], logits, model)}
+        predictions = {split: self._predicted(split, logits, model)}
         if self._family.tunes:  # as every run of the task is
-            found = self._family.predict(
-                self._tables[CHOICE], self._features[CHOICE], self._logits(CHOICE, model), model
-            )
-            self._family.tune(predictions := {CHOICE: found, **predictions})
+            predictions[CHOICE] = self._predicted(CHOICE, self._logits(CHOICE, model), model)
+            self._family.tune(predictions)
         return predictions[split].score(self._examples.metrics_of(split)), seconds
 
     @property
@@ -234,10 +229,12 @@ class Finetuning:
 
     def _choice_scores(self, model: EncoderModule) -> dict[str, float]:
         model = self._saying(model)
-        logits = self._logits(CHOICE, model)
-        predictions = {CHOICE: self._family.predict(self._tables[CHOICE], self._features[CHOICE], logits, model)}
+        predictions = {CHOICE: self._predicted(CHOICE, self._logits(CHOICE, model), model)}
         self._family.tune(predictions)
         return predictions[CHOICE].score(self._examples.metrics_of(CHOICE))
+
+    def _predicted(self, split: str, logits: NDArray[np.float32], model: EncoderModule) -> Any:
+        return self._family.predict(self._tables[split], self._features[split], logits, model)
 
     def _logits(self, split: str, model: EncoderModule) -> np.ndarray:
         return logits_of(model, self._features[split], self.accelerator)

@@ -41,9 +41,8 @@ class SelfAttention(nn.Module):
 
     def query_and_key(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """(T, H) -> what is compared: (T, A, D) each."""
-        qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))
-        query, key, _ = turned_tokens(qkv, layout.position_ids, layout.max_length, self.positions).unbind(1)
-        return query, key
+        qkv = self.qkv(hidden)[: layout.total].unflatten(-1, (3, self.num_heads, -1))
+        return turned_tokens(qkv, layout.position_ids, layout.max_length, self.positions)[:2]
 
 
 def seen_by(positions: Positions, causal: bool) -> Positions:
@@ -69,20 +68,20 @@ def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":
 
 def attend_variable(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) by torch's variable-length Flash Attention."""
-    qkv = turned_tokens(qkv, layout.position_ids, layout.max_length, positions)
-    if not layout.causal:
-        return _vary(qkv, layout.cumulative, layout.max_length, positions)
+    parts = turned_tokens(qkv, layout.position_ids, layout.max_length, positions)
+    ends, causal = layout.cumulative, seen_by(positions, True)
     tokens, split = layout.total - layout.causal_tokens, layout.batch_size - layout.causal
-    ends = layout.cumulative[split:] - tokens
-    causal = _vary(qkv[tokens:], ends, layout.max_length, seen_by(positions, True))
+    if not layout.causal:
+        return _vary(parts, slice(None), ends, layout.max_length, positions)
+    behind = _vary(parts, slice(tokens, None), ends[split:] - tokens, layout.max_length, causal)
     if not split:
-        return causal
-    return torch.cat([_vary(qkv[:tokens], layout.cumulative[: split + 1], layout.max_length, positions), causal])
+        return behind
+    return torch.cat([_vary(parts, slice(tokens), ends[: split + 1], layout.max_length, positions), behind])
 
 
-def _vary(qkv: Tensor, ends: Tensor, longest: int, positions: Positions) -> Tensor:
-    """(T, 3, A, D), queries and keys turned, of sequences that end at `ends` (B + 1,), the first of which is 0."""
-    query, key, value = qkv.unbind(1)
+def _vary(parts: tuple[Tensor, ...], rows: slice, ends: Tensor, longest: int, positions: Positions) -> Tensor:
+    """(T, A, D) from `rows` of queries, keys and values, sequences that end at `ends` (B + 1,), beginning with 0."""
+    query, key, value = (part[rows] for part in parts)
     reach = -1 if positions.reach is None else positions.reach  # -1: no end
     window = {"window_size": (reach, 0 if positions.causal else reach)} if positions.hides(longest) else {}
     context: Tensor = varlen.varlen_attn(query, key, value, ends, ends, longest, longest, **window)
@@ -167,13 +166,13 @@ def _scatter(target: Tensor, values: Tensor, group: Group) -> None:
 def attend_padded(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) on any device, also compiled: only here the sequences are padded to the longest."""
     batch, longest = layout.batch_size, layout.max_length
-    qkv = turned_tokens(qkv, layout.position_ids, longest, positions)
     if layout.is_full:
         padded, key_mask = qkv, None
     else:
         empty = qkv.new_zeros(batch * longest, *qkv.shape[1:])
         padded, key_mask = empty.index_copy(0, layout.padded_index, qkv), layout.key_mask()[:, None, None, :]
     query, key, value = padded.unflatten(0, (batch, longest)).permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
+    query, key = (turned(part, longest, positions) for part in (query, key))
     if layout.causal or positions.hides(longest):
         split, lengths = batch - layout.causal, layout.lengths
         hidden = [positions.hidden(longest, lengths[:split])]

@@ -65,9 +65,16 @@ class ModernBertLayer(EncoderLayer):
         attended = dropout(attended, self.attention_dropout_prob, self.training)
         # In the type of `hidden`, float32 under autocast: sums of mixed types are slow on the CPU.
         hidden = selected(hidden, rows) + attended.to(hidden.dtype)
-        activated, gate = self.intermediate(self.output_norm(hidden)).chunk(2, dim=-1)
+        activated, gate = self._halves(self.output_norm(hidden))
         inner = dropout(functional.gelu(activated) * gate, self.dropout_prob, self.training)
         return hidden + self.output(inner).to(hidden.dtype)
+
+    def _halves(self, values: Tensor) -> tuple[Tensor, ...]:
+        """What is activated, and its gate, of one product or two: the gradients of one product's halves are copied
+        together, which costs a GPU more than a second product."""
+        if values.device.type == "cpu":
+            return self.intermediate(values).chunk(2, dim=-1)
+        return tuple(functional.linear(values, half) for half in self.intermediate.weight.chunk(2))
 
 
 class ModernBertModel(Encoder):

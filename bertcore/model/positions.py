@@ -65,17 +65,15 @@ def turned(values: Tensor, longest: int, positions: Positions, *, back: bool = F
     return _turn(values, cos, -sin if back else sin)
 
 
-def turned_tokens(qkv: Tensor, position_ids: Tensor, longest: int, positions: Positions) -> Tensor:
-    """(T, 3, A, D) with queries and keys turned by (T,) positions below `longest`; itself where nothing turns.
-
-    Tokens beyond those of `position_ids` fill up the array, and stay as they are.
-    """
+def turned_tokens(
+    qkv: Tensor, position_ids: Tensor, longest: int, positions: Positions
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(T, 3, A, D) -> (T, A, D) queries and keys, turned by (T,) positions below `longest`, and values as they are."""
+    query, key, value = qkv.unbind(1)
     if positions.theta is None:
-        return qkv
-    cos, sin = (part[position_ids][:, None, None] for part in _table(longest, qkv, positions.theta))
-    tokens = len(position_ids)
-    both = _turn(qkv[:tokens, :2], cos, sin)
-    return torch.cat([torch.cat([both, qkv[:tokens, 2:]], 1), qkv[tokens:]])
+        return query, key, value
+    cos, sin = (part[position_ids][:, None] for part in _table(longest, qkv, positions.theta))
+    return _turn(query, cos, sin), _turn(key, cos, sin), value
 
 
 def _turn(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -92,8 +90,9 @@ def _table(longest: int, like: Tensor, theta: float) -> tuple[Tensor, Tensor]:
 @lru_cache(maxsize=64)
 def _tables(length: int, size: int, theta: float, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """(L, D) cosines, and sines whose first half is negative, of angles computed in float32."""
-    frequencies = 1.0 / (theta ** (torch.arange(0, size, 2, dtype=torch.float32) / size))
-    angles = torch.arange(length, dtype=torch.float32)[:, None] * frequencies
-    cos, sin = angles.cos(), angles.sin()
-    tables = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
-    return tuple(table.to(dtype).to(device) for table in tables)  # type: ignore[return-value]
+    with torch.inference_mode(False):  # an evaluation may ask first, and a training keeps them for its backward pass
+        frequencies = 1.0 / (theta ** (torch.arange(0, size, 2, dtype=torch.float32) / size))
+        angles = torch.arange(length, dtype=torch.float32)[:, None] * frequencies
+        cos, sin = angles.cos(), angles.sin()
+        tables = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+        return tuple(table.to(dtype).to(device) for table in tables)  # type: ignore[return-value]

@@ -25,9 +25,22 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """
     if logits.device.type == "cpu" and not torch.compiler.is_compiling():
         return _ChunkedCrossEntropy.apply(logits, labels)
-    labels = functional.pad(labels, (0, len(logits) - len(labels)), value=_IGNORED)
+    return _whole(logits, functional.pad(labels, (0, len(logits) - len(labels)), value=_IGNORED))
+
+
+def _of_all(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     correct = (logits.detach().argmax(-1) == labels).sum()
     return functional.cross_entropy(logits.float(), labels, ignore_index=_IGNORED, reduction="sum"), correct
+
+
+_whole = _of_all
+
+
+def compile_cross_entropy() -> None:
+    """From now on, elsewhere than on the CPU, by a compiled function: the logits are read where they lie, and none in
+    float32 are written."""
+    global _whole
+    _whole = torch.compile(_of_all, dynamic=True)
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):

@@ -58,7 +58,8 @@ class RepeatedTokens(Objective):
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         hidden = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
-        asked = visible(batch).nonzero().squeeze(1)
+        # The number is known, so that nobody waits for a GPU to count them.
+        asked = visible(batch).nonzero_static(size=self.counts(batch)["repeats"]).squeeze(1)
         logits = scores(self.head, hidden).squeeze(1)[asked]
         return {
             "mlm": class_sums(model.token_logits(hidden[batch.masked_positions]), batch.masked_labels),

@@ -34,21 +34,24 @@ OpenEpoch = Callable[[int], Sequence[InstanceSource]]
 """The sources of an epoch, one a shard, as many sequences of each in every epoch."""
 
 
-class Batches(Protocol):
+Part = TypeVar("Part", covariant=True)
+
+
+class Batches(Protocol[Part]):
     """Global batches by step, of which each rank asks for its part."""
 
-    def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances: ...
+    def batch(self, step: int, rank: int, world_size: int) -> Part: ...
 
 
 def prefetch(
-    batches: Batches, start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
-) -> Iterator[Instances]:
+    batches: Batches[Part], start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
+) -> Iterator[Part]:
     """The batches of steps `start`, `start` + 1, … without end, `ahead` of them made in advance by `workers` threads.
 
     The batches are those of `batches.batch`, whatever `workers` and `ahead` are. Close the iterator to end the threads.
     """
     executor = ThreadPoolExecutor(workers, thread_name_prefix="loader")
-    waiting: deque[Future[Instances]] = deque()
+    waiting: deque[Future[Part]] = deque()
     try:
         for step in count(start):
             waiting.append(executor.submit(batches.batch, step, rank, world_size))

@@ -14,6 +14,7 @@ from bertcore import draws
 from bertcore.instances.sources import InstanceSource
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layers import LayerStack
+from bertcore.objectives.cross_entropy import compile_cross_entropy
 from bertcore.objectives.pretraining import build_objective
 from bertcore.progress import Progress
 from bertcore.training.agreement import require_same_step
@@ -88,7 +89,8 @@ class Pretraining:
         evaluated, key = config.eval_sequences, config.encoder_key
         self._heldout = HeldOut(data.heldout, evaluated, accelerator, self._control, encoder_key=key)
         self._heldout_longer = HeldOut(data.heldout_longer, evaluated, accelerator, self._control, SECOND_PHASE, key)
-        self._feed = Feed(data.batches, accelerator.process_index, accelerator.num_processes)
+        place = accelerator.process_index, accelerator.num_processes
+        self._feed = Feed(data.batches, self._gradients.prepare, *place)
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
         """FLOP/s that a large matrix product reaches, on all devices together."""
@@ -104,9 +106,12 @@ class Pretraining:
                 new |= {f"objective.{name}" for name in objective.load(model, published)}
         self._distance = distance_of(model, config, built)
         self._trained = WithObjective(model, objective)
-        for layers in (module for module in self._trained.modules() if isinstance(module, LayerStack)):
+        stacks = [module for module in self._trained.modules() if isinstance(module, LayerStack)]
+        for layers in stacks:
             layers.activation_checkpointing = activation_checkpointing()
-            if compiled():
+        if compiled():
+            compile_cross_entropy()
+            for layers in stacks:
                 layers.compile_layers()
         optimizer = build_optimizer(self._trained, config, config.refinements)
         self._module, self._optimizer = accelerator.prepare(self._trained, optimizer)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -96,6 +96,16 @@ class Tally:
 
 
 @dataclass(frozen=True)
+class Prepared:
+    """One rank's part of a global batch, on the CPU."""
+
+    parts: list[PreTrainingBatch]
+    """The micro-batches."""
+    counts: Counter[str]
+    """Predictions of every term, tokens and FLOPs in all of them."""
+
+
+@dataclass(frozen=True)
 class Computed:
     """One step's gradients, computed but not yet applied: its losses, counts and gradient norm."""
 
@@ -136,19 +146,26 @@ class Gradients:
         self._accelerator, self._control = accelerator, control
         self._config = accelerator.unwrap_model(module).model.config
 
-    def compute(self, step: int, instances: Instances) -> Computed:
-        """Accumulate into the parameters' `grad` over `instances`, this rank's part of the global batch of `step`.
+    def prepare(self, step: int, instances: Instances) -> Prepared:
+        """`instances`, this rank's part of the global batch of `step`, as it is computed. Threads may call it."""
+        rows = np.arange(len(instances)) * self._accelerator.num_processes + self._accelerator.process_index
+        keys = draws.bits(draws.key("objective", self._seed, step), rows.astype(np.uint64))
+        micro = split(instances, keys, micro_batch_size(len(instances)))
+        parts, counts = [self._objective.arranged(as_batch(*part)) for part in micro], Counter[str]()
+        for part in parts:
+            counts.update(self._objective.counts(part))
+            counts.update(tokens=part.layout.total, flops=training_flops(self._config, part, self._objective))
+        return Prepared(parts, counts)
+
+    def compute(self, step: int, prepared: Prepared) -> Computed:
+        """Accumulate into the parameters' `grad` over this rank's part of the global batch of `step`.
 
         `TrainingError` naming `step` where a micro-batch does not fit into the memory.
         """
         accelerator, world = self._accelerator, self._accelerator.num_processes
-        rows = np.arange(len(instances)) * world + accelerator.process_index  # in the global batch
-        keys = draws.bits(draws.key("objective", self._seed, step), rows.astype(np.uint64))
-        micro = split(instances, keys, micro_batch_size(len(instances)))
-        parts = [self._objective.arranged(as_batch(*part)) for part in micro]
-        counts, tally = self._global_counts(parts), Tally()  # before they are on a device, which would be waited for
-        for index, batch in enumerate(parts):
-            last = index == len(parts) - 1
+        counts, tally = self._global_counts(prepared), Tally()
+        for index, batch in enumerate(prepared.parts):
+            last = index == len(prepared.parts) - 1
             explained = explain_out_of_memory(step, batch, self._encoder_key)
             with explained, nullcontext() if last else accelerator.no_sync(self._module):
                 with accelerator.autocast():
@@ -169,14 +186,9 @@ class Gradients:
         sums = self._control.sum([float(tally.totals[name][0]) for name in names])
         return {name: value / max(counts[name], 1) for name, value in zip(names, sums, strict=True)}
 
-    def _global_counts(self, parts: list[PreTrainingBatch]) -> dict[str, int]:
-        """Predictions of every term, tokens and FLOPs in the global batch."""
-        local = Counter[str]()
-        for part in parts:
-            local.update(self._objective.counts(part))
-            local.update(tokens=part.layout.total, flops=training_flops(self._config, part, self._objective))
-        names = sorted(local)
-        sums = self._control.sum([local[name] for name in names])
+    def _global_counts(self, prepared: Prepared) -> dict[str, int]:
+        names = sorted(prepared.counts)
+        sums = self._control.sum([prepared.counts[name] for name in names])
         return {name: int(value) for name, value in zip(names, sums, strict=True)}
 
 
@@ -211,18 +223,24 @@ def split(instances: Instances, keys: draws.U64, size: int) -> list[tuple[Instan
 class Feed:
     """Makes one process's parts of the global batches in the background, while steps come one after the other."""
 
-    def __init__(self, loader: Loader | Phases, rank: int, world_size: int) -> None:
-        self._loader, self._rank, self._world_size = loader, rank, world_size
-        self._batches: Iterator[Instances] | None = None
+    def __init__(
+        self, loader: Loader | Phases, prepare: Callable[[int, Instances], Prepared], rank: int, world_size: int
+    ) -> None:
+        self._loader, self._prepare, self._rank, self._world_size = loader, prepare, rank, world_size
+        self._batches: Iterator[Prepared] | None = None
         self._next = 0
 
-    def of(self, step: int) -> Instances:
+    def of(self, step: int) -> Prepared:
         """This process's part of the batch of `step`."""
         if self._batches is None or step != self._next:
             self.close()
-            self._batches, self._next = prefetch(self._loader, step, self._rank, self._world_size), step
+            self._batches, self._next = prefetch(self, step, self._rank, self._world_size), step
         self._next += 1
         return next(self._batches)
+
+    def batch(self, step: int, rank: int, world_size: int) -> Prepared:
+        """As `of`, for what asks in the background."""
+        return self._prepare(step, self._loader.batch(step, rank, world_size))
 
     def close(self) -> None:
         """End the work in the background."""

@@ -67,6 +67,17 @@ def test_without_gradients_the_numbers_are_the_same_to_the_last_bit(lengths, bey
         assert torch.equal(attend_groups(qkv, layout, 0.0, positions), expected)
 
 
+@pytest.mark.parametrize("attend", [attend_groups, attend_padded])
+def test_a_training_follows_an_evaluation(attend):
+    layout, positions = Layout.from_lengths(torch.tensor([5, 3])), Positions(theta=77.0, reach=2)
+    qkv = torch.randn(8, 3, 2, 4)
+    with torch.inference_mode():
+        expected = attend(qkv, layout, 0.0, positions)
+    trained = attend(qkv.requires_grad_(), layout, 0.0, positions)
+    trained.sum().backward()
+    torch.testing.assert_close(trained, expected.clone())
+
+
 def test_activation_checkpointing_frees_what_attention_keeps() -> None:
     layout = Layout.from_lengths(torch.tensor([12, 12]))
     qkv = torch.randn(24, 3, 2, 8, requires_grad=True)

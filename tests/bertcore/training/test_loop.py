@@ -20,7 +20,7 @@ from bertcore.training.config import LongerPhase, PretrainConfig
 from bertcore.training.held_out import HeldOut
 from bertcore.training.loader import BatchRamp, Loader, Phases
 from bertcore.training.loop import SECOND_PHASE, Pretraining, TrainingData
-from bertcore.training.step import as_batch, explain_out_of_memory
+from bertcore.training.step import explain_out_of_memory
 from bertcore.training.supervision import Supervision
 from tests.samples import token_shard, vocabulary
 
@@ -135,7 +135,7 @@ from bertcore.training.step import as_batch, explain_out_of_memory
 from tests.bertcore.training import test_loop as module
 run = module.training(Path(sys.argv[1]), module.config(batch_size=64))
 run.train_step()
-batch = as_batch(run._feed.of(0))
+batch = run._feed.of(0).parts[0]
 try:
     with explain_out_of_memory(run.state.step, batch):
         run.model.bert.pooler.dense.weight.new_zeros(2**40)
@@ -153,7 +153,7 @@ def test_a_batch_that_does_not_fit_names_its_size_and_the_remedy(tmp_path: Path)
 
 
 def test_a_remedy_is_one_that_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = as_batch(training(tmp_path, config(batch_size=1))._feed.of(0))
+    alone = training(tmp_path, config(batch_size=1))._feed.of(0).parts[0]
     monkeypatch.setenv("BERTCORE_ACTIVATION_CHECKPOINTING", "1")
     said = r"step 3: 1 sequences .* set a smaller pretrain.model.preset$"
     with pytest.raises(TrainingError, match=said), explain_out_of_memory(3, alone):
@@ -302,8 +302,8 @@ def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: p
 
 def test_padding_is_not_computed(tmp_path: Path) -> None:
     run = training(tmp_path)
-    instances = run._feed.of(0)
-    assert len(instances.tokens) == np.diff(instances.offsets).sum() == run.train_step()
+    batch = run._feed.of(0).parts[0]
+    assert len(batch.input_ids) == int(batch.layout.lengths.sum()) == run.train_step()
 
 
 def test_published_weights_are_evaluated_before_they_are_trained(tmp_path: Path) -> None:
@@ -325,7 +325,9 @@ def test_a_growing_batch_is_resumed_with_the_same_bits(tmp_path: Path) -> None:
     sizes: list[int] = []
     whole = training(tmp_path, settings)
     compute = whole._gradients.compute
-    whole._gradients.compute = lambda step, instances: sizes.append(len(instances)) or compute(step, instances)
+    whole._gradients.compute = lambda step, prepared: (
+        sizes.append(prepared.parts[0].layout.batch_size) or compute(step, prepared)
+    )
     whole.run()
     assert sizes == [2, 3, 4, 5, 6, 7, *[8] * 6]
     (tmp_path / "other").mkdir()

@@ -10,6 +10,7 @@ The machine's part is read from the environment (empty is unset) and recorded, a
 | `BERTCORE_MICRO_BATCH` | sequences that one process computes at once | its whole share of the batch |
 | `BERTCORE_ACTIVATION_CHECKPOINTING` | 1: compute activations again in the backward pass: less memory, more time | 0 |
 | `BERTCORE_COMPILE` | 1: torch.compile the encoder layers; needs a C++ compiler on a CPU | 0 |
+| `BERTCORE_DETERMINISTIC` | 1: a GPU adds in one order, too: the same bits every time; 0: as fast as it can | 1 |
 | `BERTCORE_ACCELERATE_CONFIG` | an accelerate config file, instead of the first two | none |
 """
 
@@ -109,9 +110,15 @@ def compiled() -> bool:
     return _switch("BERTCORE_COMPILE")
 
 
+def deterministic() -> bool:
+    """Whether a GPU adds in the same order every time; a CPU does."""
+    return not torch.cuda.is_available() or _switch("BERTCORE_DETERMINISTIC", default=True)
+
+
 def make_accelerator() -> Accelerator:
     """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for."""
     keep_freed_memory()
+    _add_in_one_order()
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision())
     autocast_alone(accelerator)
     expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
@@ -145,6 +152,14 @@ def keep_freed_memory() -> None:
         library.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
+def _add_in_one_order() -> None:
+    """Where it is asked for; on a CPU torch's switch would only fill new arrays, at a cost."""
+    if torch.cuda.is_available() and deterministic():
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        torch.use_deterministic_algorithms(True)
+
+
 def describe(accelerator: Accelerator) -> dict[str, str | int]:
     """The facts on which the bits of a training depend beside its inputs."""
     device = accelerator.device
@@ -156,6 +171,7 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
         "threads": torch.get_num_threads(),
         "micro_batch": os.environ.get("BERTCORE_MICRO_BATCH") or "whole",
         "compiled": compiled(),
+        "deterministic": deterministic(),
         "torch": torch.__version__,
     }
 
@@ -213,8 +229,8 @@ def lost_a_process(error: RuntimeError) -> bool:
     return any(sign in str(error) for sign in ("closed by peer", "reset by peer", "Broken pipe", "Socket Timeout"))
 
 
-def _switch(variable: str) -> bool:
-    found = os.environ.get(variable) or "0"
+def _switch(variable: str, *, default: bool = False) -> bool:
+    found = os.environ.get(variable) or str(int(default))
     if found not in ("0", "1"):
         raise ConfigError(f"{variable}: found {found!r}, expected 0 or 1; correct the variable")
     return found == "1"

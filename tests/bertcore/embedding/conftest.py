@@ -8,6 +8,7 @@ import torch
 from bertcore.corpus.documents import CorpusWriter, Document
 from bertcore.model.modernbert import ModernBertModel
 from bertcore.model.modernbert_config import ModernBertConfig
+from bertcore.training.distributed import device
 from tests.samples import documents, vocabulary
 
 
@@ -22,7 +23,7 @@ def model() -> ModernBertModel:
         intermediate_size=48,
         max_position_embeddings=64,
     )
-    return ModernBertModel(config.with_dropout(0.1, 0.0))
+    return ModernBertModel(config.with_dropout(0.1, 0.0)).to(device())
 
 
 @pytest.fixture

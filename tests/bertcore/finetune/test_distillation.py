@@ -119,7 +119,8 @@ def test_a_student_comes_near_to_its_teacher(
     assert prepared.teacher is not None
     expected = logits_of(prepared.teacher, prepared._features["dev"], prepared.accelerator)
     torch.manual_seed(task.seed)
-    untrained = logits_of(prepared.build(student, task), prepared._features["dev"], prepared.accelerator)
+    on_device = prepared.build(student, task).to(prepared.accelerator.device)
+    untrained = logits_of(on_device, prepared._features["dev"], prepared.accelerator)
     assert np.abs(trained.logits["dev"] - expected).mean() < 0.6 * np.abs(untrained - expected).mean()
     # And beside the labels: both terms, in their shares.
     features = prepared._features["train"]

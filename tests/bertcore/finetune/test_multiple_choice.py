@@ -99,7 +99,7 @@ def test_it_is_learned_from_the_context_and_predicts_the_same_when_saved(
     assert lines[0] == "index\tprediction" and len(lines) == 6 and lines[1] in ("0\t0", "0\t1", "0\t2")
 
     result.save_model(tmp_path / "model", saved_tokenizer)
-    loaded = prepared.build(load_config(tmp_path / "model"), make_task())
+    loaded = prepared.build(load_config(tmp_path / "model"), make_task()).to(prepared.accelerator.device)
     assert load_pretrained(loaded, tmp_path / "model").missing == []
     again = {split: logits_of(loaded, prepared._features[split], prepared.accelerator) for split in trained.logits}
     said = prepared.result(replace(trained, model=loaded.eval(), logits=again))

@@ -129,7 +129,7 @@ def test_toy_task_is_learned_from_random_weights(
 
 
 def weights(model: torch.nn.Module) -> torch.Tensor:
-    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
 
 
 @pytest.mark.parametrize("name", ["single", "tagging", "question_answering"])
@@ -208,7 +208,7 @@ def test_what_is_saved_predicts_the_same(
     result = prepared.result(trained)
     result.save_model(tmp_path / "model", saved_tokenizer)
     torch.manual_seed(9)
-    loaded = prepared.build(load_config(tmp_path / "model"), make_task())
+    loaded = prepared.build(load_config(tmp_path / "model"), make_task()).to(prepared.accelerator.device)
     assert load_pretrained(loaded, tmp_path / "model").missing == []
     again = {split: logits_of(loaded, prepared._features[split], prepared.accelerator) for split in trained.logits}
     said = prepared.result(replace(trained, model=loaded.eval(), logits=again))
@@ -295,6 +295,7 @@ def test_evaluation_takes_smaller_batches_where_large_ones_do_not_fit(
 
     compute = inference._logits
     monkeypatch.setattr(inference, "_logits", limited)
+    monkeypatch.setattr(inference, "TOKENS_AT_ONCE", {"cpu": 8192})
     features = prepared._features["dev"]
     found = inference.logits_of(trained.model, features, prepared.accelerator)
     assert sizes == [8192, 4096, 2048, 1024, 512, 256, 128, 64]

@@ -80,7 +80,7 @@ def test_the_last_layer_of_every_architecture_is_put_into_the_unit(
     configs: dict[str, EncoderConfig],
 ) -> None:
     prepared = Finetuning(make_task(), shares_of_colours(make_examples, 1.0, 0.0), tokenizer)
-    model = prepared.build(configs[architecture], make_task()).eval()
+    model = prepared.build(configs[architecture], make_task()).to(prepared.accelerator.device).eval()
     kept = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     before, after = (
         logits_of(each, prepared._features["dev"], prepared.accelerator)

@@ -44,7 +44,7 @@ def trained(
 
 
 def rows(model: EncoderModule) -> torch.Tensor:
-    return model.get_parameter("bert.embeddings.token_type_embeddings.weight").detach().clone()
+    return model.get_parameter("bert.embeddings.token_type_embeddings.weight").detach().cpu().clone()
 
 
 @pytest.mark.parametrize("values", [{}, {"ema_decay": 0.9}, {"optimizer": "lamb"}], ids=["weights", "average", "lamb"])

@@ -1,0 +1,147 @@
+"""A GPU computes what the CPU computes: every recipe's losses and gradients, attention, optimizers, compiled layers.
+
+The other tests of models and trainings run on the GPU too where there is one; these compare it with the CPU.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from bertcore import draws
+from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.model.attention import attend_padded, attend_variable
+from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
+from bertcore.model.huggingface import save_pretrained
+from bertcore.model.layers import LayerStack
+from bertcore.model.layout import Layout
+from bertcore.model.positions import PLAIN, Positions
+from bertcore.objectives.batch import PreTrainingBatch
+from bertcore.objectives.pretraining import build_objective
+from bertcore.recipes import RECIPES
+from bertcore.tokens.wordpiece import save_tokenizer
+from bertcore.training.optimizers.muon import orthogonalize
+from bertcore.training.step import WithObjective, as_batch
+from tests.samples import token_shard, tokenizer, vocabulary
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+SHAPE = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 3, "max_position_embeddings": 66}
+SAMPLED = "electra"
+"""The recipe whose losses depend on samples, which rounding changes."""
+
+
+def training(recipe: str, directory: Path) -> tuple[WithObjective, PreTrainingBatch]:
+    """A small model of a recipe with its objective on the CPU, and a batch that its packing makes."""
+    values: dict[str, Any] = RECIPES[recipe]["pretrain"]
+    architecture = values["model"].get("architecture", "bert")
+    fields = {key: value for key, value in values["model"].items() if key not in ("preset", "architecture")} | SHAPE
+    of_config = dataclasses.fields(ARCHITECTURES[architecture].config)
+    fields |= {each.name: 0.0 for each in of_config if "dropout" in each.name}
+    torch.manual_seed(3)
+    model = build_pretraining(ModelConfig(architecture=architecture, fields=fields).build(vocabulary().size, 0))
+    options = dict(values.get("objective_options", {}))
+    if values.get("objective") == "distillation":
+        save_tokenizer(tokenizer(), directory, lowercase=True)
+        teacher = build_pretraining(ModelConfig(fields=SHAPE).build(vocabulary().size, 0))
+        save_pretrained(teacher, directory / "teacher", directory)
+        options["teacher"] = str(directory / "teacher")
+    objective = build_objective(values["objective"], model, options)
+    phase = {key: value for key, value in RECIPES[recipe]["mask"].items() if key != "second_phase"}
+    mask = MaskConfig(**{**phase, "sequence_length": 64, "duplicates": 0})
+    source = DrawnInstances.of(token_shard(directory, 80), "shard", 0, mask, vocabulary())
+    instances = source.take(np.arange(24))
+    keys = draws.bits(draws.key("objective", 1, 0), np.arange(24, dtype=np.uint64))
+    return WithObjective(model, objective).train(), objective.arranged(as_batch(instances, keys))
+
+
+def gradients(module: WithObjective, batch: PreTrainingBatch, device: str, *, half: bool = False) -> dict[str, Tensor]:
+    """The losses by term and the gradients by parameter, on the CPU."""
+    module.to(device).zero_grad()
+    with torch.autocast(device, torch.bfloat16, enabled=half):
+        terms = module(batch.to(device))
+    sum(sums.loss_sum / max(sums.count, 1) for sums in terms.values()).backward()
+    losses = {f"loss of {name}": sums.loss_sum.detach() / max(sums.count, 1) for name, sums in terms.items()}
+    of_parameters = {name: each.grad for name, each in module.named_parameters() if each.grad is not None}
+    return {name: value.detach().cpu().clone() for name, value in (losses | of_parameters).items()}
+
+
+def farthest(found: dict[str, Tensor], expected: dict[str, Tensor]) -> float:
+    """The largest distance of a tensor from what is expected, as a share of its norm (or of the largest gradient's)."""
+    assert found.keys() == expected.keys()
+    floor = 1e-3 * max(float(value.norm()) for value in expected.values())
+    return max(
+        float((found[name] - expected[name]).norm()) / max(float(expected[name].norm()), floor) for name in found
+    )
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_losses_and_gradients_are_those_of_the_cpu(recipe: str, tmp_path: Path) -> None:
+    module, batch = training(recipe, tmp_path)
+    expected = gradients(module, batch, "cpu")
+    assert farthest(gradients(module, batch, "cuda"), expected) < 1e-4
+    if recipe != SAMPLED:
+        assert farthest(gradients(module, batch, "cuda", half=True), expected) < 0.1
+
+
+@pytest.mark.filterwarnings("default")  # of the compiler
+@pytest.mark.parametrize("recipe", ["bert-2018", "modern"])
+@pytest.mark.parametrize("half", [False, True])
+def test_compiled_layers_compute_the_same(recipe: str, half: bool, tmp_path: Path) -> None:
+    module, batch = training(recipe, tmp_path)
+    expected = gradients(module, batch, "cuda", half=half)
+    for layers in (each for each in module.modules() if isinstance(each, LayerStack)):
+        layers.compile_layers()
+    assert farthest(gradients(module, batch, "cuda", half=half), expected) < (0.05 if half else 1e-4)
+
+
+@pytest.mark.parametrize("positions", [PLAIN, Positions(theta=100.0, reach=9), Positions(theta=1e4, causal=True)])
+@pytest.mark.parametrize("causal", [0, 2, 4])
+def test_both_ways_of_attention_are_the_formula(positions: Positions, causal: int) -> None:
+    layout = Layout.from_lengths(torch.tensor([37, 128, 5, 60]), causal)
+    qkv = torch.randn(layout.total, 3, 4, 64, generator=torch.Generator().manual_seed(1))
+    outer = torch.randn(layout.total, 4, 64, generator=torch.Generator().manual_seed(2))
+
+    def result(values: Tensor, on: Layout, attend: Any) -> list[Tensor]:
+        values = values.clone().requires_grad_()
+        context = attend(values, on, 0.0, positions)
+        context.backward(outer.to(context))
+        assert values.grad is not None
+        return [tensor.detach().cpu().double() for tensor in (context, values.grad)]
+
+    expected = result(qkv.double(), layout, attend_padded)
+    for dtype, attend, tolerance in (
+        (torch.float32, attend_padded, 1e-5),
+        (torch.bfloat16, attend_padded, 0.02),
+        (torch.bfloat16, attend_variable, 0.02),
+    ):
+        for found, right in zip(result(qkv.to("cuda", dtype), layout.to("cuda"), attend), expected, strict=True):
+            assert float((found - right).norm() / right.norm()) < tolerance
+
+
+def test_muon_turns_the_same_way() -> None:
+    matrices = torch.randn(3, 64, 192, generator=torch.Generator().manual_seed(1))
+    expected = orthogonalize(matrices, torch.float32)
+    torch.testing.assert_close(orthogonalize(matrices.cuda(), torch.float32).cpu(), expected, rtol=0, atol=1e-4)
+    half = orthogonalize(matrices.cuda(), torch.bfloat16).float().cpu()
+    assert float((half - expected).norm() / expected.norm()) < 0.05
+
+
+def test_fused_adamw_takes_the_same_steps() -> None:
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(1)
+        layer = nn.Linear(32, 16)
+        inputs = torch.randn(8, 32)
+        layer.to(device)
+        optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-2, fused=True)
+        for _ in range(5):
+            layer(inputs.to(device)).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        results.append(layer.weight.detach().cpu())
+    torch.testing.assert_close(*results)

@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=9, help="turns of every variant (%(default)s)")
     parser.add_argument("--steps", type=int, default=4, help="steps of a turn (%(default)s)")
     parser.add_argument("--warmup", type=int, default=5, help="steps of every variant before the turns (%(default)s)")
-    parser.add_argument("--no-compile", action="store_true", help="leave out Hugging Face with torch.compile")
+    parser.add_argument("--no-compile", action="store_true", help="leave out both sides with torch.compile")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
 
@@ -36,6 +36,7 @@ def main() -> None:
     setting = Setting(text.directory, arguments.preset, arguments.length, arguments.batch, arguments.dropout)
     variants = {"bertcore": partial(ours, setting), "Hugging Face": partial(huggingface, setting)}
     if not arguments.no_compile:
+        variants["bertcore, compiled"] = partial(ours, setting, compiled=True)
         variants["Hugging Face, compiled"] = partial(huggingface, setting, compiled=True)
     peak = gemm_peak_flops()
     measured = take_turns(variants, arguments.turns, arguments.steps, arguments.warmup)

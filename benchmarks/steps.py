@@ -1,5 +1,6 @@
 """One pre-training step, ours and Hugging Face's, over the same global batches, as work that can take turns."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,8 +109,9 @@ class HuggingFaceTraining:
         return len(instances.tokens)
 
 
-def ours(setting: Setting) -> Work:
-    """For turns."""
+def ours(setting: Setting, compiled: bool = False) -> Work:
+    """For turns, each in a process of its own."""
+    os.environ["BERTCORE_COMPILE"] = str(int(compiled))
     config = PretrainConfig(model=setting.model, batch_size=setting.batch_size, max_steps=10**6, seed=setting.seed)
     return our_training(setting, config).train_step
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
+import torch
+
 Work = Callable[[], int]
 """Does one unit of work; returns its size in real tokens."""
 
@@ -21,7 +23,7 @@ class Turns:
     rates: list[float]
     """Tokens per second, one value for each turn."""
     peak_gib: float
-    """Largest resident memory of its process, GiB."""
+    """Largest memory of its process, GiB: resident, or what its tensors took of a GPU."""
 
     @property
     def median(self) -> float:
@@ -75,7 +77,13 @@ def _serve(pipe: Connection, make: Callable[[], Work], warmup: int, clock: Calla
         began = clock()
         tokens = sum(work() for _ in range(units))
         pipe.send(tokens / (clock() - began))
-    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_GIB)
+    pipe.send(_peak_gib())
+
+
+def _peak_gib() -> float:
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 2**30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_GIB
 
 
 def _stop(pipe: Connection) -> float:

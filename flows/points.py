@@ -67,6 +67,8 @@ def _draw(values: Any, source: random.Random) -> Any:
     if isinstance(values, list):
         return source.choice(values)
     low, high = values["min"], values["max"]
+    whole = isinstance(low, int) and isinstance(high, int)
     if values.get("log"):
-        return float(f"{math.exp(source.uniform(math.log(low), math.log(high))):.4g}")
-    return source.randint(low, high) if isinstance(low, int) and isinstance(high, int) else source.uniform(low, high)
+        found = float(f"{math.exp(source.uniform(math.log(low), math.log(high))):.4g}")
+        return round(found) if whole else found
+    return source.randint(low, high) if whole else source.uniform(low, high)

@@ -26,6 +26,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterId,
     FlowRunFilterTags,
 )
+from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound, PrefectException, TerminationSignal
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelling, Completed, State
@@ -111,9 +112,10 @@ def _sweep(
         get_run_logger().info(f"{len(trials)} runs of pretrain-flow from {commit[:7]}, the best by {metric}")
         try:
             _run_all(client, trials, name, commit, metric, at_once or stages_at_once(), least)
-        except TerminationSignal:
+        except BaseException as error:
             _cancel(client, trials)
-            _conclude(name, _write(trials, name, metric), trials, "KILLED")
+            status = "KILLED" if isinstance(error, TerminationSignal) else "FAILED"
+            _conclude(name, _write(trials, name, metric), trials, status)
             raise
     trials.sort(key=lambda trial: trial.metrics.get(metric, math.inf if minimize else -math.inf), reverse=not minimize)
     file = _write(trials, name, metric)
@@ -205,9 +207,10 @@ def _stop(client: SyncPrefectClient, trial: Trial, reason: str) -> None:
     assert trial.run is not None
     if not trial.stopped:
         with contextlib.suppress(httpx.HTTPError, PrefectException):
-            client.set_flow_run_state(trial.run, Cancelling(message=reason))
-            trial.stopped = reason
-            get_run_logger().info(f"{trial.name}: {reason}, {trial.params}")
+            answer = client.set_flow_run_state(trial.run, Cancelling(message=reason))
+            if answer.status != SetStateStatus.ABORT:  # it has ended meanwhile
+                trial.stopped = reason
+                get_run_logger().info(f"{trial.name}: {reason}, {trial.params}")
 
 
 def _heldout_losses(client: SyncPrefectClient, trial: Trial) -> dict[int, float]:

@@ -181,7 +181,7 @@ def link_inputs(root: Path, values: Any, within: Path) -> None:
     for text in _texts(values):
         if "://" in text or Path(text).is_absolute() or text.startswith("~") or Path(text) == Path():
             continue
-        for name in glob.glob(text, root_dir=ROOT, recursive=True):  # a plain path is itself, if it is there
+        for name in [text] if (ROOT / text).exists() else glob.glob(text, root_dir=ROOT, recursive=True):
             source, link = Path(os.path.normpath(ROOT / name)), Path(os.path.normpath(root / name))
             if not link.is_relative_to(within):
                 above = len(root.relative_to(within).parts)

@@ -25,7 +25,8 @@ logger = logging.getLogger(__name__)
 
 
 def run(stage_run: StageRun) -> None:
-    sets = {path.name: schema.read(path) for path in sorted(EXAMPLES.iterdir())}
+    # What a killed stage was about to write has a dot before its name.
+    sets = {path.name: schema.read(path) for path in sorted(EXAMPLES.iterdir()) if not path.name.startswith(".")}
     if not sets:
         logger.info("params.yaml names no fine-tuning tasks: there are no examples to look for in the corpus")
     metrics = measure(sets, CORPUS) if sets else {}

@@ -23,8 +23,9 @@ from tasks.paths import DERIVED, FINETUNED, PRETRAINED
 
 RESERVED = (
     *("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs", "embed"),
+    *("pretrained", "embedding"),
 )
-"""Folders of data/inputs and predictions that no task may be named after."""
+"""Folders of data/inputs and predictions, and registered models, that no task may be named after."""
 
 SECTIONS = {
     "corpus": CorpusConfig,

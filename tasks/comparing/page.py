@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from bertcore.files import replace_file
 from tasks.comparing.variant import Score, Variant
+from tasks.reporting.comparison import STANDARD_ERRORS
 from tasks.reporting.document import NOTHING, Document, Paragraph, Picture, Section, Table, count, percent
 from tasks.reporting.plots import Rendered, render
 from tasks.reporting.rendering import to_html, to_markdown
@@ -118,6 +119,8 @@ def advice(variants: Sequence[Variant]) -> list[str]:
             continue
         best, *others = sorted(candidates, key=value, reverse=True)
         after = f", before `{others[0].name}` with {words(others[0])}" if others else ""
+        if others and words is _pairs_words and not _more_pairs(best, others[0]):
+            after += ", which is as good"
         said.append(f"{need} take `{best.name}`: {words(best)}{after}.")
     if not paired and (best_baseline := max((each.pairs_baseline or 0.0 for each in variants), default=0.0)):
         most = max(each.minimal_pairs or 0.0 for each in variants)
@@ -127,7 +130,15 @@ def advice(variants: Sequence[Variant]) -> list[str]:
         )
     if widest:
         said.append(f"Over its seeds a task's score varies by up to {percent(widest)} points: less is no difference.")
+    elif scored:
+        said.append("A task's score varies with its seed, and each has one: small differences say nothing.")
     return said
+
+
+def _more_pairs(variant: Variant, other: Variant) -> bool:
+    """Whether more of the minimal pairs by more than chance."""
+    error = max(variant.pairs_error, other.pairs_error)
+    return (variant.minimal_pairs or 0.0) - (other.minimal_pairs or 0.0) > STANDARD_ERRORS * error
 
 
 def _pairs_words(variant: Variant) -> str:

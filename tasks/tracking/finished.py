@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertcore.embedding.config import FROM_CORPUS
 from tasks import params
 from tasks.paths import CORPUS, EMBEDDING, EXAMPLES, FINETUNED, INPUTS, METRICS, PRETRAINED, SHARDS
 from tasks.tracking import lineage
@@ -123,8 +124,7 @@ def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:
 
 def _embedding(metrics: Mapping[str, Any]) -> SavedModel:
     section, found = params.read().get("embed") or {}, metrics["systems"]
-    file = INPUTS / "embed"
-    source = file if any(file.glob("*")) else CORPUS
+    source = CORPUS if section.get("pairs") in FROM_CORPUS else INPUTS / "embed"
     digest = lineage.dvc_hash(source)
     chosen = {name: section.get(name) for name in ("pairs", "heldout_pairs", "heldout_fraction")}
     return SavedModel(

@@ -30,9 +30,10 @@ def made_by(client: MlflowClient, experiment: str, path: str, digest: str) -> st
 
 
 def _made(client: MlflowClient, experiment: str, path: str, digest: str) -> Made | None:
-    wanted = f"tags.`dvc.out.{path}` = '{digest}'"
+    # A whole run has the tag of the encoder that it reports, too, and may be newer than the stage that made that.
+    wanted = f"tags.`dvc.out.{path}` = '{digest}' AND tags.stage LIKE '%'"
     newest = client.search_runs([experiment], wanted, max_results=1, order_by=["attributes.start_time DESC"])
-    if not newest or "stage" not in newest[0].data.tags:
+    if not newest:
         return None
     run = newest[0]
     return Made(run.data.tags["stage"], run.info.run_id, run.data.tags.get(MLFLOW_PARENT_RUN_ID))

@@ -138,7 +138,8 @@ def _conclude_parent(client: MlflowClient, parent_id: str) -> None:
         parent = client.get_run(parent_id)
         of_parent = f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{parent_id}'"
         children = client.search_runs([parent.info.experiment_id], of_parent, order_by=["attributes.start_time"])
-        newest = {child.data.tags["stage"]: child for child in children}
+        # A user may have runs of their own below it.
+        newest = {child.data.tags["stage"]: child for child in children if "stage" in child.data.tags}
         statuses = {child.info.status for child in newest.values()}
         worst = next((each for each in _WORST_FIRST if each in statuses), "FINISHED")
         client.set_tag(parent_id, MLFLOW_RUN_NOTE, describe(parent, newest))

@@ -25,6 +25,11 @@ def test_draws_are_the_same_for_a_seed_and_within_their_range() -> None:
     assert 0.3 < below < 0.7, "even in the logarithm"
 
 
+def test_whole_numbers_stay_whole_also_in_the_logarithm() -> None:
+    found = [point["a"] for point in points({"a": {"min": 8, "max": 64, "log": True}}, None, 40, 1)]
+    assert all(isinstance(each, int) and 8 <= each <= 64 for each in found) and len(set(found)) > 20
+
+
 def test_every_run_is_another_one() -> None:
     assert points({"a": [1, 2]}, [3, 3], 10, 0) == [{"a": 2, "pretrain.seed": 3}, {"a": 1, "pretrain.seed": 3}]
     assert points({"a": [1, 1, 2]}, None, None, 0) == [{"a": 1}, {"a": 2}]

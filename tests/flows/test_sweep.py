@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Running, State
 
@@ -67,7 +68,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     server, ended = MagicMock(), set[Any]()
     runs = [SimpleNamespace(id=uuid4(), name=f"run {number}") for number in range(6)]
     server.create_flow_run_from_deployment.side_effect = runs
-    server.set_flow_run_state.side_effect = lambda run, state: ended.add(run)
+
+    def cancel(run: Any, state: State[None]) -> SimpleNamespace:
+        ended.add(run)
+        return SimpleNamespace(status=SetStateStatus.ACCEPT)
+
+    server.set_flow_run_state.side_effect = cancel
 
     def read(run: Any) -> SimpleNamespace:
         goes_on = run == runs[1].id and run not in ended
@@ -93,6 +99,13 @@ def test_a_sweep_ends_when_a_run_has_completed_without_its_metric(
         "parameter metric: found 'pretrain.mlmloss', which no run that has completed has; did you mean "
         "'pretrain.mlm_loss'? Expected one of: pretrain.mlm_loss, pretrain.steps"
     )
+
+
+def test_a_run_that_has_ended_meanwhile_is_not_said_to_be_stopped(server: MagicMock) -> None:
+    trial = Trial({}, run=uuid4())
+    server.set_flow_run_state.side_effect = lambda run, state: SimpleNamespace(status=SetStateStatus.ABORT)
+    sweep._stop(server, trial, "stopped: too slow")
+    assert not trial.stopped
 
 
 def test_a_sweep_whose_metric_is_there_runs_to_its_end(server: MagicMock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,14 +102,22 @@ def test_it_begins_as_the_commit_that_is_named(root: Path, monkeypatch: pytest.M
 def test_texts_that_git_knows_in_part_or_by_a_part_of_their_name_are_all_found(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("part/known.txt", "part/new.txt", "part/deep/new.txt", "law-1.txt", "law-2.txt", "other.txt"):
+    for name in (
+        "part/known.txt",
+        "part/new.txt",
+        "part/deep/new.txt",
+        "law-1.txt",
+        "law-2.txt",
+        "law[3].txt",
+        "other.txt",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(name)
     git(root, "add", "part/known.txt")
     git(root, "commit", "--quiet", "--message", "a part of it")
-    monkeypatch.setattr(trees, "_varied", lambda text, changes: "corpus: {sources: [part, law-*.txt]}\n")
+    monkeypatch.setattr(trees, "_varied", lambda text, changes: "corpus: {sources: [part, law-*.txt, 'law[3].txt']}\n")
     with run_tree(CHANGES, "me") as tree:
-        for name in ("part/known.txt", "part/new.txt", "part/deep/new.txt", "law-1.txt", "law-2.txt"):
+        for name in ("part/known.txt", "part/new.txt", "part/deep/new.txt", "law-1.txt", "law-2.txt", "law[3].txt"):
             assert (tree.root / name).read_text() == name
         assert not (tree.root / "part" / "known.txt").is_symlink() and not (tree.root / "other.txt").exists()
 

@@ -84,7 +84,7 @@ def test_without_tasks_there_is_nothing_to_look_for_and_that_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("data/examples").mkdir(parents=True)
+    Path("data/examples/.old-a1b2c3d4").mkdir(parents=True)  # of a stage that was killed while it wrote
     logged: list[dict[str, Any]] = []
 
     class Run:

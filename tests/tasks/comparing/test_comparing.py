@@ -132,6 +132,11 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
         "For the smallest model take `b`: 500 parameters, before `a` with 1,000 parameters.",
         "Over its seeds a task's score varies by up to 3.0 points: less is no difference.",
     ]
+    alone = [replace(each, scores={"topic": Score("accuracy", 0.7, 0.7, 0.7)}, pairs_error=0.01) for each in found]
+    alone[1] = replace(alone[1], minimal_pairs=0.59)
+    said = page.advice(alone)
+    assert said[1].endswith("before `b` with 59.0 % of the minimal pairs, which is as good.")
+    assert said[-1] == "A task's score varies with its seed, and each has one: small differences say nothing."
     counted = [replace(each, minimal_pairs=0.56, pairs_baseline=0.55, pairs_error=0.006) for each in found]
     assert page.advice(counted)[3] == (
         "For grammar without fine-tuning take none: the best has 56.0 % of the minimal pairs, counts of words 55.0 %."

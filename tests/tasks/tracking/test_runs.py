@@ -25,6 +25,7 @@ from tasks.tracking import lineage, store
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 from tasks.tracking.description import commit_page
+from tasks.tracking.producers import made_by
 from tests.import_closure import ROOT
 
 PIPELINE = """
@@ -444,7 +445,25 @@ def test_the_parent_takes_tags_too(project: Path) -> None:
         write_corpus(run)
 
     assert stage.main("corpus", body) == 0
-    assert run_of("brisk-otter").data.tags["dvc.out.models/pretrained"] == "abc.dir"
+    parent = run_of("brisk-otter")
+    assert parent.data.tags["dvc.out.models/pretrained"] == "abc.dir"
+    client, experiment = store.open_experiment()
+    assert made_by(client, experiment, "models/pretrained", "abc.dir") is None, "the parent has made nothing"
+    own = run_of("corpus").data.tags["dvc.out.data/corpus"]
+    client.set_tag(parent.info.run_id, "dvc.out.data/corpus", own)
+    client.update_run(parent.info.run_id, "FINISHED")
+    assert made_by(client, experiment, "data/corpus", own) == run_of("corpus").info.run_id
+
+
+def test_a_run_of_the_users_own_below_the_pipelines_is_no_stage(project: Path) -> None:
+    def body(run: tracking.StageRun) -> None:
+        client, experiment = store.open_experiment()
+        client.create_run(experiment, tags={"mlflow.parentRunId": run.parent_id}, run_name="mine")
+        write_corpus(run)
+
+    assert stage.main("corpus", body) == 0
+    assert (run_of("corpus").info.status, run_of("mine").info.status) == ("FINISHED", "RUNNING")
+    assert run_of("brisk-otter").info.status == "FINISHED"
 
 
 @pytest.mark.parametrize(("error", "status"), [(UnavailableError("no network"), 1), (InputError("no file"), 2)])

@@ -20,9 +20,10 @@ from bertcore.model.architecture import EncoderConfig, HeadFamily
 from bertcore.model.config import architecture_of, build_head
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
+from bertcore.objectives.replaced_tokens import GENERATOR
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, check_vocabulary_file, entries_of
 from bertcore.training.config import PretrainConfig
-from bertcore.training.initial import check_vocabulary, vocabulary_remedy
+from bertcore.training.initial import check_lowercase, check_vocabulary, vocabulary_remedy
 
 Configs = dict[str, Any]
 """Sections of params.yaml by name, as their dataclasses."""
@@ -196,22 +197,38 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
             f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.init_from, expected the "
             f"vocabulary of {pretrain.init_from}; {vocabulary_remedy(kind, str(pretrain.init_from))}{other}"
         )
+    check_lowercase(Path(pretrain.init_from), tokenizer, pretrain.init_from, "pretrain.init_from")
+    added = pretrain.model.fields.get("max_position_embeddings", 0) > published.max_position_embeddings
+    if (Path(pretrain.init_from) / GENERATOR).is_dir() and (added or tokenizer.new_entries):
+        key = "pretrain.model.max_position_embeddings" if added else "tokenizer.new_entries"
+        raise ConfigError(
+            f"params.yaml: {key}: found more than {pretrain.init_from} has, expected as many, because its "
+            f"{GENERATOR}/ is not enlarged with it; give a copy without that folder, which begins with a new generator"
+        )
 
 
 def _check_objective(configs: Configs) -> None:
     """What the options of the objective ask of the model, and the models that they name of its vocabulary."""
-    pretrain, vocab_file = configs["pretrain"], configs["tokenizer"].vocab_file
+    pretrain, tokenizer = configs["pretrain"], configs["tokenizer"]
+    vocab_file = tokenizer.vocab_file
     row, where = OBJECTIVES[pretrain.objective], "params.yaml: pretrain.objective_options"
     options: Any = parse(row.options, pretrain.objective_options, where)
-    entries, vocabulary_name = configs["tokenizer"].vocab_size, KINDS[configs["tokenizer"].kind].vocabulary_files[0]
+    entries, vocabulary_name = tokenizer.vocab_size, KINDS[tokenizer.kind].vocabulary_files[0]
     for option, name in models_of(pretrain.objective, pretrain.objective_options).items():
         if vocab_file is None:
             raise ConfigError(
                 f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.objective_options.{option}, "
                 f"expected the vocabulary of {name}; set it to {name}/{vocabulary_name}"
             )
-        if (file := Path(vocab_file)).name == vocabulary_name and file.is_file():  # of others stage pretrain knows more
-            check_vocabulary(Path(name), file.parent, name, f"{where}.{option}")
+        if tokenizer.new_entries:
+            raise ConfigError(
+                f"params.yaml: tokenizer.new_entries: found {tokenizer.new_entries} beside "
+                f"pretrain.objective_options.{option}, expected 0, because {name} does not know them; set it to 0"
+            )
+        if (file := Path(vocab_file)).is_file():
+            if file.name == vocabulary_name:  # of others stage pretrain knows more
+                check_vocabulary(Path(name), file.parent, name, f"{where}.{option}")
+            check_lowercase(Path(name), tokenizer, name, f"pretrain.objective_options.{option}")
             entries = len(entries_of(file))
     try:
         row.check(encoder(configs, entries), options, configs["mask"].phases[-1].sequence_length)

@@ -27,6 +27,7 @@ from bertcore.examples.files import (
     log_unused,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.examples.table_rows import some
 
 _LABELLED = ("train", "dev")
 """Splits that must be there and have labels."""
@@ -132,7 +133,7 @@ def read_file(name: str, path: Path, *, labelled: bool = True, bad: BadRows | No
         except BadRowError as error:
             expected = error.reason == WRONG_COLUMNS and task.skips_short_rows
             bad.add(f"{path}:{number}", error, always_skipped=expected)
-    return pa.Table.from_pylist(found, schema_of("classification", task.labels))
+    return pa.Table.from_pylist(some(found, str(path)), schema_of("classification", task.labels))
 
 
 def _row(task: GlueTask, columns: _Columns, cells: Sequence[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from bertcore.errors import ArtifactError
+from bertcore.finetune.crf import CRF
 from bertcore.finetune.family import Family
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of
@@ -35,6 +36,11 @@ def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenize
         raise ArtifactError(
             f"{name}/config.json: label2id: found {_short(theirs)}, expected {_short(mine)} as the examples have; give "
             "a model that was fine-tuned for this task"
+        )
+    if CRF in raw:
+        raise ArtifactError(
+            f"{name}/config.json: {CRF}: found a model whose tags a chain chooses, which the student does not learn, "
+            "expected one without; fine-tune the teacher with crf: false"
         )
     _check_entries(directory, name, config.vocab_size, tokenizer)
     optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional)

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -272,15 +273,20 @@ def _limit(table: pa.Table, most: int | None) -> pa.Table:
 
 def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
     """`table` as what is trained on and what is chosen on: the same for every seed, and rows that share a text on one
-    side."""
+    side. Texts that many rows share are passed over where they would make it twice as much as is asked for."""
     texts = groups(table)
-    place = {text: draws.fraction_of(0, f"choice {text}") for text in texts}
-    order = sorted(range(table.num_rows), key=lambda row: (place[texts[row]], row))
-    last = texts[order[max(int(task.choice_fraction * len(order)), 1) - 1]] if order else ""
-    kept_back = np.asarray([place[text] <= place.get(last, 0.0) for text in texts], dtype=bool)
+    sizes, chosen, count = Counter(texts), set[str](), 0
+    wanted = max(int(task.choice_fraction * len(texts)), 1)
+    order = sorted(sizes, key=lambda text: draws.fraction_of(0, f"choice {text}"))
+    for text in order:
+        if count < wanted and count + sizes[text] <= 2 * wanted:
+            chosen.add(text)
+            count += sizes[text]
+    chosen = chosen or set(order[:1])
+    kept_back = np.asarray([text in chosen for text in texts], dtype=bool)
     if kept_back.all():
         raise InputError(
-            f"task {task.data}: found {len(place)} different training texts, expected more, as part of them "
+            f"task {task.data}: found {len(sizes)} different training texts, expected more, as part of them "
             f"(choice_fraction {task.choice_fraction:g}) is kept back to choose on; give one setting without "
             "early_choice, and a number as null_threshold"
         )

@@ -58,7 +58,8 @@ class PretrainConfig(OptimizationConfig):
     """Steps in which the learning rate rises linearly from 0 to its peak; None = 6 % of `max_steps`, 10,000 at most."""
     decay_share: float = 0.2
     """Of `max_steps`: the part at the end in which schedule `wsd` falls to 0. All that comes before it is the same for
-    every `max_steps`, and is taken over by a longer or shorter training that differs in nothing else, bit by bit."""
+    every `max_steps`, and is taken over by a longer or shorter training that differs in nothing else, bit by bit.
+    Give `warmup_steps` for that: by default they are a share of `max_steps`."""
     learning_rate_floor: float = 0.0
     """Share of the peak at which the schedules `linear`, `cosine` and `wsd` end."""
     embedding_learning_rate: float | None = None

@@ -14,7 +14,15 @@ from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE
-from bertcore.tokens.tokenizer import KINDS, Vocabulary, check_entries, entries_in, kind_of, load_tokenizer
+from bertcore.tokens.tokenizer import (
+    KINDS,
+    TokenizerConfig,
+    Vocabulary,
+    check_entries,
+    entries_in,
+    kind_of,
+    load_tokenizer,
+)
 from bertcore.tokens.wordpiece import VOCABULARY_FILE, make_tokenizer
 from bertcore.training.config import PretrainConfig
 
@@ -37,7 +45,7 @@ def initial_model(
     """
     if config.init_from is None:
         return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad)), []
-    known = _entries(published) if (published / VOCABULARY_FILE).is_file() else []
+    known = entries_in(published) if _is_wordpiece(published) else []
     new = _entries(tokenizer)[len(known) :] if known else []
     check_vocabulary(published, tokenizer, config.init_from, new_entries=len(new))
     theirs = load_config(published)
@@ -59,8 +67,10 @@ def with_entries(model: EncoderModule, known: int, pieces: Sequence[Sequence[int
     """`model` with the first `known` entries of its vocabulary, and one more for each element of `pieces`: the ids of
     the entries, one at least, whose mean its rows are, in the embeddings and in the bias of the logits."""
     state = model.state_dict()
+    with torch.device("meta"):  # what has a row for each entry has one more there
+        larger = build_pretraining(replace(model.config, vocab_size=model.config.vocab_size + 1)).state_dict()
     for name, tensor in state.items():
-        if tensor.shape[:1] == (model.config.vocab_size,) and not name.endswith(POSITIONS):
+        if tensor.shape != larger[name].shape:
             new = torch.stack([tensor[list(ids)].mean(0) for ids in pieces])
             state[name] = torch.cat([tensor[:known], new])
     return _of(replace(model.config, vocab_size=known + len(pieces)), state)
@@ -155,6 +165,24 @@ def vocabulary_keys(kind: str, name: str) -> dict[str, str]:
     """The dotted keys of params.yaml by which the tokenizer, of that kind, is that of the directory `name`."""
     keys = ("tokenizer.vocab_file", "tokenizer.merges_file")
     return {key: f"{name}/{file}" for key, file in zip(keys, KINDS[kind].vocabulary_files, strict=False)}
+
+
+def check_lowercase(published: Path, config: TokenizerConfig, name: str, where: str) -> None:
+    """`ArtifactError` where WordPiece by `config` would read other letters than the model in `published` (called `name`
+    at `where`) has read, as far as that says which."""
+    theirs, mine = _normalization(published).get("lowercase"), config.lowercase is not False
+    if config.kind == "wordpiece" and theirs not in (None, mine):
+        said = "null, which is true for wordpiece" if config.lowercase is None else str(mine).lower()
+        raise ArtifactError(
+            f"params.yaml: tokenizer.lowercase: found {said}, expected {str(theirs).lower()} as {where}: {name} was "
+            f"trained; set it to {str(theirs).lower()}"
+        )
+
+
+def _is_wordpiece(directory: Path) -> bool:
+    if (directory / VOCABULARY_FILE).is_file():
+        return True
+    return (directory / TOKENIZER_FILE).is_file() and _kind_in(directory) == "wordpiece"
 
 
 def _kind_in(directory: Path) -> str:

@@ -1,5 +1,6 @@
 """Bad input: one line that says what, where, found, expected and the remedy, before anything else runs."""
 
+import gzip
 import json
 import re
 import shutil
@@ -357,6 +358,12 @@ def test_a_teacher_is_linked_for_dvc_to_watch(project: Path, values: dict[str, A
         ),
         ("tokenizer.vocab_file", None, "tokenizer.vocab_file: found nothing (null) beside pretrain.objective_options"),
         ("tokenizer.vocab_file", "other/vocab.txt", "objective_options.teacher: teacher: found "),
+        (
+            "tokenizer.lowercase",
+            False,
+            "tokenizer.lowercase: found false, expected true as pretrain.objective_options.",
+        ),
+        ("tokenizer.new_entries", 3, "tokenizer.new_entries: found 3 beside pretrain.objective_options.teacher"),
         ("pretrain.objective_options.layers", [2], "objective_options.layers: found 2, expected layers of the teacher"),
         ("pretrain.model.hidden_size", 256, "objective_options.cosine_weight: found 1.0 with hidden_size 256"),
         (
@@ -385,6 +392,31 @@ def test_a_teacher_that_cannot_teach_is_refused(
     with pytest.raises(BertcoreError) as error:
         check(values)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_teachers_vocabulary_may_be_packed(project: Path, values: dict[str, Any]) -> None:
+    teacher = distilled(project, values)
+    (project / "vocab.txt.gz").write_bytes(gzip.compress((teacher / "vocab.txt").read_bytes()))
+    values["tokenizer"] |= {"vocab_file": "vocab.txt.gz", "vocab_size": 8192}
+    check(values)
+
+
+def test_letters_that_the_published_model_has_not_read_are_told_at_once(project: Path, values: dict[str, Any]) -> None:
+    model = whole_model(project / "bert")
+    values["recipe"], values["tokenizer"]["vocab_file"] = None, "bert/vocab.txt"
+    values["mask"] |= {"packing": "full_sentences"}
+    values["pretrain"] |= {"model": {"architecture": "bert"}, "init_from": "bert", "objective": "mlm"}
+    values["pretrain"]["objective_options"] = {}
+    check(values)
+    (model / "tokenizer.json").unlink(missing_ok=True)
+    (model / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    said = (
+        "tokenizer.lowercase: found null, which is true for wordpiece, expected false as pretrain.init_from: bert was"
+    )
+    with pytest.raises(BertcoreError, match=said):
+        check(values)
+    values["tokenizer"]["lowercase"] = False
+    check(values)
 
 
 def test_a_student_of_published_weights_takes_nothing_over(project: Path, values: dict[str, Any]) -> None:

@@ -95,6 +95,13 @@ def test_scores_that_are_no_numbers(score: str, tmp_path: Path) -> None:
         glue.read_file("stsb", path)
 
 
+def test_a_split_without_rows_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\ngood\t1\n")
+    (tmp_path / "dev.tsv").write_text("sentence\tlabel\n")
+    with pytest.raises(InputError, match="dev.tsv: found no usable row, expected some"):
+        glue.read("sst2", tmp_path, GlueOptions())
+
+
 def test_missing_files_and_columns_are_named(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text("sentence\tlabel\na\t1\n")
     with pytest.raises(InputError, match=r"no dev.tsv \(nor .gz, .zst\), .* found train.tsv"):

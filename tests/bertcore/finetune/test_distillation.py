@@ -194,6 +194,22 @@ def test_a_teacher_of_another_task_is_refused(
             Finetuning(taught, examples, tokenizer)
 
 
+def test_a_teacher_with_a_chain_is_refused(
+    make_examples: Callable[..., ExampleSet],
+    make_task: Callable[..., RunConfig],
+    tokenizer: Tokenizer,
+    saved_tokenizer: Path,
+    configs: dict[str, EncoderConfig],
+    tmp_path: Path,
+) -> None:
+    task, examples = make_task(epochs=1), toy("tagging", make_examples)
+    teacher = Finetuning(make_task(epochs=1, crf=True), examples, tokenizer).run(configs["bert"])
+    teacher.save_model(tmp_path / "teacher", saved_tokenizer)
+    taught = replace(task, distillation=DistillationConfig(teacher=str(tmp_path / "teacher")))
+    with pytest.raises(ArtifactError, match="teacher/config.json: crf: found a model whose tags a chain chooses"):
+        Finetuning(taught, examples, tokenizer)
+
+
 def test_an_encoder_of_one_segment_reads_no_pairs(
     make_examples: Callable[..., ExampleSet],
     make_task: Callable[..., RunConfig],

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 import transformers
@@ -20,9 +21,10 @@ from bertcore.export import verify
 from bertcore.export.probe import Expected
 from bertcore.finetune import inference
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.family import CHOICE
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import batches
-from bertcore.finetune.run import Finetuning, finetune
+from bertcore.finetune.run import Finetuning, _keep_back, finetune
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
@@ -240,6 +242,20 @@ def test_batches_of_similar_length_hold_every_sequence_once(lengths: list[int], 
             spans = sorted((min(of), max(of)) for of in ([lengths[row] for row in rows] for rows in epoch))
             assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
     assert all(np.array_equal(a, b) for a, b in zip(steps, batches(np.asarray(lengths), task), strict=True))
+
+
+def test_a_text_that_many_rows_share_is_not_kept_back_where_others_are_enough(
+    toy: Toy, make_task: Callable[..., RunConfig]
+) -> None:
+    table = toy("single", 200).splits["train"]
+    for shared in range(12):  # so that the text comes early and late in the order
+        texts = [f"text {shared}"] * 80 + [f"own {row}" for row in range(table.num_rows - 80)]
+        column = table.column_names.index("text_a")
+        kept = _keep_back(table.set_column(column, "text_a", pa.array(texts)), make_task(choice_fraction=0.1))
+        assert kept[CHOICE].num_rows == table.num_rows // 10
+    same = pa.array([f"text {row % 2}" for row in range(table.num_rows)])
+    halves = _keep_back(table.set_column(column, "text_a", same), make_task(choice_fraction=0.1))
+    assert halves["train"].num_rows == halves[CHOICE].num_rows, "there is nothing smaller"
 
 
 def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_what_is_kept_back(

@@ -228,12 +228,18 @@ def test_new_entries_begin_as_the_mean_of_their_old_pieces(
             pieces = old.encode(word, add_special_tokens=False).ids
             assert len(pieces) > 1
             torch.testing.assert_close(found[known + place], tensor[pieces].mean(0))
+    if rows is None:  # tokenizer.json is there, and says the same
+        (tmp_path / "bert" / "vocab.txt").unlink()
+        again, _ = initial_model(begin, Vocabulary.of(longer), tmp_path / "longer", tmp_path / "bert")
+        assert all(torch.equal(tensor, again.state_dict()[name]) for name, tensor in model.state_dict().items())
 
 
 def test_positions_are_no_entries_where_there_are_as_many_of_both() -> None:
     model = BertForPreTraining(BertConfig(**SIZES, vocab_size=50, max_position_embeddings=50))
     longer = with_entries(model, 50, [[1, 2]])
     assert longer.config.vocab_size == 51
+    as_wide_inside = BertForPreTraining(BertConfig(**SIZES, vocab_size=SIZES["intermediate_size"]))
+    assert with_entries(as_wide_inside, 32, [[1, 2]]).config.vocab_size == 33
     positions = [each.base_model.embeddings.position_embeddings.weight for each in (model, longer)]
     assert torch.equal(*positions)
 

@@ -26,7 +26,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterId,
     FlowRunFilterTags,
 )
-from prefect.client.schemas.responses import SetStateStatus
+from prefect.client.schemas.responses import OrchestrationResult, SetStateStatus
 from prefect.exceptions import ObjectNotFound, PrefectException, TerminationSignal
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelling, Completed, State
@@ -207,7 +207,7 @@ def _stop(client: SyncPrefectClient, trial: Trial, reason: str) -> None:
     assert trial.run is not None
     if not trial.stopped:
         with contextlib.suppress(httpx.HTTPError, PrefectException):
-            answer = client.set_flow_run_state(trial.run, Cancelling(message=reason))
+            answer: OrchestrationResult[None] = client.set_flow_run_state(trial.run, Cancelling(message=reason))
             if answer.status != SetStateStatus.ABORT:  # it has ended meanwhile
                 trial.stopped = reason
                 get_run_logger().info(f"{trial.name}: {reason}, {trial.params}")

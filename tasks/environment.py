@@ -12,5 +12,6 @@ def check() -> None:
     distributed.micro_batch_size(share=1)
     distributed.activation_checkpointing()
     distributed.compiled()
+    distributed.deterministic()
     models.check_switch()
     workers.check_cluster()

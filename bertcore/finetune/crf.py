@@ -32,8 +32,7 @@ class LinearChain(nn.Module):
         """Scalar: -log p(tags), in nats, summed over the chains; emissions (W, K), tags (W,), lengths (C,) >= 1."""
         ends = lengths.cumsum(0) - 1
         starts = ends - lengths + 1
-        inner = torch.ones_like(tags, dtype=torch.bool)
-        inner[starts] = False
+        inner = torch.ones_like(tags, dtype=torch.bool).index_fill_(0, starts, False)
         (second,) = inner.nonzero(as_tuple=True)
         score = emissions.gather(1, tags[:, None]).sum() + self.transitions[tags[second - 1], tags[second]].sum()
         score = score + self.start[tags[starts]].sum() + self.end[tags[ends]].sum()

@@ -59,11 +59,11 @@ def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":
     """The fastest way that applies. All give the same numbers, up to rounding, and compute the same function."""
     if qkv.device.type == "cpu":
         return attend_groups
-    # The variable-length kernel offers no dropout, and these types and sizes of a head only.
+    # The variable-length kernel offers no dropout, and these types and sizes of a head only, on Ampere and newer.
     half, size = qkv.dtype in (torch.float16, torch.bfloat16), qkv.shape[-1]
-    if varlen is not None and qkv.is_cuda and half and size % 8 == 0 and size <= 256 and not dropout:
-        return attend_variable
-    return attend_padded
+    if varlen is None or not qkv.is_cuda or not half or size % 8 or size > 256 or dropout:
+        return attend_padded
+    return attend_variable if torch.cuda.get_device_capability(qkv.device) >= (8, 0) else attend_padded
 
 
 def attend_variable(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:

@@ -49,6 +49,7 @@ class LayerStack(nn.Module):
         """`torch.compile` every layer by itself: all share one compiled function, whatever the lengths."""
         # A graph each for training or not, full or padded, all tokens or some: all that torch allows by default.
         torch._dynamo.config.recompile_limit = 32
+        torch._dynamo.config.optimize_ddp = False  # it would cut the layers, which are parts already
         for layer in self.layer:
             layer.compile(dynamic=True)
 

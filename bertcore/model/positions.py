@@ -83,7 +83,9 @@ def _turn(values: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def _table(longest: int, like: Tensor, theta: float) -> tuple[Tensor, Tensor]:
-    length = max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length())
+    # A compiled function knows no cache, and would be another one for every power of two.
+    compiling = torch.compiler.is_compiling()
+    length = longest if compiling else max(_SHORTEST_TABLE, 1 << (longest - 1).bit_length())
     return _tables(length, like.shape[-1], theta, like.dtype, like.device)
 
 

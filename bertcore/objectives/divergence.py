@@ -78,7 +78,8 @@ def _of_rows(student: Tensor, teacher: Tensor, temperature: float) -> tuple[Tens
     # The logarithms of the sums of exponentials: the highest logit less the logarithm of its probability.
     sums = [top - each.amax(1, keepdim=True).log() for top, each in zip(tops, (probabilities, own), strict=True)]
     apart = expected.sub_(found).add_(sums[1] - sums[0])  # of the logarithms of the probabilities
-    loss_sum = torch.linalg.vecdot(probabilities, apart).sum(dtype=torch.float64)
+    # By no product of matrices or vectors, which autocast would round to 16 bits.
+    loss_sum = apart.mul_(probabilities).sum(1).sum(dtype=torch.float64)
     return loss_sum, same, own.sub_(probabilities).mul_(temperature)
 
 

@@ -59,11 +59,12 @@ class RepeatedTokens(Objective):
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         hidden = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
         # The number is known, so that nobody waits for a GPU to count them.
-        asked = visible(batch).nonzero_static(size=self.counts(batch)["repeats"]).squeeze(1)
+        seen = visible(batch)
+        asked = seen.nonzero_static(size=self.counts(batch)["repeats"]).squeeze(1)
         logits = scores(self.head, hidden).squeeze(1)[asked]
         return {
             "mlm": class_sums(model.token_logits(hidden[batch.masked_positions]), batch.masked_labels),
-            "repeats": binary_sums(logits, repeated(batch)[asked]),
+            "repeats": binary_sums(logits, repeated(batch, seen)[asked]),
         }
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
@@ -75,17 +76,17 @@ class RepeatedTokens(Objective):
 
 def visible(batch: PreTrainingBatch) -> Tensor:
     """(T,) bool: which tokens are not masked, whatever stands in the masked ones' place."""
-    found = torch.ones_like(batch.input_ids, dtype=torch.bool)
-    found[batch.masked_positions[: len(batch.masked_labels)]] = False
-    return found
+    masked = batch.masked_positions[: len(batch.masked_labels)]
+    return torch.ones_like(batch.input_ids, dtype=torch.bool).index_fill_(0, masked, False)
 
 
-def repeated(batch: PreTrainingBatch) -> Tensor:
-    """(T,) bool: which tokens are visible, and stand visible at another place of their sequence, too."""
+def repeated(batch: PreTrainingBatch, seen: Tensor) -> Tensor:
+    """(T,) bool: which tokens are visible, as (T,) `seen` says, and stand visible at another place of their sequence,
+    too."""
     ids, layout = batch.input_ids, batch.layout
     sequences = layout.sequences
     own = -1 - torch.arange(layout.total, device=ids.device)  # like no other one
-    alike, order = torch.where(visible(batch), sequences * (ids.max() + 1) + ids, own).sort()
+    alike, order = torch.where(seen, sequences * (ids.max() + 1) + ids, own).sort()
     like_next = alike[1:] == alike[:-1]
     no = like_next.new_zeros(1)
     found = torch.cat([like_next, no]) | torch.cat([no, like_next])

@@ -21,6 +21,8 @@ from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, binary_sums, require_weights
 
 GENERATOR = "generator"
+_OTHER_ROWS = 1024
+"""Of logits, elsewhere than on the CPU, whose probabilities are added up at a time: 20 bytes for each number."""
 """The folder of the generator in the directory of the discriminator."""
 
 
@@ -121,7 +123,7 @@ def sample(logits: Tensor, draws: Tensor) -> Tensor:
     One number decides a token: the first whose cumulated probability is above it. The distribution is that of the
     published Gumbel noise at temperature 1, which takes a number for every entry of the vocabulary.
     """
-    rows = CHUNK_ROWS if logits.device.type == "cpu" else max(len(logits), 1)
+    rows = CHUNK_ROWS if logits.device.type == "cpu" else _OTHER_ROWS
     tokens = [logits.new_empty(0, dtype=torch.int64)]
     for part, drawn in zip(logits.split(rows), draws[:, None].split(rows), strict=True):
         cumulated = functional.softmax(part.float(), -1).cumsum(-1, dtype=torch.float64)

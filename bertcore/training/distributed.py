@@ -9,7 +9,7 @@ The machine's part is read from the environment (empty is unset) and recorded, a
 | `BERTCORE_FINETUNE_PROCESSES` | processes that make the runs of a task, each alone | GPUs, or 2 on a CPU |
 | `BERTCORE_MICRO_BATCH` | sequences that one process computes at once | its whole share of the batch |
 | `BERTCORE_ACTIVATION_CHECKPOINTING` | 1: compute activations again in the backward pass: less memory, more time | 0 |
-| `BERTCORE_COMPILE` | 1: torch.compile the encoder layers; needs a C++ compiler on a CPU | 0 |
+| `BERTCORE_COMPILE` | 1: torch.compile the encoder layers; needs a C++ compiler | 0 |
 | `BERTCORE_DETERMINISTIC` | 1: a GPU adds in one order, too: the same bits every time; 0: as fast as it can | 1 |
 | `BERTCORE_ACCELERATE_CONFIG` | an accelerate config file, instead of the first two | none |
 """
@@ -112,7 +112,7 @@ def compiled() -> bool:
 
 def deterministic() -> bool:
     """Whether a GPU adds in the same order every time; a CPU does."""
-    return not torch.cuda.is_available() or _switch("BERTCORE_DETERMINISTIC", default=True)
+    return _switch("BERTCORE_DETERMINISTIC", default=True) or not torch.cuda.is_available()
 
 
 def make_accelerator() -> Accelerator:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcore.embedding.config import FROM_CORPUS
 from tasks import params
-from tasks.paths import CORPUS, EMBEDDING, EXAMPLES, FINETUNED, INPUTS, METRICS, PRETRAINED, SHARDS
+from tasks.paths import CORPUS, EMBEDDING, EXAMPLES, FINETUNED, INPUTS, METRICS, PRETRAINED, SHARDS, SOURCE
 from tasks.tracking import lineage
 
 
@@ -124,7 +123,7 @@ def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:
 
 def _embedding(metrics: Mapping[str, Any]) -> SavedModel:
     section, found = params.read().get("embed") or {}, metrics["systems"]
-    source = CORPUS if section.get("pairs") in FROM_CORPUS else INPUTS / "embed"
+    source = CORPUS if (INPUTS / "embed" / SOURCE).is_file() else INPUTS / "embed"  # a note stands where no file is
     digest = lineage.dvc_hash(source)
     chosen = {name: section.get(name) for name in ("pairs", "heldout_pairs", "heldout_fraction")}
     return SavedModel(

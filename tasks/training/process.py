@@ -124,6 +124,7 @@ def _run(accelerator: Accelerator, stop: StopRequest) -> None:
             run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
             checkpoints.mark_finished(directory, "pretrain")
     accelerator.wait_for_everyone()
+    accelerator.end_training()
 
 
 def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraining, Path]:

@@ -125,6 +125,7 @@ def test_a_variable_that_cannot_be_used_is_an_error(tree: Path, monkeypatch: pyt
         ("BERTCORE_MICRO_BATCH", "0"),
         ("BERTCORE_ACTIVATION_CHECKPOINTING", "on"),
         ("BERTCORE_COMPILE", "yes"),
+        ("BERTCORE_DETERMINISTIC", "true"),
         ("BERTCORE_DASK", "foo"),
         ("BERTCORE_LOG_MODELS", "yes"),
         ("BERTCORE_ACCELERATE_CONFIG", "nothere"),

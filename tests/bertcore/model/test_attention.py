@@ -4,13 +4,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._dynamo.testing import CompileCounter
 
 from bertcore.model import attention
 from bertcore.model.attention import attend_groups, attend_padded, choose
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.model.layout import Layout
-from bertcore.model.positions import PLAIN, Positions
+from bertcore.model.positions import PLAIN, Positions, turned_tokens
 
 
 def plain(qkv: torch.Tensor, layout: Layout) -> torch.Tensor:
@@ -122,6 +123,19 @@ def test_cuda_equals_the_formula(dtype):
     assert attend is (attention.attend_padded if dtype == torch.float32 else attention.attend_variable)
     tolerance = 1e-5 if dtype == torch.float32 else 2e-2
     torch.testing.assert_close(attend(qkv, layout, 0.0).double(), plain(qkv, layout), rtol=0, atol=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:.*lru_cache:UserWarning")  # which the compiler leaves out
+def test_compiled_positions_are_one_function_for_all_lengths():
+    counter, positions = CompileCounter(), Positions(theta=100.0)
+    compiled = torch.compile(turned_tokens, backend=counter, dynamic=True)
+    for lengths in ([100, 3], [128, 60, 7], [200, 2], [33, 33, 9]):
+        layout = Layout.from_lengths(torch.tensor(lengths))
+        qkv = torch.randn(layout.total, 3, 2, 8)
+        inputs = qkv, layout.position_ids, layout.max_length, positions
+        for found, expected in zip(compiled(*inputs), turned_tokens(*inputs), strict=True):
+            torch.testing.assert_close(found, expected)
+    assert counter.frame_count == 1
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # the compiler's, at a graph break

@@ -120,6 +120,15 @@ def test_divergence_is_the_closed_form(rows: int, entries: int, temperature: flo
     assert int(same) == int((expected.argmax(1) == student.argmax(1)).sum())
 
 
+def test_autocast_does_not_round_the_divergence() -> None:
+    generator = torch.Generator().manual_seed(1)
+    student, expected = (torch.randn(64, 300, generator=generator) * 4 for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss, _ = divergence(student.clone(), lambda states: states, expected, 2.0)
+    p, q = ((each.double() / 2).softmax(1) for each in (expected, student))
+    assert float(loss) == pytest.approx(float((p * (p / q).log()).sum() * 4), rel=1e-5)
+
+
 def test_a_student_that_is_its_teacher_has_nothing_to_learn() -> None:
     logits = torch.randn(70, 12, requires_grad=True)
     loss, same = divergence(logits * 1.0, lambda states: states, logits.detach(), 2.0)

@@ -125,10 +125,11 @@ def _in_one_line(url: str) -> Iterator[None]:
 
 def _up_to_date(stages: list[str]) -> bool:
     from flows.graph import GraphError, read_graph, select, unchanged
+    from tasks.links import other_files
 
     try:
         selected = select(read_graph(ROOT), stages or None)
-        return unchanged(ROOT, selected) == {stage.name for stage in selected}
+        return other_files(ROOT) is None and unchanged(ROOT, selected) == {stage.name for stage in selected}
     except GraphError:
         return False  # the flow tells it
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -28,6 +29,8 @@ from flows.remote import RemoteError, remote_url
 from flows.room import open_room
 from flows.stages import RUNNING, STOP_GRACE, task_for
 from flows.trees import TreeError
+from tasks.links import other_files
+from tasks.paths import INPUTS
 from tasks.reporting.document import TABLES, read_tables
 from tasks.reporting.rendering import markdown_table
 
@@ -81,6 +84,7 @@ def bring_up_to_date(
     """
     with _turn(root) as queued:
         selected = select(read_graph(root), stages, without)
+        _unlink_other_files(root)
         clean = _unchanged(root, selected, patience=2 * STOP_GRACE if queued else 0.0)
         if (remote := remote_url(ROOT)) and len(clean) < len(selected):
             _consult(remote, root, "pull", *(stage.name for stage in selected if stage.name not in clean))
@@ -109,6 +113,14 @@ def _turn(root: Path) -> Iterator[bool]:
             stack.enter_context(hold(root / PIPELINE, holder(), wait=True))
             queued = True
         yield queued
+
+
+def _unlink_other_files(root: Path) -> None:
+    """Have stage `inputs` link anew where a name in params.yaml leads to other files than it did: DVC sees what changes
+    in files that are linked, and knows nothing of the others."""
+    if (name := other_files(root)) is not None:
+        get_run_logger().info(f"{name} leads to other files than are linked in {INPUTS}: they are linked anew")
+        shutil.rmtree(root / INPUTS)
 
 
 def _unchanged(root: Path, stages: list[Stage], patience: float) -> set[str]:

@@ -26,10 +26,15 @@ from dvc.stage.serialize import to_single_stage_lockfile
 
 from bertcore.errors import INTERRUPTED, without_password
 from flows.environment import REMOTE
+from tasks.links import are_here
 
 _PLUGINS = {"s3": ("dvc_s3", "dvc-s3"), "ssh": ("dvc_ssh", "dvc-ssh")}
 """Scheme -> the module that DVC needs for it, and its distribution."""
 _NAME = "bertcore"
+INPUTS = "inputs"
+"""The stage that links files of a machine. Its deps do not say what is in them, so that what a run cache or DVC's own
+cache has of it would be put in the place of any files of the same names. Both are kept without it; a clone that has not
+these files takes those of dvc.lock."""
 
 
 class RemoteError(Exception):
@@ -85,18 +90,26 @@ class Remote:
                 (stage,) = repo.stage.collect(name)
                 if not all(dep.exists for dep in stage.deps):
                     continue  # what it reads was not computed by anybody either
+                if name == INPUTS and are_here(Path.cwd()):
+                    continue  # this machine's own files are linked, whatever lay elsewhere under their names
                 with repo.lock, contextlib.suppress(RunCacheNotFoundError):
                     repo.stage_cache.restore(stage, pull=True)
                     for out in stage.outs:
                         if not out.use_cache:  # is git's or the stage's, and no link into the cache
                             repo.cache.local.unprotect(out.fs_path)
+                    if name == INPUTS:
+                        _forget(repo, stage)
 
     def push(self, names: list[str]) -> None:
         """Copy to the remote what it does not have of the outs of these stages, and of the run cache."""
         with self._used("be pushed to") as repo:
             for name in names:
                 (stage,) = repo.stage.collect(name)
-                self._push_outs(repo, stage)
+                try:
+                    self._push_outs(repo, stage)
+                finally:
+                    if name == INPUTS:
+                        _forget(repo, stage)
             store = repo.cloud.get_remote_odb(_NAME, "push --run-cache", hash_name="md5-dos2unix")
             repo.stage_cache.transfer(repo.cache.legacy, store, force=False)
 
@@ -110,10 +123,13 @@ class Remote:
         whole: Stage = stage
         if stage.cmd and all(dep.exists for dep in stage.deps):  # of a clone, git has some outs and no data
             # DVC itself leaves out stages with outs that it keeps no cache of, unless they are metrics or plots.
-            with repo.lock:
-                repo.stage_cache.save(stage)
             # As DVC restores a stage from the run cache: there, every out has a cache.
             whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
+            with repo.lock:
+                if stage.addressing == INPUTS:
+                    _commit(whole)
+                else:
+                    repo.stage_cache.save(stage)
         for objects in whole.get_used_objs().values():
             with _failures() as causes:
                 failed = repo.cloud.push(objects, remote=_NAME).failed
@@ -135,6 +151,20 @@ class Remote:
                 f"{REMOTE}={self.url} cannot {how} ({_said(error)}); correct the variable or the storage's "
                 "credentials, see that it can be reached, and run this again: nothing that was computed is lost"
             ) from error
+
+
+def _commit(stage: Stage) -> None:
+    """Put the files of its outs into the cache, and leave what lies in the tree as it is: DVC's own `save` would put
+    copies there."""
+    for out in stage.outs:
+        out.commit(relink=False)
+
+
+def _forget(repo: Repo, stage: Stage) -> None:
+    """Take from the cache what the directories of its outs hold, without which DVC puts none of them back."""
+    for out in stage.outs:
+        if out.hash_info and out.hash_info.isdir:
+            Path(repo.cache.local.oid_to_path(out.hash_info.value)).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

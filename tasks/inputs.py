@@ -19,7 +19,7 @@ from bertcore.embedding.config import FROM_CORPUS, EmbedConfig
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, InputError
 from bertcore.examples import formats
-from bertcore.files import replace_directory, visible_files
+from bertcore.files import replace_directory
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, read_pairs
@@ -28,6 +28,7 @@ from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, load_tokenizer
 from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
+from tasks.links import link, link_files, note
 from tasks.paths import (
     DERIVED,
     EXAMPLES,
@@ -36,7 +37,6 @@ from tasks.paths import (
     MERGES,
     METRICS,
     PREDICTIONS,
-    SOURCE,
     VOCABULARY,
 )
 from tasks.sections import RESERVED, check, check_no_output
@@ -60,7 +60,7 @@ def run(_: StageRun) -> None:
         if contamination := configs["corpus"].contamination:
             for index, name in enumerate(contamination.texts):
                 where = f"corpus.contamination.texts[{index}]"
-                _link(name, beside / "corpus" / "contamination" / str(index), where)
+                link(name, beside / "corpus" / "contamination" / str(index), where)
         _link_vocabulary(configs["tokenizer"], beside)
         _link_model(configs["pretrain"].init_from, beside / "init_from", "pretrain.init_from")
         _check_vocabulary(configs["pretrain"].init_from, configs["tokenizer"])
@@ -68,12 +68,12 @@ def run(_: StageRun) -> None:
         for option, name in models.items():
             _link_model(name, beside / "objective" / option, f"pretrain.objective_options.{option}")
         if not models:
-            _note(None, beside / "objective")
+            note(None, beside / "objective")
         _link_pairs(configs["minimal_pairs"], beside / "minimal_pairs")
         _link_text_pairs(configs["embed"], beside / "embed")
         for name, task in tasks.items():
             where = f"finetune.tasks.{name}"
-            _link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
+            link(None if task.data == DERIVED else task.data, beside / name, f"{where}.data")
             check_no_output(f"{where}.init_from", task.init_from, FINETUNED)
             _link_model(task.init_from, beside / "encoders" / name, f"{where}.init_from", with_tokenizer=True)
             teacher = task.distillation.teacher if task.distillation else None
@@ -87,19 +87,19 @@ def run(_: StageRun) -> None:
 
 def _link_vocabulary(config: TokenizerConfig, beside: Path) -> None:
     """The files of an existing vocabulary, read once so that one that cannot be used is told now; or a note."""
-    _link(config.vocab_file, beside / VOCABULARY.relative_to(INPUTS), "tokenizer.vocab_file")
+    link(config.vocab_file, beside / VOCABULARY.relative_to(INPUTS), "tokenizer.vocab_file")
     if config.vocab_file is None:
         return
     files = [Path(config.vocab_file)]
     if config.merges_file is not None:
-        _link(config.merges_file, beside / MERGES.relative_to(INPUTS), "tokenizer.merges_file")
+        link(config.merges_file, beside / MERGES.relative_to(INPUTS), "tokenizer.merges_file")
         files.append(Path(config.merges_file))
     KINDS[config.kind].read(files, config.lowercase, f"params.yaml: tokenizer.vocab_file: {config.vocab_file}")
 
 
 def _link_model(name: str | None, place: Path, where: str, with_tokenizer: bool = False) -> None:
     """The files of a model, looked at so that one that cannot be used is told now; or a note."""
-    _link(name, place, where)
+    link(name, place, where)
     if name is None:
         return
     try:
@@ -122,10 +122,10 @@ def _check_vocabulary(published: str | None, config: TokenizerConfig) -> None:
 def _link_pairs(config: MinimalPairsConfig, directory: Path) -> None:
     """The files of minimal pairs, read once so that one that cannot be used is told now; or a note."""
     for index, name in enumerate(config.files):
-        _link(name, directory / str(index), f"minimal_pairs.pairs[{index}]")
+        link(name, directory / str(index), f"minimal_pairs.pairs[{index}]")
         read_pairs(Path(name).expanduser())
     if not config.files:
-        _link(None, directory, "minimal_pairs.pairs")
+        link(None, directory, "minimal_pairs.pairs")
 
 
 def _link_text_pairs(config: EmbedConfig, place: Path) -> None:
@@ -136,7 +136,7 @@ def _link_text_pairs(config: EmbedConfig, place: Path) -> None:
             f"params.yaml: embed.pairs: found {config.pairs!r}, expected {', '.join(FROM_CORPUS)}, or JSON lines "
             "(a file .jsonl or a directory of such) with anchor and positive; correct it"
         )
-    _link(None if file is None else str(file), place, "embed.pairs")
+    link(None if file is None else str(file), place, "embed.pairs")
 
 
 def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:
@@ -177,44 +177,14 @@ def _link_source(uri: str, directory: Path, where: str) -> None:
             "%s: %s: files left out, as they end in none of %s: %d (%s)", where, uri, ENDINGS, len(unread), named
         )
     if files := list(source.files):
-        _link_files(files, Path(os.path.commonpath([file.parent for file in files])), directory)
+        link_files(files, Path(os.path.commonpath([file.parent for file in files])), directory)
     else:
-        _note(uri, directory)
-
-
-def _link(uri: str | None, directory: Path, where: str) -> None:
-    if uri is None or "://" in uri:
-        if uri is not None:
-            source_of(uri)
-        _note(uri, directory)
-        return
-    path = Path(uri).expanduser()
-    files = visible_files(path) if path.is_dir() else [path]
-    if not files or not files[0].is_file():
-        raise InputError(
-            f"params.yaml: {where}: found {uri!r}, expected a file or a directory with files; correct the path"
-        )
-    _link_files(files, path if path.is_dir() else path.parent, directory)
-
-
-def _link_files(files: list[Path], root: Path, directory: Path) -> None:
-    for file in files:
-        link = directory / file.relative_to(root)
-        link.parent.mkdir(parents=True, exist_ok=True)
-        # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the
-        # rename.
-        link.symlink_to(os.path.relpath(file.resolve(), link.parent.resolve()))
+        note(uri, directory)
 
 
 def _write_options(entry: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(entry.get("options", {}), indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _note(uri: str | None, directory: Path) -> None:
-    """What is not a local file leaves a note, so that every input is a directory with a file in it."""
-    directory.mkdir(parents=True)
-    (directory / SOURCE).write_text(json.dumps({"uri": uri}) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

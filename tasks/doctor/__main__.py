@@ -34,6 +34,7 @@ def examine() -> list[Finding]:
         for name, check in PLANNED.items():
             findings.append(_safely(name, partial(check, plan)))
     findings.append(_safely("shards", artifacts.check_shards))
+    findings.append(artifacts.check_links())
     findings.append(artifacts.clear_leftovers())
     findings.append(places.check_places(sources))
     findings.append(places.check_tracking())

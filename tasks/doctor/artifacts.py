@@ -11,6 +11,7 @@ from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan, entries_asked, given_entries
+from tasks.links import other_files
 from tasks.paths import CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
 
 CHECKSUM_BYTES = 1_000_000_000
@@ -45,6 +46,15 @@ def check_vocabularies(plan: Plan) -> Finding:
         remedy = "`dvc repro pretrain` (or this run) trains it anew; `dvc checkout` brings back what belongs together"
         return Finding(level="warn", name="vocabulary", text=text, remedy=remedy)
     return Finding(level="ok", name="vocabulary", text=f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}")
+
+
+def check_links() -> Finding:
+    """Whether DVC watches all files that params.yaml leads to."""
+    if (name := other_files(Path.cwd())) is None:
+        return Finding(level="ok", name="links", text=f"{INPUTS} links all local files that params.yaml leads to")
+    text = f"{name} leads to other files than are linked in {INPUTS}, which `dvc repro` does not see"
+    remedy = f"`make pretrain` and the flows link them anew; before `dvc repro`, remove {INPUTS}"
+    return Finding(level="warn", name="links", text=text, remedy=remedy)
 
 
 def clear_leftovers() -> Finding:

@@ -174,3 +174,63 @@ def test_what_cannot_be_a_remote_is_told_without_the_password(
         remote_url(tmp_path)
     assert said in str(caught.value) and "\n" not in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+INPUTS_YAML = """stages:
+  inputs:
+    cmd: python link.py
+    deps: [link.py]
+    outs: [{data/inputs: {cache: false}}]
+  corpus:
+    cmd: python stage.py corpus data/corpus.txt data/inputs/corpus/0/a.txt
+    deps: [data/inputs/corpus, stage.py]
+    outs: [data/corpus.txt]
+"""
+LINK = """
+from pathlib import Path
+with open("runs.log", "a") as log:
+    log.write("inputs None\\n")
+Path("data/inputs/corpus/0").mkdir(parents=True)
+Path("data/inputs/corpus/0/a.txt").symlink_to("../../../../texts/a.txt")
+"""
+
+
+@pytest.mark.slow
+def test_texts_of_a_machine_stay_links_and_go_before_those_of_another_one(
+    tree: Tree, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("elsewhere")
+    tree.environment[REMOTE] = str(place / "store")
+    (tree.root / "dvc.yaml").write_text(INPUTS_YAML)
+    (tree.root / "params.yaml").write_text("corpus: {sources: [texts]}\n")
+    (tree.root / "link.py").write_text(LINK)
+    (tree.root / ".gitignore").write_text("/data/\n/texts/\n/home/\n/runs.log\n__pycache__/\n")
+    text = tree.root / "texts" / "a.txt"
+    text.parent.mkdir()
+    text.write_text("one")
+
+    def run(where: Tree) -> list[str]:
+        for name in ("inputs", "corpus"):
+            done = remote(where, "stage", name)
+            assert done.returncode == 0, done.stdout + done.stderr
+        return where.runs()
+
+    assert run(tree) == ["inputs", "corpus"]
+    linked = tree.root / "data" / "inputs" / "corpus" / "0" / "a.txt"
+    assert linked.is_symlink(), "what was pushed is no copy now"
+    text.write_text("two, which is longer")
+    assert run(tree) == ["inputs", "corpus"]
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "computed")
+
+    without = clone(tree, place / "without")
+    assert remote(without, "pull", "inputs", "corpus").returncode == 0
+    assert run(without) == [], "a clone that has no texts has those of dvc.lock"
+    assert (without.root / "data" / "inputs" / "corpus" / "0" / "a.txt").read_text() == "two, which is longer"
+
+    other = clone(tree, place / "other")
+    (other.root / "texts").mkdir()
+    (other.root / "texts" / "a.txt").write_text("of another machine")
+    assert remote(other, "pull", "inputs", "corpus").returncode == 0
+    assert run(other) == ["inputs", "corpus"]
+    assert "of another machine" in (other.root / "data" / "corpus.txt").read_text()

@@ -22,7 +22,7 @@ from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
-from tasks import inputs, params
+from tasks import inputs, links, params
 from tasks.doctor import artifacts, machine, places, vocabulary
 from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.findings import Finding, dump, load
@@ -288,6 +288,19 @@ def test_params_that_cannot_be_used_are_a_failure_and_the_rest_is_looked_at(tree
     assert {"versions", "devices", "shards", "places", "tracking"} <= set(found) and "memory" not in found
 
 
+def test_files_that_are_not_linked_are_told(tree: Path) -> None:
+    assert artifacts.check_links().level == "ok"
+    (tree / "params.yaml").write_text("corpus: {sources: [texts]}\n")
+    texts = tree / "texts"
+    texts.mkdir()
+    for name in ("one.txt", "two.txt"):
+        (texts / name).write_text("A text.\n")
+        assert artifacts.check_links().level == ("ok" if name == "one.txt" else "warn")
+        if name == "one.txt":
+            links.link("texts", Path("data/inputs/corpus/0"), "there")
+    assert artifacts.check_links().text.startswith("texts leads to other files than are linked in data/inputs")
+
+
 def test_nothing_made_yet_is_ok(tree: Path) -> None:
     findings = [artifacts.check_vocabularies(plan()), artifacts.check_shards()]
     assert [finding.level for finding in findings] == ["ok", "ok"]
@@ -502,7 +515,7 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices variables params memory disk time vocabulary entries shards leftovers places tracking"
+        "versions devices variables params memory disk time vocabulary entries shards links leftovers places tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")
     assert sorted(tree.rglob("*")) == before

@@ -1,0 +1,106 @@
+"""Which files params.yaml leads to, beside those that are linked."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tasks.links import are_here, link, link_files, other_files
+from tasks.paths import INPUTS
+
+PARAMS = """
+corpus:
+  sources: [pydoc, texts, {uri: "law-*.txt"}, "https://host/a.txt"]
+  contamination: {texts: [dev]}
+minimal_pairs: {pairs: [pairs]}
+embed: {pairs: anchors}
+finetune: {tasks: {own: {data: own, format: table}, derived: {data: corpus, format: pydoc/topic}}}
+"""
+FILES = (
+    "texts/a.txt",
+    "texts/deep/b.txt",
+    "law-1.txt",
+    "dev/a.tsv",
+    "pairs/a.jsonl",
+    "anchors/a.jsonl",
+    "own/train.tsv",
+)
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As stage `inputs` leaves it."""
+    monkeypatch.chdir(tmp_path)
+    Path("params.yaml").write_text(PARAMS)
+    for name in FILES:
+        write(name)
+    for uri, place in (
+        ("texts", "corpus/1"),
+        ("https://host/a.txt", "corpus/3"),
+        ("dev", "corpus/contamination/0"),
+        ("pairs", "minimal_pairs/0"),
+        ("anchors", "embed"),
+        ("own", "own"),
+        (None, "derived"),
+    ):
+        link(uri, INPUTS / place, "there")
+    link_files([Path("law-1.txt")], Path(), INPUTS / "corpus" / "2")
+    return tmp_path
+
+
+def write(name: str) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(name)
+
+
+def test_nothing_is_said_where_all_is_linked(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    assert other_files(tree) is None and are_here(tree)
+    (tree / "texts" / "a.txt").write_text("what is in a file DVC sees")
+    (tree / "texts" / ".hidden.txt").write_text("no text")
+    (tree / "texts" / "picture.png").write_text("no text")
+    assert other_files(tree) is None
+
+
+@pytest.mark.parametrize(
+    ("added", "name"),
+    [
+        ("texts/c.txt", "texts"),
+        ("texts/deeper/still/c.jsonl", "texts"),
+        ("law-2.txt", "law-*.txt"),
+        ("dev/b.tsv", "dev"),
+        ("pairs/b.jsonl", "pairs"),
+        ("anchors/b.jsonl", "anchors"),
+        ("own/dev.tsv", "own"),
+    ],
+)
+def test_a_file_more_is_seen(added: str, name: str, tree: Path) -> None:
+    write(added)
+    assert other_files(tree) == name
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda: Path("texts/deep/b.txt").unlink(), "texts"),
+        (lambda: shutil.copy("own/train.tsv", Path("data/inputs/own/train.tsv").unlink() or "data/inputs/own"), "own"),
+    ],
+    ids=["one less", "a copy in place of the link"],
+)
+def test_what_is_linked_no_more_is_seen(change: Callable[[], object], name: str, tree: Path) -> None:
+    change()
+    assert other_files(tree) == name
+
+
+def test_files_that_are_not_here_leave_what_was_pulled(tree: Path) -> None:
+    for name in ("texts", "dev", "pairs", "anchors", "own"):
+        shutil.rmtree(name)
+    Path("law-1.txt").unlink()
+    assert other_files(tree) is None and not are_here(tree)
+
+
+@pytest.mark.parametrize("text", ["corpus: [", "corpus: 5", "{}", "corpus: {sources: 3}"])
+def test_params_that_nobody_can_read_are_no_matter_of_links(text: str, tree: Path) -> None:
+    Path("params.yaml").write_text(text)
+    assert other_files(tree) is None and not are_here(tree)

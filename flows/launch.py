@@ -62,7 +62,7 @@ def _launch(stages: list[str]) -> int:
     if not server.runs(environment) and _up_to_date(stages):
         # A server and a worker, started to be told so, would take a quarter of a minute.
         print("nothing to do: every stage is up to date in dvc.lock")
-        return _push(environment) or _show_results()
+        return _push(environment) or _show_results(stages)
     with contextlib.ExitStack() as stack:
         prefect = server.find_or_start(environment)
         stack.callback(prefect.stop)
@@ -95,7 +95,7 @@ def _launch(stages: list[str]) -> int:
         if watched.stages:
             console.print()
             console.print(status_table(watched))
-        return _conclude(watched, console)
+        return _conclude(watched, console, stages)
 
 
 def _push(environment: dict[str, str]) -> int:
@@ -166,16 +166,18 @@ def _check(*services: server.Service | None) -> None:
             service.check()
 
 
-def _conclude(watched: "Watched", console: "Console") -> int:
+def _conclude(watched: "Watched", console: "Console", stages: list[str]) -> int:
     if not watched.state.is_completed():
         reason = watched.state.message or "no reason given"
         console.print(f"\n{watched.state.name}: {reason}", markup=False, soft_wrap=True)
         return 1
-    return _show_results()
+    return _show_results(stages)
 
 
-def _show_results() -> int:
-    """The report's first table, and where the rest is."""
+def _show_results(stages: list[str]) -> int:
+    """The report's first table, and where the rest is; nothing where `stages` were run that make no report."""
+    if stages and "report" not in stages:
+        return 0
     if found := read_tables(REPORTS / TABLES):
         _, results = found[0]
         console = _console()

@@ -76,8 +76,9 @@ class FailedStagesError(Exception):
 
 def bring_up_to_date(
     root: Path, stages: list[str] | None, variables: dict[str, str] | None = None, without: Collection[str] = ()
-) -> None:
-    """Run what is to do in the tree `root`, alone in it. `FailedStagesError` where a stage failed.
+) -> set[str]:
+    """Run what is to do in the tree `root`, alone in it; the names of the stages that are up to date now.
+    `FailedStagesError` where one failed.
 
     `variables`: of the stages' environment. `without`: stages whose outs lie there as they are meant to be.
     Before the first stage that has something to do, `doctor` looks whether the machine and the tree can do it.
@@ -99,6 +100,7 @@ def bring_up_to_date(
             raise FailedStagesError("\n".join(failed))
         if remote:
             _consult(remote, root, "push")
+        return {stage.name for stage in selected}
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, State
 
 from flows.environment import ROOT
-from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
+from flows.pipeline import REPORT, THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
 
 
@@ -40,7 +40,9 @@ def _vary(params: dict[str, Any], commit: str | None, stages: list[str] | None, 
     name, log = str(flow_run.name), get_run_logger()
     with run_tree(params, holder(), commit) as tree:
         log.info(f"works in {tree.root}; stopped, the same run goes on there")
-        bring_up_to_date(tree.root, stages, {"BERTCORE_SWEEP": sweep} if sweep else None)
-        branch = tree.keep(name)
+        done = bring_up_to_date(tree.root, stages, {"BERTCORE_SWEEP": sweep} if sweep else None)
+        # What stages leave that were not among them is of another run, with other parameters.
+        curves = ("metrics/curves",) if "pretrain" in done else ()
+        branch = tree.keep(name) if REPORT in done else tree.keep(name, ("dvc.lock", *curves))
     log.info(f"its params.yaml, dvc.lock, metrics and reports: git branch {branch}")
     return Completed(message=f"results: git branch {branch}")

@@ -1,12 +1,15 @@
 """The end of the flow run, as those see it who watch it without a page."""
 
 import logging
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from prefect.states import Completed, State, StateType
 
-from flows import pipeline
+from flows import pipeline, pretrain
 from tasks import links
 from tasks.paths import INPUTS
 
@@ -52,3 +55,24 @@ def test_a_run_that_never_comes_to_its_end_is_not_begun_for_ever(monkeypatch: py
         monkeypatch.setenv("PREFECT__RUNTIME__FLOW_RUN__RUN_COUNT", str(count))
         assert pipeline.concluded(work).type == kind
     assert done == ["worked"]
+
+
+@pytest.mark.parametrize(
+    ("done", "kept"),
+    [
+        ({"corpus", "pretrain", "report"}, ()),
+        ({"corpus", "pretrain"}, (("dvc.lock", "metrics/curves"),)),
+        ({"corpus"}, (("dvc.lock",),)),
+    ],
+)
+def test_a_run_of_some_stages_keeps_no_results_of_another_one(
+    done: set[str], kept: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = MagicMock()
+    monkeypatch.setattr(pretrain, "get_run_logger", MagicMock())
+    monkeypatch.setattr(pretrain, "holder", lambda: "me")
+    monkeypatch.setattr(pretrain, "run_tree", lambda *_: nullcontext(tree))
+    monkeypatch.setattr(pretrain, "bring_up_to_date", lambda *_: done)
+    monkeypatch.setattr(pretrain, "flow_run", SimpleNamespace(name="brisk-otter"))
+    assert pretrain._vary({"pretrain.seed": 2}, None, sorted(done), None).is_completed()
+    assert tree.keep.call_args.args == ("brisk-otter", *kept)

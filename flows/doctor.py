@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bertcore.files import nearest_existing
@@ -36,10 +36,12 @@ def main() -> int:
     return 1 if failed(findings) else 0
 
 
-def examine(environment: dict[str, str], root: Path = ROOT) -> list[Finding]:
-    """All findings, in the tree `root` and with these variables."""
+def examine(environment: dict[str, str], root: Path = ROOT, stages: Iterable[str] = ()) -> list[Finding]:
+    """All findings, in the tree `root` and with these variables; where `stages` are given, of a run of these alone."""
     pipe = subprocess.PIPE
-    with subprocess.Popen(CHECKS, cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True) as process:
+    with subprocess.Popen(
+        [*CHECKS, *stages], cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True
+    ) as process:
         try:
             others = [check_dvc(environment, root), check_prefect(environment), check_flow()]
             output, errors = process.communicate(timeout=TIMEOUT)

@@ -92,7 +92,7 @@ def bring_up_to_date(
             clean = unchanged(root, selected)
         if len(clean) < len(selected):
             open_room()
-            doctor(root)
+            doctor(root, [stage.name for stage in selected if stage.name not in clean])
         states = _run(root, selected, clean, (variables or {}) | ({REMOTE: remote} if remote else {}))
         if REPORT in states and states[REPORT].is_completed():
             _publish(root / "reports" / TABLES)
@@ -162,9 +162,10 @@ def _failed(reason: str) -> State[None]:
 
 
 @task(name="doctor", task_run_name="doctor", cache_policy=NO_CACHE, persist_result=False, retries=0)
-def doctor(root: Path = ROOT) -> None:
-    """Log every finding of `flows.doctor` in the tree `root`. DoctorError, with the remedies, where anything fails."""
-    findings = examine({**project_environment(), **_of_the_tree(root)}, root)
+def doctor(root: Path, stages: list[str]) -> None:
+    """Log every finding of `flows.doctor` about `stages` in the tree `root`. DoctorError, with the remedies, where
+    anything fails."""
+    findings = examine({**project_environment(), **_of_the_tree(root)}, root, stages)
     log = get_run_logger()
     for finding in findings:
         say = log.info if finding.level == "ok" else log.warning

@@ -5,8 +5,10 @@ which adds what it knows of DVC and Prefect.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+
+import torch
 
 from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import BertcoreError
@@ -16,8 +18,8 @@ from tasks.doctor.findings import Finding, dump
 from tasks.doctor.plan import Plan
 
 
-def examine() -> list[Finding]:
-    """All findings, in the order in which a person would look."""
+def examine(stages: Collection[str] = ()) -> list[Finding]:
+    """All findings, in the order in which a person would look; where `stages` are given, of a run of these alone."""
     findings = [
         _safely("versions", partial(machine.check_versions, LOCK)),
         _safely("devices", machine.check_devices),
@@ -32,6 +34,8 @@ def examine() -> list[Finding]:
         sources = [*plan.configs["corpus"].sources, *(task.data for task in plan.tasks.values())]
         findings.append(check_params(plan))
         for name, check in PLANNED.items():
+            if stages and "pretrain" not in stages and name in OF_PRETRAINING:
+                continue
             findings.append(_safely(name, partial(check, plan)))
     findings.append(_safely("shards", artifacts.check_shards))
     findings.append(artifacts.check_links())
@@ -49,6 +53,8 @@ PLANNED: dict[str, Callable[[Plan], Finding]] = {
     "entries": vocabulary.check_vocabulary_size,
 }
 """Checks of the training that params.yaml asks for."""
+OF_PRETRAINING = ("memory", "time")
+"""Those of them that are of stage `pretrain` alone."""
 
 
 def of_error(name: str, error: BertcoreError) -> Finding:
@@ -62,6 +68,9 @@ def _safely(name: str, check: Callable[[], Finding]) -> Finding:
         return check()
     except BertcoreError as error:
         return of_error(name, error)
+    except torch.OutOfMemoryError:
+        text, remedy = "cannot be measured: the GPU has no memory left", "ask again when its other work has ended"
+        return Finding(level="warn", name=name, text=text, remedy=remedy)
 
 
 def check_params(plan: Plan) -> Finding:
@@ -76,5 +85,5 @@ def check_params(plan: Plan) -> Finding:
 
 
 if __name__ == "__main__":
-    print(dump(examine()))
+    print(dump(examine(sys.argv[1:])))
     sys.exit(0)

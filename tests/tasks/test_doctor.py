@@ -261,6 +261,22 @@ def test_disk_is_taken_by_the_copies_in_the_cache_and_by_every_model(tree: Path)
     assert places.check_disk(vectors, free=int(1.26 * need)).level == "warn"
 
 
+def test_what_lies_there_already_is_no_reason_to_end_a_run(tree: Path) -> None:
+    asked = plan()
+    assert places.check_disk(asked, free=1 << 20).level == "FAIL"
+    made = tree / "models" / "pretrained" / "model.safetensors"
+    made.parent.mkdir(parents=True)
+    with made.open("wb") as file:
+        file.truncate(10**12)  # of which the disk has nothing
+    found = places.check_disk(asked, free=1 << 20)
+    assert found.level == "warn" and "of such things lie here" in found.text
+
+
+def test_a_run_without_pre_training_needs_no_memory_for_it(tree: Path) -> None:
+    names = [[finding.name for finding in examine(stages)] for stages in ((), ("pretrain", "report"), ("report",))]
+    assert names[0] == names[1] and [name for name in names[0] if name not in names[2]] == ["memory", "time"]
+
+
 def test_a_training_of_weeks_is_a_warning(tree: Path) -> None:
     finding = machine.check_time(plan(pretrain={"max_steps": 10**9}))
     assert finding.level == "warn" and "days" in finding.text and "e+" not in finding.text.split("days")[0]

@@ -13,6 +13,7 @@ from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.loss import matryoshka, same_text
 from bertcore.embedding.pairs import Pair
 from bertcore.embedding.vectors import encode
+from bertcore.memory import explained
 from bertcore.model.architecture import Encoder
 from bertcore.progress import Progress
 from bertcore.training.metrics import CURVE_POINTS, Report, means, silent
@@ -90,7 +91,8 @@ class ContrastiveTraining:
             first, second = vectors[: len(anchors)], vectors[len(anchors) :]
             return matryoshka(first, second, config.temperature, config.dimensions, excluded)
 
-        return backward(lambda chunk: self._vectors(step, chunk, parts[chunk]), len(parts), loss)
+        with explained(f"step {step}: {len(parts[0])} texts at once do", "embed.chunk_size lower"):
+            return backward(lambda chunk: self._vectors(step, chunk, parts[chunk]), len(parts), loss)
 
     def _vectors(self, step: int, chunk: int, texts: NDArray[np.int64]) -> Tensor:
         """(texts, H) with the dropout of this chunk of this step, which is the same whenever it is computed."""

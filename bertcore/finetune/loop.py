@@ -4,6 +4,7 @@ Nothing here knows the family that is trained.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bertcore import draws
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Batch, Features
+from bertcore.memory import explained
 from bertcore.model.architecture import EncoderModule
 from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
@@ -97,13 +99,21 @@ class Loop:
         count = max(sum(part.count for part in parts), 1)
         total = torch.zeros((), device=self._accelerator.device)
         for part, own in zip(parts, of_parts, strict=True):
-            batch = part.to(self._accelerator.device)
-            with self._accelerator.autocast():
-                logits = self._model(batch.input_ids, batch.token_type_ids, batch.layout)
-            loss = self._loss(logits, batch, own) / count
-            self._accelerator.backward(loss)
+            with self._explained(part):
+                batch = part.to(self._accelerator.device)
+                with self._accelerator.autocast():
+                    logits = self._model(batch.input_ids, batch.token_type_ids, batch.layout)
+                loss = self._loss(logits, batch, own) / count
+                self._accelerator.backward(loss)
             total += loss.detach()
         return total
+
+    def _explained(self, part: Batch) -> AbstractContextManager[None]:
+        """What to do where the micro-batch does not fit."""
+        sequences, tokens = part.layout.batch_size, part.layout.total
+        smaller = [f"BERTCORE_MICRO_BATCH below {sequences} (the same batch, in parts)"] if sequences > 1 else []
+        what = f"task {self._task.data}: {sequences} sequences ({tokens} tokens) at once do"
+        return explained(what, *smaller, "the task's sequence_length lower")
 
     def _micro_batches(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """The sequences of the groups `rows` in parts of whole groups, of about the size that the machine asks for."""

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -14,8 +14,8 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from bertcore import draws
-from bertcore.errors import TrainingError
 from bertcore.instances.arrays import Instances
+from bertcore.memory import explained
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
@@ -249,26 +249,19 @@ class Feed:
         self._batches = None
 
 
-@contextmanager
 def explain_out_of_memory(
     step: int, batch: PreTrainingBatch | None = None, encoder_key: str = ENCODER_KEY
-) -> Iterator[None]:
+) -> AbstractContextManager[None]:
     """Raise a `TrainingError` with the remedy where torch or numpy cannot get the memory for `batch`.
 
     Without a batch, for the optimizer's state. `encoder_key` is the key of params.yaml that gives the encoder's size.
     """
-    try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        known = isinstance(error, (torch.OutOfMemoryError, MemoryError)) or "can't allocate memory" in str(error)
-        if not known:
-            raise
-        what, remedies = "the optimizer's state does", [f"a smaller {encoder_key}"]
-        if batch is not None:
-            sequences = batch.layout.batch_size
-            what = f"{sequences} sequences ({batch.layout.total} tokens) at once do"
-            if not activation_checkpointing():
-                remedies.insert(0, "BERTCORE_ACTIVATION_CHECKPOINTING=1")
-            if sequences > 1:
-                remedies.insert(0, f"BERTCORE_MICRO_BATCH below {sequences} (the same global batch, in parts)")
-        raise TrainingError(f"step {step}: {what} not fit into the memory; set {' or '.join(remedies)}") from error
+    what, remedies = "the optimizer's state does", [f"a smaller {encoder_key}"]
+    if batch is not None:
+        sequences = batch.layout.batch_size
+        what = f"{sequences} sequences ({batch.layout.total} tokens) at once do"
+        if not activation_checkpointing():
+            remedies.insert(0, "BERTCORE_ACTIVATION_CHECKPOINTING=1")
+        if sequences > 1:
+            remedies.insert(0, f"BERTCORE_MICRO_BATCH below {sequences} (the same global batch, in parts)")
+    return explained(f"step {step}: {what}", *remedies)

@@ -58,6 +58,17 @@ def test_cached_gradients_are_those_of_the_whole_batch(model: ModernBertModel, m
     assert any(not torch.allclose(gradient, expected[name], rtol=1e-2) for name, gradient in gradients(model).items())
 
 
+def test_texts_that_do_not_fit_into_memory_are_told_with_the_remedy(
+    model: ModernBertModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(model, "hidden_states", full)
+    with pytest.raises(TrainingError, match="step 3: 5 texts at once do not fit into the memory; set embed.chunk_size"):
+        training(model).backward(3, np.arange(12))
+
+
 def test_chunks_of_any_size_give_the_gradient_of_one() -> None:
     inputs = torch.randn(7, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found = []

@@ -26,7 +26,7 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import batches
 from bertcore.finetune.run import Finetuning, _keep_back, finetune
 from bertcore.model.architecture import EncoderConfig
-from bertcore.model.bert import BertConfig, BertForPreTraining
+from bertcore.model.bert import BertConfig, BertForPreTraining, BertForSequenceClassification
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 
 COLOURS, NOUNS = ["red", "green", "blue"], ["cat", "dog", "bird", "table", "river"]
@@ -242,6 +242,28 @@ def test_batches_of_similar_length_hold_every_sequence_once(lengths: list[int], 
             spans = sorted((min(of), max(of)) for of in ([lengths[row] for row in rows] for rows in epoch))
             assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
     assert all(np.array_equal(a, b) for a, b in zip(steps, batches(np.asarray(lengths), task), strict=True))
+
+
+def test_what_does_not_fit_into_memory_is_told_with_the_remedy(
+    toy: Toy,
+    tokenizer: Tokenizer,
+    config: BertConfig,
+    make_task: Callable[..., RunConfig],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: Any) -> None:
+        raise torch.OutOfMemoryError
+
+    prepared = Finetuning(make_task(epochs=1, batch_size=16), toy("single", 64), tokenizer)
+    monkeypatch.setattr(BertForSequenceClassification, "forward", full)
+    said = (
+        r"task toy: 16 sequences \(\d+ tokens\) at once do not fit into the memory; set BERTCORE_MICRO_BATCH below 16"
+    )
+    with pytest.raises(TrainingError, match=said):
+        prepared.run(config)
+    monkeypatch.setenv("BERTCORE_MICRO_BATCH", "1")
+    with pytest.raises(TrainingError, match=r"task toy: 1 sequences .* not fit into the memory; set the task's seq"):
+        prepared.run(config)
 
 
 def test_a_text_that_many_rows_share_is_not_kept_back_where_others_are_enough(

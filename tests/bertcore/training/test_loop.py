@@ -131,7 +131,7 @@ MEMORY = """
 import sys
 from pathlib import Path
 from bertcore.errors import TrainingError
-from bertcore.training.step import as_batch, explain_out_of_memory
+from bertcore.training.step import explain_out_of_memory
 from tests.bertcore.training import test_loop as module
 run = module.training(Path(sys.argv[1]), module.config(batch_size=64))
 run.train_step()

@@ -72,10 +72,14 @@ def _serve(pipe: Connection, make: Callable[[], Work], warmup: int, clock: Calla
     work = make()
     for _ in range(warmup):
         work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
     pipe.send("ready")
     while units := pipe.recv():
         began = clock()
         tokens = sum(work() for _ in range(units))
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         pipe.send(tokens / (clock() - began))
     pipe.send(_peak_gib())
 

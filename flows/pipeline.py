@@ -85,8 +85,9 @@ def bring_up_to_date(
     """
     with _turn(root) as queued:
         selected = select(read_graph(root), stages, without)
-        _unlink_other_files(root)
         clean = _unchanged(root, selected, patience=2 * STOP_GRACE if queued else 0.0)
+        if _unlink_other_files(root):
+            clean = unchanged(root, selected)
         if (remote := remote_url(ROOT)) and len(clean) < len(selected):
             _consult(remote, root, "pull", *(stage.name for stage in selected if stage.name not in clean))
             clean = unchanged(root, selected)
@@ -117,12 +118,14 @@ def _turn(root: Path) -> Iterator[bool]:
         yield queued
 
 
-def _unlink_other_files(root: Path) -> None:
+def _unlink_other_files(root: Path) -> bool:
     """Have stage `inputs` link anew where a name in params.yaml leads to other files than it did: DVC sees what changes
     in files that are linked, and knows nothing of the others."""
-    if (name := other_files(root)) is not None:
-        get_run_logger().info(f"{name} leads to other files than are linked in {INPUTS}: they are linked anew")
-        shutil.rmtree(root / INPUTS)
+    if (name := other_files(root)) is None:
+        return False
+    get_run_logger().info(f"{name} leads to other files than are linked in {INPUTS}: they are linked anew")
+    shutil.rmtree(root / INPUTS)
+    return True
 
 
 def _unchanged(root: Path, stages: list[Stage], patience: float) -> set[str]:

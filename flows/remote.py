@@ -26,6 +26,7 @@ from dvc.stage.serialize import to_single_stage_lockfile
 
 from bertcore.errors import INTERRUPTED, without_password
 from flows.environment import REMOTE
+from flows.locks import hold
 from tasks.links import are_here
 
 _PLUGINS = {"s3": ("dvc_s3", "dvc-s3"), "ssh": ("dvc_ssh", "dvc-ssh")}
@@ -92,24 +93,19 @@ class Remote:
                     continue  # what it reads was not computed by anybody either
                 if name == INPUTS and are_here(Path.cwd()):
                     continue  # this machine's own files are linked, whatever lay elsewhere under their names
-                with repo.lock, contextlib.suppress(RunCacheNotFoundError):
+                with _kept_out(repo, stage), repo.lock, contextlib.suppress(RunCacheNotFoundError):
                     repo.stage_cache.restore(stage, pull=True)
                     for out in stage.outs:
                         if not out.use_cache:  # is git's or the stage's, and no link into the cache
                             repo.cache.local.unprotect(out.fs_path)
-                    if name == INPUTS:
-                        _forget(repo, stage)
 
     def push(self, names: list[str]) -> None:
         """Copy to the remote what it does not have of the outs of these stages, and of the run cache."""
         with self._used("be pushed to") as repo:
             for name in names:
                 (stage,) = repo.stage.collect(name)
-                try:
+                with _kept_out(repo, stage):
                     self._push_outs(repo, stage)
-                finally:
-                    if name == INPUTS:
-                        _forget(repo, stage)
             store = repo.cloud.get_remote_odb(_NAME, "push --run-cache", hash_name="md5-dos2unix")
             repo.stage_cache.transfer(repo.cache.legacy, store, force=False)
 
@@ -160,11 +156,23 @@ def _commit(stage: Stage) -> None:
         out.commit(relink=False)
 
 
-def _forget(repo: Repo, stage: Stage) -> None:
-    """Take from the cache what the directories of its outs hold, without which DVC puts none of them back."""
-    for out in stage.outs:
-        if out.hash_info and out.hash_info.isdir:
-            Path(repo.cache.local.oid_to_path(out.hash_info.value)).unlink(missing_ok=True)
+@contextlib.contextmanager
+def _kept_out(repo: Repo, stage: Stage) -> Iterator[None]:
+    """Where `stage` is the one that links files, take from the cache, which trees share, what the directories of its
+    outs hold, before and after: without it, DVC puts none of them back."""
+    if stage.addressing != INPUTS:
+        yield
+        return
+    cache = repo.cache.local
+    held = [Path(cache.oid_to_path(out.hash_info.value)) for out in stage.outs if out.hash_info]
+    with hold(Path(cache.path).parent / "inputs.lock", f"process {os.getpid()}", wait=True):
+        try:
+            for path in held:
+                path.unlink(missing_ok=True)
+            yield
+        finally:
+            for path in held:
+                path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -206,6 +214,9 @@ def _stage(remote: Remote, name: str) -> int:
         remote.pull([name])
     except RemoteError as error:
         print(f"warning: not pulled: {error}", flush=True)
+    if name == INPUTS:  # also what a killed push has left
+        with Repo() as repo, _kept_out(repo, repo.stage.collect(name)[0]):
+            pass
     before = signal.signal(signal.SIGINT, lambda *_: None)  # is for the stage, which stops, and dvc, which waits for it
     try:
         command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]

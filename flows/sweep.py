@@ -115,7 +115,8 @@ def _sweep(
         except BaseException as error:
             _cancel(client, trials)
             status = "KILLED" if isinstance(error, TerminationSignal) else "FAILED"
-            _conclude(name, _write(trials, name, metric), trials, status)
+            with contextlib.suppress(httpx.HTTPError, PrefectException):  # the server may be what has failed
+                _conclude(name, _write(trials, name, metric), trials, status)
             raise
     trials.sort(key=lambda trial: trial.metrics.get(metric, math.inf if minimize else -math.inf), reverse=not minimize)
     file = _write(trials, name, metric)

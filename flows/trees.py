@@ -46,10 +46,12 @@ class RunTree:
     changes: Mapping[str, Any]
 
     def keep(self, name: str, results: Sequence[str] = RESULTS, said: str = "") -> str:
-        """Commit the run's params.yaml and `results`, with `said` in the message; the branch `runs/NAME`, or a numbered
-        one where there is that."""
+        """Commit the run's params.yaml and `results`, with `said` in the message and without other results, which are
+        of the run before; the branch `runs/NAME`, or a numbered one where there is that."""
         paths = [path for path in ("params.yaml", *results) if (self.root / path).exists()]
         _git(self.root, "add", "--all", "--force", "--", *paths)
+        if others := [path for path in RESULTS if path not in results]:
+            _git(self.root, "rm", "-r", "--cached", "--quiet", "--ignore-unmatch", "--", *others)
         what = ", ".join(f"{key}={json.dumps(value)}" for key, value in self.changes.items())
         # A worker has nobody at hand to unlock the key of a signature.
         _git(

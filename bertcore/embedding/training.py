@@ -91,7 +91,7 @@ class ContrastiveTraining:
             first, second = vectors[: len(anchors)], vectors[len(anchors) :]
             return matryoshka(first, second, config.temperature, config.dimensions, excluded)
 
-        with explained(f"step {step}: {len(parts[0])} texts at once do", "embed.chunk_size lower"):
+        with explained(f"step {step}: {len(parts[0])} texts at once do", "embed.chunk_size or embed.batch_size lower"):
             return backward(lambda chunk: self._vectors(step, chunk, parts[chunk]), len(parts), loss)
 
     def _vectors(self, step: int, chunk: int, texts: NDArray[np.int64]) -> Tensor:

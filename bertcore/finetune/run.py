@@ -273,16 +273,16 @@ def _limit(table: pa.Table, most: int | None) -> pa.Table:
 
 def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
     """`table` as what is trained on and what is chosen on: the same for every seed, and rows that share a text on one
-    side. Texts that many rows share are passed over where they would make it twice as much as is asked for."""
+    side. A text that would make it more than twice what is asked for is taken where all others are not enough."""
     texts = groups(table)
     sizes, chosen, count = Counter(texts), set[str](), 0
     wanted = max(int(task.choice_fraction * len(texts)), 1)
     order = sorted(sizes, key=lambda text: draws.fraction_of(0, f"choice {text}"))
-    for text in order:
-        if count < wanted and count + sizes[text] <= 2 * wanted:
-            chosen.add(text)
-            count += sizes[text]
-    chosen = chosen or set(order[:1])
+    for candidates, most in ((order, 2 * wanted), (sorted(order, key=sizes.__getitem__), len(texts))):
+        for text in candidates:
+            if count < wanted and text not in chosen and count + sizes[text] <= most:
+                chosen.add(text)
+                count += sizes[text]
     kept_back = np.asarray([text in chosen for text in texts], dtype=bool)
     if kept_back.all():
         raise InputError(

@@ -21,9 +21,9 @@ from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, binary_sums, require_weights
 
 GENERATOR = "generator"
+"""The folder of the generator in the directory of the discriminator."""
 _OTHER_ROWS = 1024
 """Of logits, elsewhere than on the CPU, whose probabilities are added up at a time: 20 bytes for each number."""
-"""The folder of the generator in the directory of the discriminator."""
 
 
 @dataclass(frozen=True, kw_only=True)

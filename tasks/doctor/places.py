@@ -20,7 +20,7 @@ from bertcore.files import nearest_existing
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
-from tasks.paths import CHECKPOINTS, CORPUS, PRETRAINED
+from tasks.paths import CORPUS, PRETRAINED
 from tasks.tracking.store import tracking_uri
 
 SECONDS = 2.0
@@ -50,14 +50,17 @@ def check_disk(plan: Plan, free: int | None = None) -> Finding:
     if need * _ROOM <= available:
         return Finding(level="ok", name="disk", text=text)
     remedy = "free some space, or set corpus.max_documents or a smaller preset in params.yaml"
-    there = sum(map(_bytes_below, (CORPUS.parent, PRETRAINED.parent, CHECKPOINTS, Path(".dvc", "cache"))))
-    if need > available and there:
-        text += f"; {size(there)} of such things lie here, and count where they are of this run"
+    there = 2 * sum(map(_bytes_below, (CORPUS.parent, PRETRAINED.parent))) if need > available else 0
+    if there:
+        text += f"; {size(there)} of that lie here, if they are of this run"
     return Finding(level="FAIL" if need - there > available else "warn", name="disk", text=text, remedy=remedy)
 
 
 def _bytes_below(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+    files = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+    with contextlib.suppress(OSError):  # what a stage moves meanwhile
+        return sum(path.stat().st_size for path in files)
+    return 0
 
 
 def check_places(sources: list[str], environment: Mapping[str, str] = os.environ) -> Finding:

@@ -1,4 +1,4 @@
-"""A GPU computes what the CPU computes: every recipe's losses and gradients, attention, optimizers, compiled layers.
+"""A GPU computes what the CPU computes: losses and gradients of every recipe, attention, Muon; and the same bits again.
 
 The other tests of models and trainings run on the GPU too where there is one; these compare it with the CPU.
 """
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bertcore import draws
 from bertcore.instances.sources import DrawnInstances, MaskConfig
@@ -20,10 +20,12 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout
 from bertcore.model.positions import PLAIN, Positions
+from bertcore.objectives import cross_entropy
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.recipes import RECIPES
 from bertcore.tokens.wordpiece import save_tokenizer
+from bertcore.training.distributed import make_accelerator
 from bertcore.training.optimizers.muon import orthogonalize
 from bertcore.training.step import WithObjective, as_batch
 from tests.samples import token_shard, tokenizer, vocabulary
@@ -131,17 +133,22 @@ def test_muon_turns_the_same_way() -> None:
     assert float((half - expected).norm() / expected.norm()) < 0.05
 
 
-def test_fused_adamw_takes_the_same_steps() -> None:
-    results = []
-    for device in ("cpu", "cuda"):
-        torch.manual_seed(1)
-        layer = nn.Linear(32, 16)
-        inputs = torch.randn(8, 32)
-        layer.to(device)
-        optimizer = torch.optim.AdamW(layer.parameters(), lr=1e-2, fused=True)
-        for _ in range(5):
-            layer(inputs.to(device)).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-        results.append(layer.weight.detach().cpu())
-    torch.testing.assert_close(*results)
+@pytest.mark.filterwarnings("default")  # of the compiler
+def test_the_compiled_loss_is_that_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = torch.randn(70, 300, generator=torch.Generator().manual_seed(1))
+    labels = torch.randint(300, (64,), generator=torch.Generator().manual_seed(2))
+    expected = cross_entropy.cross_entropy(logits.clone(), labels)
+    monkeypatch.setattr(cross_entropy, "_whole", cross_entropy._whole)  # as it is for the other tests
+    cross_entropy.compile_cross_entropy()
+    loss, correct = cross_entropy.cross_entropy(logits.cuda(), labels.cuda())
+    torch.testing.assert_close(loss.cpu(), expected[0])
+    assert int(correct) == int(expected[1])
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+@pytest.mark.parametrize("half", [False, True])
+def test_the_bits_are_the_same_again(recipe: str, half: bool, tmp_path: Path) -> None:
+    make_accelerator()  # which says how a GPU is to add
+    module, batch = training(recipe, tmp_path)
+    first, second = (gradients(module, batch, "cuda", half=half) for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)

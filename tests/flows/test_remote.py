@@ -228,6 +228,13 @@ def test_texts_of_a_machine_stay_links_and_go_before_those_of_another_one(
     assert run(without) == [], "a clone that has no texts has those of dvc.lock"
     assert (without.root / "data" / "inputs" / "corpus" / "0" / "a.txt").read_text() == "two, which is longer"
 
+    half = clone(tree, place / "half")  # one text is here, the other is not
+    (half.root / "params.yaml").write_text("corpus: {sources: [texts, more.txt]}\n")
+    (half.root / "texts").mkdir()
+    (half.root / "texts" / "a.txt").write_text("of a third machine")
+    assert remote(half, "pull", "inputs", "corpus").returncode == 0
+    assert run(half) == []
+
     other = clone(tree, place / "other")
     (other.root / "texts").mkdir()
     (other.root / "texts" / "a.txt").write_text("of another machine")

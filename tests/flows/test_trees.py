@@ -68,6 +68,18 @@ def test_it_begins_as_the_tree_stands_and_its_results_become_a_branch(root: Path
     assert git(root, "worktree", "list").count("\n") == 0
 
 
+def test_results_that_are_not_the_runs_own_are_not_in_its_branch(root: Path) -> None:
+    for name in ("metrics/summary.json", "metrics/curves/a.csv", "reports/report.md"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("of the run before")
+    with run_tree(CHANGES, "me") as tree:
+        assert (tree.root / "metrics" / "summary.json").read_text() == "of the run before"
+        branch = tree.keep("pretrain alone", ("dvc.lock", "metrics/curves"))
+    found = git(root, "ls-tree", "-r", "--name-only", branch).splitlines()
+    assert "metrics/curves/a.csv" in found and "dvc.lock" in found
+    assert not [name for name in found if name.startswith(("metrics/summary", "reports"))]
+
+
 def test_a_run_that_broke_off_is_continued_by_the_same_one_and_by_no_other(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

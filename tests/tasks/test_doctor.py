@@ -269,7 +269,7 @@ def test_what_lies_there_already_is_no_reason_to_end_a_run(tree: Path) -> None:
     with made.open("wb") as file:
         file.truncate(10**12)  # of which the disk has nothing
     found = places.check_disk(asked, free=1 << 20)
-    assert found.level == "warn" and "of such things lie here" in found.text
+    assert found.level == "warn" and "of that lie here" in found.text
 
 
 def test_a_run_without_pre_training_needs_no_memory_for_it(tree: Path) -> None:

@@ -13,11 +13,19 @@ PARAMS = """
 corpus:
   sources: [pydoc, texts, {uri: "law-*.txt"}, "https://host/a.txt"]
   contamination: {texts: [dev]}
+tokenizer: {vocab_file: model/vocab.json, merges_file: model/merges.txt}
+pretrain: {init_from: model, objective_options: {teacher: model}}
 minimal_pairs: {pairs: [pairs]}
 embed: {pairs: anchors}
-finetune: {tasks: {own: {data: own, format: table}, derived: {data: corpus, format: pydoc/topic}}}
+finetune:
+  tasks:
+    own: {data: own, format: table, init_from: model, distillation: {teacher: model}}
+    derived: {data: corpus, format: pydoc/topic}
 """
 FILES = (
+    "model/config.json",
+    "model/vocab.json",
+    "model/merges.txt",
     "texts/a.txt",
     "texts/deep/b.txt",
     "law-1.txt",
@@ -43,6 +51,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("anchors", "embed"),
         ("own", "own"),
         (None, "derived"),
+        ("model/vocab.json", "vocabulary"),
+        ("model/merges.txt", "vocabulary/merges"),
+        *(("model", place) for place in ("init_from", "objective/teacher", "encoders/own", "teachers/own")),
     ):
         link(uri, INPUTS / place, "there")
     link_files([Path("law-1.txt")], Path(), INPUTS / "corpus" / "2")
@@ -73,6 +84,7 @@ def test_nothing_is_said_where_all_is_linked(tree: Path, monkeypatch: pytest.Mon
         ("pairs/b.jsonl", "pairs"),
         ("anchors/b.jsonl", "anchors"),
         ("own/dev.tsv", "own"),
+        ("model/tokenizer.json", "model"),
     ],
 )
 def test_a_file_more_is_seen(added: str, name: str, tree: Path) -> None:
@@ -93,11 +105,19 @@ def test_what_is_linked_no_more_is_seen(change: Callable[[], object], name: str,
     assert other_files(tree) == name
 
 
-def test_files_that_are_not_here_leave_what_was_pulled(tree: Path) -> None:
-    for name in ("texts", "dev", "pairs", "anchors", "own"):
-        shutil.rmtree(name)
-    Path("law-1.txt").unlink()
+@pytest.mark.parametrize("missing", ["texts", "dev", "pairs", "anchors", "own", "model"])
+def test_where_not_all_files_are_here_what_was_pulled_stays(missing: str, tree: Path) -> None:
+    shutil.rmtree(missing)
+    write("law-2.txt")
     assert other_files(tree) is None and not are_here(tree)
+
+
+def test_a_clone_that_names_only_what_every_machine_has_is_pulled(tree: Path) -> None:
+    shutil.rmtree("data")
+    assert are_here(tree), "the words among the names are no files that are missing"
+    text = "{corpus: {sources: [pydoc]}, minimal_pairs: {pairs: corpus}, embed: {pairs: twins}, finetune: {tasks: {}}}"
+    Path("params.yaml").write_text(text)
+    assert not are_here(tree)
 
 
 @pytest.mark.parametrize("text", ["corpus: [", "corpus: 5", "{}", "corpus: {sources: 3}"])

@@ -278,6 +278,9 @@ def test_a_text_that_many_rows_share_is_not_kept_back_where_others_are_enough(
     same = pa.array([f"text {row % 2}" for row in range(table.num_rows)])
     halves = _keep_back(table.set_column(column, "text_a", same), make_task(choice_fraction=0.1))
     assert halves["train"].num_rows == halves[CHOICE].num_rows, "there is nothing smaller"
+    large = pa.array([f"text {min(row // 49, 3)}" for row in range(147)] + ["few"] * 3 + ["text 3"] * 50)
+    few = _keep_back(table.set_column(column, "text_a", large), make_task(choice_fraction=0.1))
+    assert few[CHOICE].num_rows == 3 + 49, "three rows say nothing"
 
 
 def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_what_is_kept_back(

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.cross_entropy import CHUNK_ROWS, cross_entropy
+from bertcore.objectives.cross_entropy import CHUNK_ROWS, _of_all, cross_entropy
 from bertcore.objectives.pretraining import build_objective
 
 
@@ -172,3 +172,14 @@ def test_two_halves_add_up_to_the_whole_batch():
     for term, sums in complete.items():
         torch.testing.assert_close(parts[0][term].loss_sum + parts[1][term].loss_sum, sums.loss_sum)
         assert parts[0][term].count + parts[1][term].count == sums.count
+
+
+def test_what_is_compiled_for_other_devices_is_the_same() -> None:
+    compiled = torch.compile(_of_all, backend="aot_eager", dynamic=True)
+    for rows, classes in ((7, 30), (12, 30), (3, 9)):
+        logits, labels = torch.randn(rows, classes), torch.randint(classes, (rows,))
+        labels[-1] = -100  # fills up
+        found, right = compiled(logits.clone().requires_grad_(), labels)
+        loss, correct = cross_entropy(logits.clone(), labels[:-1])
+        torch.testing.assert_close(found.detach(), loss)
+        assert int(right) == int(correct)

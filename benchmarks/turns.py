@@ -10,6 +10,9 @@ from multiprocessing.connection import Connection
 
 import torch
 
+from bertcore.training.distributed import device
+from bertcore.training.flops import wait_for
+
 Work = Callable[[], int]
 """Does one unit of work; returns its size in real tokens."""
 
@@ -72,14 +75,12 @@ def _serve(pipe: Connection, make: Callable[[], Work], warmup: int, clock: Calla
     work = make()
     for _ in range(warmup):
         work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
+    wait_for(device())
     pipe.send("ready")
     while units := pipe.recv():
         began = clock()
         tokens = sum(work() for _ in range(units))
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
+        wait_for(device())
         pipe.send(tokens / (clock() - began))
     pipe.send(_peak_gib())
 

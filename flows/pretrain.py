@@ -44,5 +44,5 @@ def _vary(params: dict[str, Any], commit: str | None, stages: list[str] | None, 
         # What stages leave that were not among them is of another run, with other parameters.
         curves = ("metrics/curves",) if "pretrain" in done else ()
         branch = tree.keep(name) if REPORT in done else tree.keep(name, ("dvc.lock", *curves))
-    log.info(f"its params.yaml, dvc.lock, metrics and reports: git branch {branch}")
+    log.info(f"its params.yaml, dvc.lock and results: git branch {branch}")
     return Completed(message=f"results: git branch {branch}")

@@ -118,13 +118,12 @@ class Remote:
             return
         whole: Stage = stage
         if stage.cmd and all(dep.exists for dep in stage.deps):  # of a clone, git has some outs and no data
-            # DVC itself leaves out stages with outs that it keeps no cache of, unless they are metrics or plots.
             # As DVC restores a stage from the run cache: there, every out has a cache.
             whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
             with repo.lock:
                 if stage.addressing == INPUTS:
                     _commit(whole)
-                else:
+                else:  # DVC itself leaves out stages with outs that it keeps no cache of, but metrics and plots
                     repo.stage_cache.save(stage)
         for objects in whole.get_used_objs().values():
             with _failures() as causes:
@@ -163,16 +162,18 @@ def _kept_out(repo: Repo, stage: Stage) -> Iterator[None]:
     if stage.addressing != INPUTS:
         yield
         return
-    cache = repo.cache.local
-    held = [Path(cache.oid_to_path(out.hash_info.value)) for out in stage.outs if out.hash_info]
-    with hold(Path(cache.path).parent / "inputs.lock", f"process {os.getpid()}", wait=True):
+    with hold(Path(repo.cache.local.path).parent / "inputs.lock", f"process {os.getpid()}", wait=True):
+        _forget(repo, stage)
         try:
-            for path in held:
-                path.unlink(missing_ok=True)
             yield
         finally:
-            for path in held:
-                path.unlink(missing_ok=True)
+            _forget(repo, stage)
+
+
+def _forget(repo: Repo, stage: Stage) -> None:
+    for out in stage.outs:
+        if out.hash_info:
+            Path(repo.cache.local.oid_to_path(out.hash_info.value)).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer
-from bertcore.finetune.inference import TOKENS_AT_ONCE, by_length
+from bertcore.finetune.inference import by_length, tokens_at_once
 from bertcore.model.architecture import Encoder
 
 
@@ -39,7 +39,7 @@ def vectors_of(model: Encoder, features: Features) -> NDArray[np.float32]:
     """(N, H) the mean of the states of each sequence, computed in float32; `model` is for evaluation."""
     device = model.token_embeddings.weight.device
     vectors = np.empty((len(features), model.config.hidden_size), dtype=np.float32)
-    for rows in by_length(features.lengths, TOKENS_AT_ONCE.get(device.type, TOKENS_AT_ONCE["cpu"])):
+    for rows in by_length(features.lengths, tokens_at_once(device)):
         batch = features.batch(rows).to(device)
         hidden = model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
         vectors[rows] = batch.layout.mean(hidden).cpu().numpy()

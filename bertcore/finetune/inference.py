@@ -27,7 +27,7 @@ def logits_of(
     """
     if was_training := model.training:  # the way through all modules takes as long as a layer
         model.eval()
-    size = TOKENS_AT_ONCE.get(accelerator.device.type, TOKENS_AT_ONCE["cpu"])
+    size = tokens_at_once(accelerator.device)
     result: NDArray[np.float32] | None = None
     while result is None:
         try:
@@ -59,6 +59,11 @@ def _logits(
         progress.advance(steps=batch.layout.total)
     progress.close()
     return np.zeros((0, 1), dtype=np.float32) if result is None else result
+
+
+def tokens_at_once(device: torch.device) -> int:
+    """Of a batch there, at most."""
+    return TOKENS_AT_ONCE.get(device.type, TOKENS_AT_ONCE["cpu"])
 
 
 def by_length(lengths: NDArray[np.int64], tokens_at_once: int) -> list[NDArray[np.int64]]:

@@ -44,14 +44,15 @@ def peak_flops(device: torch.device, dtype: torch.dtype) -> float:
     left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     seconds: list[float] = []
     while sum(seconds) < _PEAK_SECONDS:
-        _wait(device)
+        wait_for(device)
         began = time.perf_counter()
         left @ right
-        _wait(device)
+        wait_for(device)
         seconds.append(time.perf_counter() - began)
     return 2 * size**3 / min(seconds)
 
 
-def _wait(device: torch.device) -> None:
+def wait_for(device: torch.device) -> None:
+    """Until it has computed what it was given; a CPU has."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

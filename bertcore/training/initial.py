@@ -23,7 +23,7 @@ from bertcore.tokens.tokenizer import (
     kind_of,
     load_tokenizer,
 )
-from bertcore.tokens.wordpiece import VOCABULARY_FILE, make_tokenizer
+from bertcore.tokens.wordpiece import make_tokenizer
 from bertcore.training.config import PretrainConfig
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,9 @@ def initial_model(
     """
     if config.init_from is None:
         return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad)), []
-    known = entries_in(published) if _is_wordpiece(published) else []
+    known = entries_in(published)
+    if known and _kind_in(published) != "wordpiece":
+        known = []
     new = _entries(tokenizer)[len(known) :] if known else []
     check_vocabulary(published, tokenizer, config.init_from, new_entries=len(new))
     theirs = load_config(published)
@@ -177,12 +179,6 @@ def check_lowercase(published: Path, config: TokenizerConfig, name: str, where: 
             f"params.yaml: tokenizer.lowercase: found {said}, expected {str(theirs).lower()} as {where}: {name} was "
             f"trained; set it to {str(theirs).lower()}"
         )
-
-
-def _is_wordpiece(directory: Path) -> bool:
-    if (directory / VOCABULARY_FILE).is_file():
-        return True
-    return (directory / TOKENIZER_FILE).is_file() and _kind_in(directory) == "wordpiece"
 
 
 def _kind_in(directory: Path) -> str:

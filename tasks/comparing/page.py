@@ -1,6 +1,7 @@
 """The comparison as one table, one picture, and words that say which variant to take for what."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -82,46 +83,61 @@ def _cell(score: Score | None) -> str:
     return percent(score.median) + spread
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Need:
+    """What somebody takes a variant for."""
+
+    what: str
+    candidates: Sequence[Variant]
+    """Which come into question."""
+    value: Callable[[Variant], float]
+    """The larger, the better."""
+    words: Callable[[Variant], str]
+    """For that value."""
+    as_good: Callable[[Variant, Variant], bool] = lambda best, other: False
+    """Whether the second is, but for chance, as good as the first."""
+
+    def said(self) -> str:
+        """Which one to take, and the one after it."""
+        best, *others = sorted(self.candidates, key=self.value, reverse=True)
+        after = f", before `{others[0].name}` with {self.words(others[0])}" if others else ""
+        after += ", which is as good" if others and self.as_good(best, others[0]) else ""
+        return f"{self.what} take `{best.name}`: {self.words(best)}{after}."
+
+
 def advice(variants: Sequence[Variant]) -> list[str]:
     """Which variant to take for what, with the one after it."""
     scored = [variant for variant in variants if variant.mean_score is not None]
     widest = max((score.high - score.low for variant in scored for score in variant.scores.values()), default=0.0)
     paired = [variant for variant in variants if variant.knows_grammar]
-    needs: list[tuple[str, list[Variant], Callable[[Variant], float], Callable[[Variant], str]]] = [
-        (
-            "For fine-tuned tasks",
-            scored,
-            lambda each: each.mean_score or 0.0,
-            lambda each: f"a mean of {percent(each.mean_score or 0.0)}",
+    needs = [
+        _Need(
+            what="For fine-tuned tasks",
+            candidates=scored,
+            value=lambda each: each.mean_score or 0.0,
+            words=lambda each: f"a mean of {percent(each.mean_score or 0.0)}",
         ),
-        (
-            "For grammar without fine-tuning",
-            paired,
-            lambda each: each.minimal_pairs or 0.0,
-            _pairs_words,
+        _Need(
+            what="For grammar without fine-tuning",
+            candidates=paired,
+            value=lambda each: each.minimal_pairs or 0.0,
+            words=_pairs_words,
+            as_good=lambda best, other: not _more_pairs(best, other),
         ),
-        (
-            "For the fastest inference",
-            list(variants),
-            lambda each: each.inference_tokens_per_second,
-            lambda each: f"{count(each.inference_tokens_per_second)} tokens a second",
+        _Need(
+            what="For the fastest inference",
+            candidates=variants,
+            value=lambda each: each.inference_tokens_per_second,
+            words=lambda each: f"{count(each.inference_tokens_per_second)} tokens a second",
         ),
-        (
-            "For the smallest model",
-            list(variants),
-            lambda each: -each.parameters,
-            lambda each: f"{count(each.parameters)} parameters",
+        _Need(
+            what="For the smallest model",
+            candidates=variants,
+            value=lambda each: -each.parameters,
+            words=lambda each: f"{count(each.parameters)} parameters",
         ),
     ]
-    said = []
-    for need, candidates, value, words in needs:
-        if not candidates:
-            continue
-        best, *others = sorted(candidates, key=value, reverse=True)
-        after = f", before `{others[0].name}` with {words(others[0])}" if others else ""
-        if others and words is _pairs_words and not _more_pairs(best, others[0]):
-            after += ", which is as good"
-        said.append(f"{need} take `{best.name}`: {words(best)}{after}.")
+    said = [need.said() for need in needs if need.candidates]
     if not paired and (best_baseline := max((each.pairs_baseline or 0.0 for each in variants), default=0.0)):
         most = max(each.minimal_pairs or 0.0 for each in variants)
         said.append(

@@ -18,6 +18,7 @@ from bertcore.objectives.pretraining import build_objective
 from bertcore.precision import autocast
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
+from bertcore.training.flops import wait_for
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.step import WithObjective
 from tasks.doctor.estimate import Work, sequence_flops
@@ -97,7 +98,6 @@ def _timed(work: Callable[[], object], device: torch.device) -> float:
     while sum(seconds[:1]) < _LONG and (len(seconds) < 2 or sum(seconds[1:]) < _SECONDS):
         began = time.perf_counter()
         work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        wait_for(device)
         seconds.append(time.perf_counter() - began)
     return min(seconds[1:] or seconds)

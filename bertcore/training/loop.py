@@ -89,8 +89,7 @@ class Pretraining:
         evaluated, key = config.eval_sequences, config.encoder_key
         self._heldout = HeldOut(data.heldout, evaluated, accelerator, self._control, encoder_key=key)
         self._heldout_longer = HeldOut(data.heldout_longer, evaluated, accelerator, self._control, SECOND_PHASE, key)
-        place = accelerator.process_index, accelerator.num_processes
-        self._feed = Feed(data.batches, self._gradients.prepare, *place)
+        self._feed = Feed(data.batches, self._gradients.prepare, accelerator)
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
         """FLOP/s that a large matrix product reaches, on all devices together."""

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -221,26 +222,35 @@ def split(instances: Instances, keys: draws.U64, size: int) -> list[tuple[Instan
 
 
 class Feed:
-    """Makes one process's parts of the global batches in the background, while steps come one after the other."""
+    """Reads one process's parts of the global batches in the background, while steps come one after the other.
+
+    On a GPU they are prepared there, too. On the CPU by who asks for them: torch's threads of the background would take
+    the cores from those of the step.
+    """
 
     def __init__(
-        self, loader: Loader | Phases, prepare: Callable[[int, Instances], Prepared], rank: int, world_size: int
+        self, loader: Loader | Phases, prepare: Callable[[int, Instances], Prepared], accelerator: Accelerator
     ) -> None:
-        self._loader, self._prepare, self._rank, self._world_size = loader, prepare, rank, world_size
-        self._batches: Iterator[Prepared] | None = None
+        self._loader, self._prepare, self._accelerator = loader, prepare, accelerator
+        self._batches: Iterator[Callable[[], Prepared]] | None = None
         self._next = 0
 
     def of(self, step: int) -> Prepared:
         """This process's part of the batch of `step`."""
         if self._batches is None or step != self._next:
             self.close()
-            self._batches, self._next = prefetch(self, step, self._rank, self._world_size), step
+            place = self._accelerator.process_index, self._accelerator.num_processes
+            self._batches, self._next = prefetch(self, step, *place), step
         self._next += 1
-        return next(self._batches)
+        return next(self._batches)()
 
-    def batch(self, step: int, rank: int, world_size: int) -> Prepared:
-        """As `of`, for what asks in the background."""
-        return self._prepare(step, self._loader.batch(step, rank, world_size))
+    def batch(self, step: int, rank: int, world_size: int) -> Callable[[], Prepared]:
+        """What gives the part of `rank`; for the background."""
+        prepare = partial(self._prepare, step, self._loader.batch(step, rank, world_size))
+        if self._accelerator.device.type == "cpu":
+            return prepare
+        prepared = prepare()
+        return lambda: prepared
 
     def close(self) -> None:
         """End the work in the background."""

@@ -1,49 +1,138 @@
-"""Links below data/inputs to files of this machine that params.yaml names: DVC watches their content through them."""
+"""What params.yaml names of this machine, and the links to it below data/inputs: DVC watches the files through them."""
 
 import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.local import LocalSource
+from bertcore.embedding import FROM_CORPUS
 from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.files import visible_files
+from bertcore.minimal_pairs.pairs import EMBEDDED
 from tasks import params
-from tasks.paths import DERIVED, INPUTS, OBJECTIVE, SOURCE, VOCABULARY
+from tasks.paths import DERIVED, ENCODERS, INPUTS, MERGES, MINIMAL_PAIRS, OBJECTIVE, SOURCE, TEACHERS, VOCABULARY
 
 
-def link(uri: str | None, directory: Path, where: str) -> None:
-    """A file, or all files of a directory; of what is neither, a note. `InputError` where there is none."""
-    if uri is None or "://" in uri:
-        if uri is not None:
-            source_of(uri)
-        note(uri, directory)
+@dataclass(frozen=True)
+class Named:
+    """What one key of params.yaml names: files of this machine, an address, or nothing."""
+
+    key: str
+    uri: str | None
+    """None, too, for a word that stands for what the pipeline makes itself."""
+    place: Path
+    """Where its links lie, in data/inputs."""
+
+    @property
+    def local(self) -> bool:
+        """Whether it names files of the user."""
+        return self.uri is not None and "://" not in self.uri
+
+    @property
+    def files(self) -> list[Path]:
+        """Those on this machine, sorted; empty where there are none."""
+        if self.uri is None or not self.local:
+            return []
+        path = Path(self.uri).expanduser()
+        return visible_files(path) if path.is_dir() else [path] if path.is_file() else []
+
+    @property
+    def root(self) -> Path:
+        """The directory of whose folders the links keep the order."""
+        path = Path(self.uri or "").expanduser()
+        return path if path.is_dir() else path.parent
+
+
+class NamedSource(Named):
+    """One of `corpus.sources`, which may be a glob, and of whose directories only texts are read."""
+
+    @property
+    def local(self) -> bool:
+        return isinstance(source_of(self.uri or ""), LocalSource)
+
+    @property
+    def files(self) -> list[Path]:
+        """As above, and of sources of other kinds what decides what they give; `ConfigError` where the user's are not
+        there."""
+        return list(source_of(self.uri or "").files)
+
+    @property
+    def root(self) -> Path:
+        return Path(os.path.commonpath([file.parent for file in self.files]))
+
+
+def named(values: Mapping[str, Any]) -> Iterator[Named]:
+    """Everything that stage `inputs` links, of the values of params.yaml: files, and what leaves only a note."""
+    corpus, tokenizer, pretrain = (values.get(name) or {} for name in ("corpus", "tokenizer", "pretrain"))
+    for index, entry in enumerate(corpus["sources"]):
+        uri = entry["uri"] if isinstance(entry, Mapping) else entry
+        yield NamedSource(f"corpus.sources[{index}]", uri, INPUTS / "corpus" / str(index))
+    for index, uri in enumerate((corpus.get("contamination") or {}).get("texts") or []):
+        place = INPUTS / "corpus" / "contamination" / str(index)
+        yield Named(f"corpus.contamination.texts[{index}]", uri, place)
+    yield Named("tokenizer.vocab_file", tokenizer.get("vocab_file"), VOCABULARY)
+    if (merges := tokenizer.get("merges_file")) is not None:
+        yield Named("tokenizer.merges_file", merges, MERGES)
+    yield Named("pretrain.init_from", pretrain.get("init_from"), INPUTS / "init_from")
+    yield from _models(pretrain)
+    yield from _pairs((values.get("minimal_pairs") or {}).get("pairs"))
+    anchors = (values.get("embed") or {}).get("pairs")
+    yield Named("embed.pairs", None if anchors in FROM_CORPUS else anchors, INPUTS / "embed")
+    for task, entry in params.task_entries(values).items():
+        key, data = f"finetune.tasks.{task}", entry["data"]
+        yield Named(f"{key}.data", None if data == DERIVED else data, INPUTS / task)
+        yield Named(f"{key}.init_from", entry.get("init_from"), ENCODERS / task)
+        yield Named(f"{key}.distillation.teacher", (entry.get("distillation") or {}).get("teacher"), TEACHERS / task)
+
+
+def _models(pretrain: Mapping[str, Any]) -> Iterator[Named]:
+    """Those of the objective's options; nothing where they name none, for which no torch is imported."""
+    options = pretrain.get("objective_options") or {}
+    models: dict[str, str] = {}
+    if any(isinstance(value, str) for value in options.values()):
+        from bertcore.objectives.pretraining import models_of
+        from bertcore.training.config import PretrainConfig
+
+        models = models_of(pretrain.get("objective", PretrainConfig.objective), options)
+    for option, uri in models.items():
+        yield Named(f"pretrain.objective_options.{option}", uri, OBJECTIVE / option)
+    if not models:
+        yield Named("pretrain.objective_options", None, OBJECTIVE)
+
+
+def _pairs(given: str | list[str] | None) -> Iterator[Named]:
+    if given is None or given == EMBEDDED:
+        yield Named("minimal_pairs.pairs", None, MINIMAL_PAIRS)
         return
-    if not (files := _files(uri)):
+    for index, uri in enumerate(given if isinstance(given, list) else [given]):
+        yield Named(f"minimal_pairs.pairs[{index}]", uri, MINIMAL_PAIRS / str(index))
+
+
+def link(each: Named, place: Path) -> None:
+    """Its files at `place`, in the same order of folders; where it leads to none here a note, so that every input is a
+    directory with a file in it. `InputError` where it should."""
+    if files := each.files:
+        root = each.root
+        for file in files:
+            there = place / file.relative_to(root)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the
+            # rename.
+            there.symlink_to(os.path.relpath(file.resolve(), there.parent.resolve()))
+        return
+    if each.local:
         raise InputError(
-            f"params.yaml: {where}: found {uri!r}, expected a file or a directory with files; correct the path"
+            f"params.yaml: {each.key}: found {each.uri!r}, expected a file or a directory with files; correct the path"
         )
-    path = Path(uri).expanduser()
-    link_files(files, path if path.is_dir() else path.parent, directory)
-
-
-def link_files(files: list[Path], root: Path, directory: Path) -> None:
-    """The `files`, which lie below `root`, in the same order of folders."""
-    for file in files:
-        place = directory / file.relative_to(root)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the
-        # rename.
-        place.symlink_to(os.path.relpath(file.resolve(), place.parent.resolve()))
-
-
-def note(uri: str | None, directory: Path) -> None:
-    """What is not a local file leaves a note, so that every input is a directory with a file in it."""
-    directory.mkdir(parents=True)
-    (directory / SOURCE).write_text(json.dumps({"uri": uri}) + "\n", encoding="utf-8")
+    if each.uri is not None:
+        source_of(each.uri)
+    place.mkdir(parents=True)
+    (place / SOURCE).write_text(json.dumps({"uri": each.uri}) + "\n", encoding="utf-8")
 
 
 def other_files(root: Path) -> str | None:
@@ -55,21 +144,17 @@ def other_files(root: Path) -> str | None:
     `inputs` tells.
     """
     with contextlib.chdir(root), _telling_nothing():
-        linked = [each for each in _named(params.read()) if each[1].is_dir() and not (each[1] / SOURCE).is_file()]
-        if all(files for _, _, files in linked):
-            return next((name for name, place, files in linked if not _are_linked(place, files)), None)
+        linked = [each for each in named(params.read()) if each.local and _is_linked(each.place)]
+        if _have_files(linked):
+            return next((each.uri for each in linked if not _leads_to(each.place, each.files)), None)
     return None
 
 
 def are_here(root: Path) -> bool:
     """Whether the params.yaml of the tree `root` names files, and all of them lie on this machine."""
-    from bertcore.embedding.config import FROM_CORPUS  # which needs torch, and is asked for where a stage is pulled
-    from bertcore.minimal_pairs.pairs import EMBEDDED
-
-    words = {DERIVED, EMBEDDED, *FROM_CORPUS}
     with contextlib.chdir(root), _telling_nothing():
-        named = [files for name, _, files in _named(params.read()) if files or name not in words]
-        return bool(named) and all(named)
+        local = [each for each in named(params.read()) if each.local]
+        return bool(local) and _have_files(local)
     return False
 
 
@@ -78,43 +163,19 @@ def _telling_nothing() -> contextlib.suppress:
     return contextlib.suppress(BertcoreError, AttributeError, KeyError, TypeError, OSError, RuntimeError)
 
 
-def _are_linked(place: Path, files: list[Path]) -> bool:
-    linked = [path for path in place.rglob("*") if path.is_symlink() or path.is_file()]
-    links = all(path.is_symlink() for path in linked)
-    return links and {path.resolve() for path in linked} == {path.resolve() for path in files}
+def _have_files(local: list[Named]) -> bool:
+    with contextlib.suppress(ConfigError):
+        return all(each.files for each in local)
+    return False
 
 
-def _named(values: Mapping[str, Any]) -> Iterator[tuple[str, Path, list[Path]]]:
-    """All that stage `inputs` links: the name in params.yaml, where its links lie, and the files that it leads to now,
-    none where there is nothing. Words that name no file, such as `corpus`, are among them."""
-    corpus, tokenizer, pretrain = (values.get(name) or {} for name in ("corpus", "tokenizer", "pretrain"))
-    for index, entry in enumerate(corpus["sources"]):
-        source = source_of(entry["uri"] if isinstance(entry, Mapping) else entry)
-        if isinstance(source, LocalSource):
-            files: list[Path] = []
-            with contextlib.suppress(ConfigError):
-                files += source.files
-            yield source.uri, INPUTS / "corpus" / str(index), files
-    if (name := tokenizer.get("vocab_file")) is not None:
-        merges = tokenizer.get("merges_file")
-        yield name, VOCABULARY, _files(name) + (_files(merges) if merges else [])
-    texts = (corpus.get("contamination") or {}).get("texts") or []
-    pairs = (values.get("minimal_pairs") or {}).get("pairs")
-    others = [(name, INPUTS / "corpus" / "contamination" / str(index)) for index, name in enumerate(texts)]
-    others += [(pretrain.get("init_from"), INPUTS / "init_from")]
-    others += [((pretrain.get("objective_options") or {}).get("teacher"), OBJECTIVE / "teacher")]
-    listed = pairs if isinstance(pairs, list) else [pairs]
-    others += [(name, INPUTS / "minimal_pairs" / str(index)) for index, name in enumerate(listed)]
-    others += [((values.get("embed") or {}).get("pairs"), INPUTS / "embed")]
-    for task, entry in params.task_entries(values).items():
-        others += [(entry["data"], INPUTS / task), (entry.get("init_from"), INPUTS / "encoders" / task)]
-        others += [((entry.get("distillation") or {}).get("teacher"), INPUTS / "teachers" / task)]
-    for name, place in others:
-        if name is not None and "://" not in name:
-            yield name, place, _files(name)
+def _is_linked(place: Path) -> bool:
+    return place.is_dir() and not (place / SOURCE).is_file()
 
 
-def _files(name: str) -> list[Path]:
-    """Empty where there is no such file or directory here."""
-    path = Path(name).expanduser()
-    return visible_files(path) if path.is_dir() else [path] if path.is_file() else []
+def _leads_to(place: Path, files: list[Path]) -> bool:
+    found = [path for path in place.rglob("*") if path.is_symlink() or path.is_file()]
+    if place == VOCABULARY:  # the folder of its merges lies in it
+        found = [path for path in found if MERGES not in path.parents]
+    links = all(path.is_symlink() for path in found)
+    return links and {path.resolve() for path in found} == {path.resolve() for path in files}

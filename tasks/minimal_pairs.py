@@ -19,7 +19,7 @@ from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
 from bertcore.tokens.shards import Manifest, TokenShard
 from bertcore.tokens.tokenizer import load_tokenizer
 from tasks import params
-from tasks.paths import CORPUS, INPUTS, METRICS, PREDICTIONS, PRETRAINED, SHARDS
+from tasks.paths import CORPUS, METRICS, MINIMAL_PAIRS, PREDICTIONS, PRETRAINED, SHARDS
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
@@ -43,7 +43,7 @@ def run(stage_run: StageRun) -> None:
 def _pairs(config: MinimalPairsConfig) -> list[Pair]:
     if config.pairs == EMBEDDED:
         return make_pairs(CORPUS)
-    places = (INPUTS / "minimal_pairs" / str(index) for index in range(len(config.files)))
+    places = (MINIMAL_PAIRS / str(index) for index in range(len(config.files)))
     return [pair for place in places for pair in read_pairs(place)]
 
 

@@ -15,6 +15,7 @@ OBJECTIVE = INPUTS / "objective"
 """The models that the options of the objective name, by option."""
 VOCABULARY = INPUTS / "vocabulary"
 MERGES = VOCABULARY / "merges"
+MINIMAL_PAIRS = INPUTS / "minimal_pairs"
 CORPUS = Path("data/corpus")
 TOKENIZER = Path("models/tokenizer")
 SHARDS = Path("data/shards")

@@ -3,10 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bertcore.embedding import FROM_CORPUS
 from bertcore.training.optimizers.config import OptimizationConfig
-
-FROM_CORPUS = ("neighbours", "twins", "title_body")
-"""Values of `pairs` that are made from the corpus itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

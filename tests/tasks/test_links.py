@@ -1,20 +1,22 @@
 """Which files params.yaml leads to, beside those that are linked."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tasks.links import are_here, link, link_files, other_files
-from tasks.paths import INPUTS
+from tasks import params
+from tasks.links import are_here, link, named, other_files
+from tasks.paths import INPUTS, SOURCE
 
 PARAMS = """
 corpus:
   sources: [pydoc, texts, {uri: "law-*.txt"}, "https://host/a.txt"]
   contamination: {texts: [dev]}
 tokenizer: {vocab_file: model/vocab.json, merges_file: model/merges.txt}
-pretrain: {init_from: model, objective_options: {teacher: model}}
+pretrain: {init_from: model, objective: distillation, objective_options: {teacher: model}}
 minimal_pairs: {pairs: [pairs]}
 embed: {pairs: anchors}
 finetune:
@@ -23,6 +25,7 @@ finetune:
     derived: {data: corpus, format: pydoc/topic}
 """
 FILES = (
+    "requirements.lock",
     "model/config.json",
     "model/vocab.json",
     "model/merges.txt",
@@ -43,26 +46,43 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("params.yaml").write_text(PARAMS)
     for name in FILES:
         write(name)
-    for uri, place in (
-        ("texts", "corpus/1"),
-        ("https://host/a.txt", "corpus/3"),
-        ("dev", "corpus/contamination/0"),
-        ("pairs", "minimal_pairs/0"),
-        ("anchors", "embed"),
-        ("own", "own"),
-        (None, "derived"),
-        ("model/vocab.json", "vocabulary"),
-        ("model/merges.txt", "vocabulary/merges"),
-        *(("model", place) for place in ("init_from", "objective/teacher", "encoders/own", "teachers/own")),
-    ):
-        link(uri, INPUTS / place, "there")
-    link_files([Path("law-1.txt")], Path(), INPUTS / "corpus" / "2")
+    for each in named(params.read()):
+        link(each, each.place)
     return tmp_path
 
 
 def write(name: str) -> None:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_text(name)
+
+
+def test_every_name_has_a_place(tree: Path) -> None:
+    files = {str(path.relative_to(INPUTS)): path.resolve() for path in INPUTS.rglob("*") if path.is_symlink()}
+    model = ("config.json", "merges.txt", "vocab.json")
+    assert files == {
+        "corpus/0/requirements.lock": tree / "requirements.lock",  # which decides what pydoc gives
+        "corpus/1/a.txt": tree / "texts/a.txt",
+        "corpus/1/deep/b.txt": tree / "texts/deep/b.txt",
+        "corpus/2/law-1.txt": tree / "law-1.txt",
+        "corpus/contamination/0/a.tsv": tree / "dev/a.tsv",
+        "vocabulary/vocab.json": tree / "model/vocab.json",
+        "vocabulary/merges/merges.txt": tree / "model/merges.txt",
+        "minimal_pairs/0/a.jsonl": tree / "pairs/a.jsonl",
+        "embed/a.jsonl": tree / "anchors/a.jsonl",
+        "own/train.tsv": tree / "own/train.tsv",
+        **{
+            f"{place}/{name}": tree / "model" / name
+            for place in ("init_from", "objective/teacher", "encoders/own", "teachers/own")
+            for name in model
+        },
+    }
+    notes = {str(path.parent.relative_to(INPUTS)): json.loads(path.read_text())["uri"] for path in INPUTS.rglob(SOURCE)}
+    assert notes == {
+        "corpus/3": "https://host/a.txt",
+        "derived": None,
+        "encoders/derived": None,
+        "teachers/derived": None,
+    }
 
 
 def test_nothing_is_said_where_all_is_linked(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

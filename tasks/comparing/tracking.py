@@ -1,5 +1,7 @@
 """A comparison in MLflow: a parent run, and below it a run for each variant, side by side in the compare view."""
 
+import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,23 +15,34 @@ from tasks.comparing.variant import Variant
 from tasks.tracking.runs import log_params
 from tasks.tracking.store import open_experiment, reachable
 
+_DIGEST = "comparison"
+"""The tag of a comparison's run that says of what it is."""
+
 
 def log(variants: Sequence[Variant], values: Mapping[str, Mapping[str, Any]], page: Path) -> str:
     """The id of the parent run; `values` are the params of each variant by its name, `page` a file to keep with it.
 
-    `UnavailableError` where the store cannot be used.
+    The same comparison is logged once. `UnavailableError` where the store cannot be used.
     """
     with reachable():
         client, experiment = open_experiment()
-        parent = client.create_run(
-            experiment, run_name=f"compare {', '.join(each.name for each in variants)}"
-        ).info.run_id
+        digest = _digest(variants, values)
+        logged = f"tags.`{_DIGEST}` = '{digest}' and attributes.status = 'FINISHED'"
+        if found := client.search_runs([experiment], logged, max_results=1):
+            return str(found[0].info.run_id)
+        name = f"compare {', '.join(each.name for each in variants)}"
+        parent = client.create_run(experiment, tags={_DIGEST: digest}, run_name=name).info.run_id
         for variant in variants:
             run = client.create_run(experiment, tags={MLFLOW_PARENT_RUN_ID: parent}, run_name=variant.name).info.run_id
             _log(client, run, variant, values[variant.name])
         client.log_artifact(parent, str(page))
         client.set_terminated(parent)
         return str(parent)
+
+
+def _digest(variants: Sequence[Variant], values: Mapping[str, Mapping[str, Any]]) -> str:
+    whole = [[each.name, each.metrics(), values[each.name]] for each in variants]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 
 def _log(client: MlflowClient, run: str, variant: Variant, values: Mapping[str, Any]) -> None:

@@ -164,7 +164,8 @@ def test_mlflow_has_a_run_for_each_variant_below_one(tmp_path: Path, monkeypatch
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     (tmp_path / "page.html").write_text("page")
     values = {"a": {"pretrain": {"max_steps": 7}}, "b": {"pretrain": {f"k{n}": n for n in range(150)}}}
-    parent = tracking.log([variant("a", 0.7, 1.0), variant("b", 0.5, 2.0)], values, tmp_path / "page.html")
+    variants = [variant("a", 0.7, 1.0), variant("b", 0.5, 2.0)]
+    parent = tracking.log(variants, values, tmp_path / "page.html")
     client = MlflowClient()
     experiment = client.get_run(parent).info.experiment_id
     children = client.search_runs(
@@ -174,6 +175,10 @@ def test_mlflow_has_a_run_for_each_variant_below_one(tmp_path: Path, monkeypatch
     assert children[0].data.metrics["mean_score"] == 0.7 and children[0].data.metrics["tokens_per_second"] == 500.0
     assert children[0].data.params == {"pretrain.max_steps": "7"} and len(children[1].data.params) == 150
     assert [each.path for each in client.list_artifacts(parent)] == ["page.html"]
+    assert tracking.log(variants, values, tmp_path / "page.html") == parent, "a finished comparison is not logged twice"
+    client.set_terminated(parent, "FAILED")
+    assert tracking.log(variants, values, tmp_path / "page.html") != parent
+    assert tracking.log([variant("a", 0.7, 1.0), variant("b", 0.6, 2.0)], values, tmp_path / "page.html") != parent
 
 
 def test_inference_is_measured_on_any_saved_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

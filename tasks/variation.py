@@ -1,9 +1,12 @@
 """Other values for single keys of params.yaml: `{"pretrain.learning_rate": 1e-3}`, checked as stage `inputs` does.
 
+An asterisk stands for all keys of a section: `finetune.tasks.*.seed` is that of every task.
+
 `python -m tasks.variation` reads `{"params": TEXT, "changes": {…}}`, prints the text of params.yaml with the changes,
 its comments kept, and writes nothing.
 """
 
+import copy
 import io
 import json
 import sys
@@ -17,10 +20,15 @@ from bertcore.errors import ConfigError
 from tasks import params, sections
 from tasks.status import exit_status
 
+_ANY = ".*."
+
 
 def vary(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
     """Set the dotted keys `changes` in `values`; `ConfigError` where one leads through something that has no keys."""
     for dotted, value in changes.items():
+        if _ANY in dotted:
+            vary(values, {each: copy.deepcopy(value) for each in _spelled_out(values, dotted)})
+            continue
         *names, last = dotted.split(".")
         place, way = values, ""
         for name in names:
@@ -34,6 +42,15 @@ def vary(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
                     "correct the dotted key"
                 )
         place[last] = value
+
+
+def _spelled_out(values: Mapping[str, Any], dotted: str) -> list[str]:
+    """With every key in place of the first asterisk; none where there is no such section, or it is empty."""
+    above, _, below = dotted.partition(_ANY)
+    place: Any = values
+    for name in above.split("."):
+        place = place.get(name) if isinstance(place, Mapping) else None
+    return [f"{above}.{name}.{below}" for name in place] if isinstance(place, Mapping) else []
 
 
 def varied_text(text: str, changes: Mapping[str, Any]) -> str:

@@ -34,6 +34,19 @@ def test_the_keys_change_and_nothing_else(tree: Path) -> None:
     assert "# tokens, [CLS] and [SEP] included" in text
 
 
+def test_an_asterisk_is_every_task(tree: Path) -> None:
+    text = variation.varied_text(
+        Path("params.yaml").read_text(), {"finetune.tasks.*.seed": [1, 2], "finetune.tasks.qa.seed": 3}
+    )
+    tasks = YAML(typ="safe").load(text)["finetune"]["tasks"]
+    assert {name: task["seed"] for name, task in tasks.items()} == {name: [1, 2] for name in tasks} | {"qa": 3}
+    assert "&" not in text, "every task has values of its own"
+    values = {"finetune": {"tasks": {}}, "pretrain": {"seed": 1}}
+    for key in ("finetune.tasks.*.seed", "embed.*.seed", "pretrain.seed.*.no"):
+        variation.vary(values, {key: 1})
+    assert values == {"finetune": {"tasks": {}}, "pretrain": {"seed": 1}}
+
+
 def test_small_numbers_stay_numbers(tree: Path) -> None:
     text = variation.varied_text(Path("params.yaml").read_text(), {"pretrain.learning_rate": 1e-5})
     assert YAML(typ="safe", pure=True).load(text)["pretrain"]["learning_rate"] == 1e-5

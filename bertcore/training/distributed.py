@@ -34,6 +34,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 Value = TypeVar("Value")
 
+ACCELERATE_CONFIG = "BERTCORE_ACCELERATE_CONFIG"
 _EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
 _CONFIG = Path(__file__).with_name("launch.yaml")
 
@@ -43,7 +44,7 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
     # quiet: the failing process says why; the launcher would add a traceback of its own.
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--quiet"]
     environment = dict(os.environ)
-    if config := os.environ.get("BERTCORE_ACCELERATE_CONFIG"):
+    if config := os.environ.get(ACCELERATE_CONFIG):
         if (processes := _configured_processes(config)) > 0:
             environment[_EXPECTED] = str(processes)
         return [*launch, "--config_file", config, "-m", module], environment
@@ -63,15 +64,13 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
 def _configured_processes(config: str) -> int:
     """What the accelerate config file says, -1 where it leaves it to the cluster."""
     if not Path(config).is_file():
-        raise ConfigError(
-            f"BERTCORE_ACCELERATE_CONFIG: found {config!r}, expected a file; see infra/accelerate for examples"
-        )
+        raise ConfigError(f"{ACCELERATE_CONFIG}: found {config!r}, expected a file; see infra/accelerate for examples")
     try:
         return load_config_from_file(config).num_processes
     except Exception as error:  # YAML's errors and accelerate's have no class in common
         said = " ".join(str(error).split())
         raise ConfigError(
-            f"BERTCORE_ACCELERATE_CONFIG: {config}: {said}; correct it, see infra/accelerate for examples"
+            f"{ACCELERATE_CONFIG}: {config}: {said}; correct it, see infra/accelerate for examples"
         ) from None
 
 

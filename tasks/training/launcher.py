@@ -22,8 +22,8 @@ from typing import NoReturn
 
 import psutil
 
-from bertcore.errors import BAD_INPUT, STOPPED, StoppedError
-from bertcore.training.distributed import launch_command
+from bertcore.errors import BAD_INPUT, STOPPED, ConfigError, StoppedError
+from bertcore.training.distributed import ACCELERATE_CONFIG, launch_command
 from tasks.processes import adopt_orphans
 from tasks.status import ProcessEnded, exit_status
 
@@ -155,7 +155,16 @@ def _end_the_rest() -> None:
 
 def main() -> int:
     """The status of this machine's processes of a training whose stage runs on another one."""
-    return exit_status(lambda: run_training(*launch_command("tasks.training.process")))
+    return exit_status(_join)
+
+
+def _join() -> None:
+    if not os.environ.get(ACCELERATE_CONFIG):
+        raise ConfigError(
+            f"{ACCELERATE_CONFIG}: found nothing, expected this machine's config, with its machine_rank; see "
+            "infra/accelerate/nodes.yaml. A training of one machine begins with `dvc repro`"
+        )
+    run_training(*launch_command("tasks.training.process"))
 
 
 if __name__ == "__main__":

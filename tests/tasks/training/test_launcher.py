@@ -1,11 +1,12 @@
 """What a stage makes of a launcher whose processes have ended and which does not end itself."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
-from bertcore.errors import STOPPED
+from bertcore.errors import BAD_INPUT, STOPPED
 from tasks.training.launcher import LOST, OWNER
 from tests.import_closure import ROOT
 
@@ -28,3 +29,14 @@ def test_a_launcher_that_waits_for_another_machines_is_ended(reported: int, stat
     """As torch's does for five minutes where a signal has ended the other one."""
     command = [sys.executable, "-c", STAGE, LAUNCHER % reported]
     assert subprocess.run(command, cwd=ROOT, timeout=120, check=False).returncode == status
+
+
+def test_another_machine_needs_a_config_that_says_which_one_it_is() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "BERTCORE_ACCELERATE_CONFIG"}
+    command = [sys.executable, "-m", "tasks.training.launcher"]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == BAD_INPUT
+    said = (
+        "error: BERTCORE_ACCELERATE_CONFIG: found nothing, expected this machine's config, with its machine_rank; see "
+    )
+    assert ended.stderr.startswith(said) and ended.stderr.count("\n") == 1

@@ -43,7 +43,7 @@ class CorpusConfig:
     """Its code (ISO 639): whose rules split the sentences. Any other code of two or three letters is
     taken, too, with a warning: its sentences are split by the rules of another language, mostly English."""
     seed: int = 1
-    """Decides, with its id, on which side of the split a document falls, and how often it is used."""
+    """With a document's id it decides whether the document is held out, and how often it is used."""
 
     @classmethod
     def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:

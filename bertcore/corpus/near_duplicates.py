@@ -34,7 +34,7 @@ class NearDuplicatesConfig:
     """Section `corpus.near_duplicates` of params.yaml."""
 
     threshold: float = 0.8
-    """Share of two documents' n-grams that both have (Jaccard's index), from which the later one is dropped."""
+    """The later of two documents is dropped where both share this much of their n-grams, or more (Jaccard's index)."""
     ngram: int = 5
     """Words of an n-gram, in the form of `ngrams`; in scripts without blanks, two characters are a word."""
 

@@ -23,7 +23,7 @@ class CausalOptions:
 
     causal_share: float = 0.0625
     """Of the sequences: those that are read from left to right, drawn one by one; and of the loss of a batch that has
-    any, which of 16 sequences two in three have."""
+    any; of batches of 16 sequences two in three have."""
 
     def __post_init__(self) -> None:
         if not 0 < self.causal_share < 1:

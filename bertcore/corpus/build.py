@@ -161,6 +161,8 @@ def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
 
 
 def _remedy(split: str, statistics: CorpusStatistics) -> str:
+    if sum(statistics.read.values()) == 1:
+        return "give more documents: in a .txt a blank line ends one (docs/corpus.md)"
     if split == "heldout":
         return "give more text or a larger corpus.heldout_fraction"
     if statistics.kept["heldout"]["documents"] > 1:

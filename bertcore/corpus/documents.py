@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertcore.errors import InputError
@@ -160,10 +161,13 @@ class RowGroup:
     size: int
     """Bytes of its text before compression, as the file says."""
 
-    def read(self) -> pa.ListArray:
-        """(D,) the sentences of each document."""
+    def read(self, without: str | None = None) -> pa.ListArray:
+        """(D,) the sentences of each document, those of the source `without` left out."""
         with pq.ParquetFile(self.path) as file:
-            return file.read_row_group(self.index, columns=["sentences"])["sentences"].combine_chunks()
+            if without is None:
+                return file.read_row_group(self.index, columns=["sentences"])["sentences"].combine_chunks()
+            table = file.read_row_group(self.index, columns=["source", "sentences"])
+        return table.filter(pc.not_equal(table["source"], without))["sentences"].combine_chunks()
 
 
 def row_groups(paths: Iterable[Path]) -> Iterator[RowGroup]:
@@ -174,7 +178,10 @@ def row_groups(paths: Iterable[Path]) -> Iterator[RowGroup]:
                 yield RowGroup(str(path), index, file.metadata.row_group(index).total_byte_size)
 
 
-def read_sentences(paths: Iterable[Path]) -> Iterator[list[list[str]]]:
-    """Batches of documents, each a list of its sentences; one batch per Parquet row group, so memory stays bounded."""
+def read_sentences(paths: Iterable[Path], without: str | None = None) -> Iterator[list[list[str]]]:
+    """Batches of documents, each a list of its sentences; one batch per Parquet row group, so memory stays bounded.
+
+    Documents of the source `without` are left out.
+    """
     for group in row_groups(paths):
-        yield group.read().to_pylist()
+        yield group.read(without).to_pylist()

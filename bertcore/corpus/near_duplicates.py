@@ -5,6 +5,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -20,6 +21,8 @@ HASHES = 128
 SEED = 1
 MOST = 400_000
 """Bands of which documents are held, about 250 bytes each (what Python adds included)."""
+_AT_ONCE = 10_000
+"""N-grams of a document that are held at once."""
 _KEY = 10
 """Bytes that a band is found by: of 10**10 bands, hardly two are alike by chance. The rest of an entry is a number."""
 
@@ -116,7 +119,9 @@ def _number(entry: bytes) -> int:
 def signature(text: str, ngram: int) -> RMinHash:
     """What is compared of a text: the least hashes of its n-grams."""
     found = RMinHash(num_perm=HASHES, seed=SEED)
-    found.update(ngram_texts(text, ngram))
+    texts = ngram_texts(text, ngram)
+    while some := list(islice(texts, _AT_ONCE)):
+        found.update(some)
     return found
 
 

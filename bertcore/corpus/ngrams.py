@@ -10,7 +10,7 @@ In scripts without blanks between words every character is a unit, which counts 
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -61,12 +61,16 @@ def ngram_hashes(texts: Sequence[str], ngram: int) -> tuple[NDArray[np.uint64], 
     return hashes, np.searchsorted(ends, starts, side="right")
 
 
-def ngram_texts(text: str, ngram: int) -> list[str]:
-    """All n-grams of one text; of one that is too short, the whole."""
+def ngram_texts(text: str, ngram: int) -> Iterator[str]:
+    """All n-grams of one text, one by one: together they are `ngram` times as long; of one that is too short, the
+    whole."""
     units = comparable([text])[0].as_py().split(" ")
     weights = np.fromiter(map(_weight, units), np.int64, len(units))
-    windows = zip(*_windows(weights, np.array([len(units)]), ngram), strict=True)
-    return [" ".join(units[start:stop]) for start, stop in windows] or [" ".join(units)]
+    starts, stops = _windows(weights, np.array([len(units)]), ngram)
+    if not len(starts):
+        yield " ".join(units)
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        yield " ".join(units[start:stop])
 
 
 def _windows(

@@ -95,13 +95,13 @@ def _choose(pairs: Iterable[Pair], most: int, split: str) -> list[Pair]:
 
 
 def _of_corpus(kind: str, corpus: Path, split: str) -> Iterator[Pair]:
-    if kind == "title_body" and (corpus / DOCSTRINGS).is_file():
+    documented = kind == "title_body" and (corpus / DOCSTRINGS).is_file()
+    if documented:
         parts = map(split_docstring, read_docstrings(corpus)["dev" if split == "heldout" else split])
         yield from (Pair(each.summary, each.body) for each in parts if each is not None)
-        return
     # Of twins there is nothing to find; whether they give good vectors is seen on neighbours.
     make = _twins if kind == "twins" and split == "train" else _titled if kind == "title_body" else _neighbours
-    for documents in read_sentences(corpus_shards(corpus, split)):
+    for documents in read_sentences(corpus_shards(corpus, split), without="pydoc" if documented else None):
         for sentences in documents:
             yield from make(sentences)
 

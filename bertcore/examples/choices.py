@@ -12,6 +12,7 @@ import pyarrow as pa
 from bertcore.compressed import parse_json
 from bertcore.examples.files import (
     EMPTY_TEXT,
+    HIDDEN,
     NO_LABEL,
     NOT_TEXT,
     UNKNOWN_LABEL,
@@ -39,8 +40,6 @@ from bertcore.examples.table_rows import (
 )
 
 FEW_CHOICES, EMPTY_CHOICE = "fewer than two choices", "empty choice"
-HIDDEN = ("", "-1")
-"""Labels of a test file that has none."""
 
 
 @dataclass(frozen=True, kw_only=True)

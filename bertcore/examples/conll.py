@@ -135,6 +135,8 @@ class _Layout:
     token: int
     tag: int | None
     separator: str
+    marked: bool
+    """Whether the line begins as comments do."""
 
     @classmethod
     def of(cls, line: str, options: ConllOptions, split: str, where: str) -> "_Layout":
@@ -147,13 +149,17 @@ class _Layout:
                 f"{options.token_column} and tags in column {options.tag_column}, counted from 0; correct the options "
                 "token_column, tag_column and separator"
             )
-        return cls(width, token, tag if tag != token and 0 <= tag < width else None, separator)
+        tag_or_none = tag if tag != token and 0 <= tag < width else None
+        return cls(width, token, tag_or_none, separator, line.startswith("#"))
 
     def word(self, line: str) -> tuple[str, str] | None:
         """Word and tag of a line; None for a line of CoNLL-U that is no word."""
         cells = _cells(line, self.separator)
         if len(cells) != self.width:
-            raise BadRowError(WRONG_COLUMNS, f"found {len(cells)} columns, expected the {self.width} of the first line")
+            comment = "; where that is a comment, give the option comment" if self.marked else ""
+            raise BadRowError(
+                WRONG_COLUMNS, f"found {len(cells)} columns, expected the {self.width} of the first line{comment}"
+            )
         if self.token and _NO_WORD.fullmatch(cells[0]):
             return None
         word, tag = cells[self.token], "" if self.tag is None else cells[self.tag]
@@ -176,6 +182,11 @@ def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> I
         for number, line in lines:
             try:
                 text = decode(line)
+                if "\r" in text:
+                    raise InputError(
+                        f"{path}:{number}: found a carriage return inside a line, expected line ends \\n or \\r\\n; "
+                        "convert the file"
+                    )
                 layout = layout or _Layout.of(text, options, split, f"{path}:{number}")
                 if (found := layout.word(text)) is not None:
                     words.append(found[0])
@@ -212,12 +223,12 @@ def _in_iob2(sentences: Iterable[Sentence], scheme: str, where: str, bad: BadRow
         if sentence.tags is None:
             yield sentence
             continue
-        for position, expected in tag_schemes.violations(sentence.tags, scheme):
-            tag = sentence.tags[position]
-            whole = tag_schemes.is_entity_tag(tag)
-            message = f"found the tag {tag!r}, expected {expected} (scheme {scheme})"
-            bad.add(f"{where}:{sentence.rows[position]}", BadRowError(REPAIRED if whole else BROKEN_TAG, message))
-        if all(map(tag_schemes.is_entity_tag, sentence.tags)):
+        found = list(tag_schemes.violations(sentence.tags, scheme))
+        broken = [each for each in found if not tag_schemes.is_entity_tag(sentence.tags[each[0]])]
+        for position, expected in (broken or found)[:1]:  # a sentence is counted once
+            message = f"found the tag {sentence.tags[position]!r}, expected {expected} (scheme {scheme})"
+            bad.add(f"{where}:{sentence.rows[position]}", BadRowError(BROKEN_TAG if broken else REPAIRED, message))
+        if not broken:
             yield replace(sentence, tags=tag_schemes.to_iob2(sentence.tags))
 
 
@@ -225,8 +236,9 @@ def _known(
     sentences: Iterable[Sentence], names: list[str], scheme: str | None, where: str, bad: BadRows
 ) -> Iterator[Sentence]:
     """The sentences whose tags all belong to `names`."""
+    known_names = set(names)
     for sentence in sentences:
-        unseen = [place for place, tag in enumerate(sentence.tags or []) if not _classes([tag], scheme) <= set(names)]
+        unseen = [place for place, tag in enumerate(sentence.tags or []) if not _classes([tag], scheme) <= known_names]
         if not unseen:
             yield sentence
             continue

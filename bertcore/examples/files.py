@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 WRONG_COLUMNS, NO_LABEL, UNKNOWN_LABEL = "wrong number of columns", "no label", "unknown label"
 UNSEEN_LABEL = "label never seen in training"
+HIDDEN = ("", "-1")
+"""What stands for a label that is not told, as in the test splits of data sets on the hub."""
 EMPTY_TEXT, NOT_TEXT, NOT_UTF8 = "empty text", "not a text", "not UTF-8"
 
 
@@ -74,7 +76,7 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
         pattern = named[split]
         free = [path for path in known if path not in found.values()]
         if pattern is not None:
-            matches = [path for path in files if fnmatch(path.name, pattern) or fnmatch(plain_name(path), pattern)]
+            matches = [path for path in files if _is_named(path, directory, pattern)]
         elif len(known) == 1:  # whatever its name, such as `test.csv` of a set whose train file is elsewhere
             matches = free if split == "train" else []
             if matches:
@@ -89,13 +91,20 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
         if len(matches) == 1:
             found[split] = matches[0]
         elif matches or pattern is not None or split == "train":
-            names = ", ".join(path.name for path in (matches or files)[:8]) or "nothing"
+            names = ", ".join(path.relative_to(directory).as_posix() for path in (matches or files)[:8]) or "nothing"
             raise InputError(
                 f"{directory}: found {names}, expected one file for {split}{f' ({pattern})' if pattern else ''}; "
                 f"name it with the option {split}_file"
             )
     log_unused(directory, files, found.values())
     return {split: found[split] for split in named if split in found}
+
+
+def _is_named(path: Path, directory: Path, pattern: str) -> bool:
+    """By its name or by its place in `directory`, with or without the ending of its compression."""
+    names = (path.name, plain_name(path))
+    folder = path.relative_to(directory).parent
+    return any(fnmatch(name, pattern) or fnmatch(str(folder / name), pattern) for name in names)
 
 
 def _check_only(path: Path, files: Sequence[Path]) -> None:
@@ -128,7 +137,27 @@ def draw_dev(table: pa.Table, options: SplitOptions, where: str) -> dict[str, pa
             f"{where}: {'all' if is_dev.any() else 'none'} of its {table.num_rows} examples fell to dev, expected "
             f"some; give a dev file or another dev_fraction than {options.dev_fraction}"
         )
-    return {"train": table.filter(pa.array(~is_dev)), "dev": table.filter(pa.array(is_dev))}
+    drawn = {"train": table.filter(pa.array(~is_dev)), "dev": table.filter(pa.array(is_dev))}
+    train, dev = (_labels(each) for each in drawn.values())
+    if unseen := sorted(dev - train):
+        more = ", …" if len(unseen) > _NAMED else ""
+        logger.warning(
+            "%s: labels that only examples of dev have, which nobody can learn: %d (%s%s); give more examples of them, "
+            "or a dev file",
+            *(where, len(unseen), ", ".join(unseen[:_NAMED]), more),
+        )
+    return drawn
+
+
+def _labels(table: pa.Table) -> set[str]:
+    """All names of classes in it."""
+    found: set[str] = set()
+    for name in ("label", "labels", "tags"):
+        column = table[name].combine_chunks() if name in table.column_names else pa.array([], pa.string())
+        values = column.flatten() if pa.types.is_list(column.type) else column
+        if pa.types.is_string(values.type):
+            found |= {value for value in values.unique().to_pylist() if value is not None}
+    return found
 
 
 class BadRowError(Exception):

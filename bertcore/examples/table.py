@@ -2,7 +2,7 @@
 
 import ast
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from bertcore.config import suggest
 from bertcore.errors import InputError
 from bertcore.examples.files import (
     EMPTY_TEXT,
+    HIDDEN,
     NO_LABEL,
     UNKNOWN_LABEL,
     UNSEEN_LABEL,
@@ -103,7 +104,11 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
     """The rows of each split, train first, as one task."""
     bad = BadRows(on_error=options.on_error)
     where = {split: rows.where for split, rows in splits.items()}
-    rows = {split: _read(of_split, options, split, bad) for split, of_split in splits.items()}
+    rows: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+    for split, given in splits.items():
+        trained = {label for _, example in rows.get("train", []) for label in map(str, _of(example))}
+        hidden = HIDDEN if options.kind != "regression" and trained.isdisjoint(HIDDEN) else HIDDEN[:1]
+        rows[split] = _read(given, options, split, bad, hidden)
     labels = None if options.kind == "regression" else options.labels or _labels(rows["train"], options, where["train"])
     metrics = options.metrics or _DEFAULT_METRICS[options.kind]
     _check_metrics(metrics, labels, where["train"])
@@ -123,13 +128,15 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
     )
 
 
-def _read(rows: Rows, options: TableOptions, split: str, bad: BadRows) -> list[tuple[int, dict[str, Any]]]:
+def _read(
+    rows: Rows, options: TableOptions, split: str, bad: BadRows, hidden: Collection[str]
+) -> list[tuple[int, dict[str, Any]]]:
     """Numbered rows of the family's schema; `id` counts the split's rows from 0, those left out included. A test split
-    without any label is unlabelled."""
+    without any label, or with `hidden` ones alone, is unlabelled."""
     found: list[tuple[int, dict[str, Any]]] = []
     columns: _Columns | None = None
     numbered: Iterable[NumberedRow] = rows.numbered if split != "test" else list(rows.numbered)
-    labelled = split != "test" or any(_has_label(row, options) for _, row in numbered)
+    labelled = split != "test" or any(_has_label(row, options, hidden) for _, row in numbered)
     for index, (number, row) in enumerate(numbered):
         try:
             if isinstance(row, BadRowError):
@@ -141,11 +148,11 @@ def _read(rows: Rows, options: TableOptions, split: str, bad: BadRows) -> list[t
     return some(found, rows.where)
 
 
-def _has_label(row: Row | BadRowError, options: TableOptions) -> bool:
+def _has_label(row: Row | BadRowError, options: TableOptions, hidden: Collection[str]) -> bool:
     cell = None if isinstance(row, BadRowError) else row.get(options.label_column)
     if isinstance(cell, list):
         return any(each is not None for each in cell)
-    return cell is not None and cell == cell and str(cell).strip() != ""
+    return cell is not None and cell == cell and str(cell).strip() not in hidden
 
 
 @dataclass(frozen=True)
@@ -247,8 +254,9 @@ def _known(
     rows: Iterable[tuple[int, dict[str, Any]]], labels: list[str], options: TableOptions, where: str, bad: BadRows
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows whose labels all belong to the task."""
+    known = set(labels)
     for number, example in rows:
-        unknown = [label for label in _of(example) if label not in labels]
+        unknown = [label for label in _of(example) if label not in known]
         if not unknown:
             yield number, example
             continue

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bertcore.files import replace_file
 from bertcore.ragged import offsets_of, ranges
 from bertcore.tokens.shards import read_batch, write_batch
 
@@ -83,8 +84,8 @@ class Instances:
         }
         if self.next_sentence_labels is not None:
             columns["next_sentence_label"] = pa.array(self.next_sentence_labels)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_batch(path, pa.record_batch(list(columns.values()), names=list(columns)))
+        with replace_file(path) as beside:  # a worker that was given up may write it, too
+            write_batch(beside, pa.record_batch(list(columns.values()), names=list(columns)))
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -8,6 +8,7 @@ checksum, until all are there; a run that was killed begins with them.
 import hashlib
 import json
 import logging
+import os
 import shutil
 import threading
 from collections.abc import Iterable
@@ -79,11 +80,19 @@ def build_shards(
     progress.close()
     entries = [done[each.name] for each in plans if done[each.name].documents]
     for entry in entries:
-        shutil.move(directory / entry.name, output / entry.name)
+        _keep(directory / entry.name, output / entry.name)
     size = load_tokenizer(tokenizer).get_vocab_size()
     manifest = Manifest(size, checksum(tokenizer / TOKENIZER_FILE), entries)
     manifest.write(output)
     return manifest
+
+
+def _keep(shard: Path, place: Path) -> None:
+    """`shard` at `place`, too: a run that is killed before its end begins with it again."""
+    try:
+        os.link(shard, place)
+    except OSError:  # another file system, or one without hard links
+        shutil.copyfile(shard, place)
 
 
 def plan_shards(corpus: Path, split: str, tokenizer: Path, config: ShardsConfig, directory: Path) -> list[ShardPlan]:

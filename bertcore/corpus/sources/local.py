@@ -139,7 +139,7 @@ def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
     paragraphs: list[bytes] = []
     index = begin = size = 0
     for number, line in _lines_and_an_end(path):
-        if line.strip():
+        if not _is_blank(line):
             begin, size = (begin, size) if paragraphs else (number, 0)
             paragraphs.append(line)
             if (size := size + len(line)) > LONGEST_DOCUMENT:
@@ -153,6 +153,11 @@ def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
             bad = begin + error.object[: error.start].count(b"\n")
             drops.add(NOT_UTF8, bad, first=index == 0)
         paragraphs, index = [], index + 1
+
+
+def _is_blank(line: bytes) -> bool:
+    """Whether it has nothing but blanks, those of other scripts among them."""
+    return not line.strip() or (not line.isascii() and not line.decode("utf-8", "replace").strip())
 
 
 def _endless(path: Path, begin: int, number: int) -> InputError:

@@ -96,6 +96,11 @@ def test_an_empty_corpus_is_refused_with_what_was_dropped(tmp_path: Path) -> Non
         build(tmp_path, ["one", "two"])
 
 
+def test_a_text_of_one_document_is_told_what_ends_one(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no document for the split .* in a .txt a blank line ends one"):
+        build(tmp_path, ["\n".join(TEXTS)])
+
+
 def test_shards_and_row_groups_bound_the_memory(tmp_path: Path) -> None:
     writer = CorpusWriter(tmp_path, "train", shard_characters=2000, group_characters=500)
     for index in range(100):

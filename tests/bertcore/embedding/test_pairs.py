@@ -33,6 +33,11 @@ def test_held_out_text_is_never_trained_on(corpus: Path, kind: str) -> None:
     assert read_pair_sets(EmbedConfig(pairs=kind), corpus) == found
 
 
+def titled(corpus: Path, split: str) -> set[Pair]:
+    documents = documents_of(corpus, split)
+    return {Pair(each[0], " ".join(" ".join(each[1:]).split()[:60])) for each in documents if len(each) > 1}
+
+
 def test_each_source_pairs_what_it_says(corpus: Path) -> None:
     def heldout(kind: str) -> set[Pair]:
         return set(read_pair_sets(EmbedConfig(pairs=kind), corpus).heldout)
@@ -40,13 +45,12 @@ def test_each_source_pairs_what_it_says(corpus: Path) -> None:
     documents = documents_of(corpus, "heldout")
     neighbours = {Pair(a, b) for document in documents for a, b in zip(document, document[1:], strict=False) if a != b}
     assert heldout("neighbours") == heldout("twins") == neighbours
-    titled = {Pair(each[0], " ".join(" ".join(each[1:]).split()[:60])) for each in documents if len(each) > 1}
-    assert heldout("title_body") == titled
+    assert heldout("title_body") == titled(corpus, "heldout")
     train = read_pair_sets(EmbedConfig(pairs="twins"), corpus).train
     assert all(pair.anchor == pair.positive for pair in train)
 
 
-def test_docstrings_have_a_summary_and_a_body(corpus: Path) -> None:
+def test_docstrings_have_a_summary_and_a_body_beside_the_documents_of_other_sources(corpus: Path) -> None:
     rows = [
         {
             "document_id": f"pydoc:module{number}",
@@ -61,9 +65,16 @@ def test_docstrings_have_a_summary_and_a_body(corpus: Path) -> None:
     ]
     pq.write_table(pa.Table.from_pylist(rows), corpus / "docstrings.parquet")
     found = read_pair_sets(EmbedConfig(pairs="title_body"), corpus)
-    assert {pair.anchor for pair in found.heldout} == {f"Return the number {n} of all things." for n in (5, 6, 7)}
-    assert {pair.anchor for pair in found.train} == {f"Return the number {n} of all things." for n in range(5)}
-    assert all(pair.positive.startswith("It is what one would expect of") for pair in found.train) and not found.dropped
+    for split, pairs, numbers in (("heldout", found.heldout, (5, 6, 7)), ("train", found.train, range(5))):
+        of_docstrings = {pair for pair in pairs if pair.anchor.endswith("of all things.")}
+        assert {pair.anchor for pair in of_docstrings} == {f"Return the number {n} of all things." for n in numbers}
+        assert all(pair.positive.startswith("It is what one would expect of") for pair in of_docstrings)
+        assert set(pairs) - of_docstrings == titled(corpus, split) or split == "train"
+    assert len(found.train) > 5
+    shard = corpus_shards(corpus, "heldout")[0]
+    documents = pq.read_table(shard)
+    pq.write_table(documents.set_column(1, "source", pa.array(["pydoc"] * len(documents))), shard)
+    assert len(read_pair_sets(EmbedConfig(pairs="title_body"), corpus).heldout) == 3
 
 
 def test_a_choice_is_stable(corpus: Path) -> None:

@@ -93,6 +93,27 @@ def test_bad_rows_are_named_or_their_sentence_is_left_out(
     assert examples.dropped == {reason: 1} and examples.splits["dev"].num_rows == 2
 
 
+def test_a_sentence_of_several_bad_tags_is_counted_once(tmp_path: Path) -> None:
+    train = "a B-A\nb O\n\n"
+    files(tmp_path, train=train, dev=f"{train}a I-A\nb B_A\nc B_A\n\na I-A\nb O\nc I-A\n")
+    examples = conll.read(tmp_path, ConllOptions(on_error="skip"))
+    assert examples.dropped == {conll.BROKEN_TAG: 1, conll.REPAIRED: 1}
+    assert examples.splits["dev"]["tags"].to_pylist() == [["B-A", "O"], ["B-A", "O", "B-A"]]
+
+
+def test_lines_that_end_as_on_an_old_mac(tmp_path: Path) -> None:
+    files(tmp_path, train="a B-A\rb O\r\r", dev="a B-A\n")
+    with pytest.raises(InputError, match="train.txt:1: found a carriage return inside a line, expected line ends"):
+        conll.read(tmp_path, ConllOptions())
+
+
+def test_a_first_line_that_may_be_a_comment_is_said(tmp_path: Path) -> None:
+    files(tmp_path, train="# id 1\na B-A\n\n", dev="a B-A\n")
+    with pytest.raises(InputError, match="train.txt:2: .* 3 of the first line; where that is a comment, .* comment"):
+        conll.read(tmp_path, ConllOptions())
+    assert conll.read(tmp_path, ConllOptions(comment="#")).splits["train"].num_rows == 1
+
+
 def test_empty_cells_between_tabs(tmp_path: Path) -> None:
     files(tmp_path, train="a\tO\n\tO\n\nb\t\n\nc\tB-A\n", dev="c\tB-A\n")
     with pytest.raises(InputError, match="train.txt:2: found the empty word ''"):

@@ -100,6 +100,28 @@ def test_only_files_of_some_endings_are_looked_at(tmp_path: Path) -> None:
     assert set(find_splits(tmp_path, SplitOptions(dev_file="dev.md"), (".csv",))) == {"train", "dev"}
 
 
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    for name in ("de/train.csv.gz", "en/train.csv"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"found de/train.csv.gz, en/train.csv, expected one file for train"):
+        find_splits(tmp_path, SplitOptions())
+    assert find_splits(tmp_path, SplitOptions(train_file="de/train.csv"))["train"] == tmp_path / "de/train.csv.gz"
+
+
+@pytest.mark.parametrize("kind", ["label", "labels", "tags"])
+def test_labels_that_nobody_can_learn_are_said(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    texts = [f"text {index}" for index in range(200)]
+    names = [f"one of {index}" if index % 10 == 0 else "many" for index in range(200)]
+    cells = names if kind == "label" else [[name] for name in names]
+    pairs = pa.nulls(len(texts), pa.string())
+    splits = draw_dev(pa.table({"text_a": texts, "text_b": pairs, kind: cells}), SplitOptions(), "file")
+    found = splits["dev"][kind].to_pylist()
+    unseen = {cell if kind == "label" else cell[0] for cell in found} - {"many"}
+    said = f"file: labels that only examples of dev have, which nobody can learn: {len(unseen)} ("
+    assert unseen and said in caplog.text
+
+
 def drawn(texts: list[str], **options: float) -> dict[str, list[str]]:
     table = pa.table({"text_a": texts, "text_b": pa.nulls(len(texts), pa.string())})
     splits = draw_dev(table, SplitOptions(**options), "file")  # type: ignore[arg-type]

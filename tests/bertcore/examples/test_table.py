@@ -161,6 +161,14 @@ def test_a_test_file_may_have_no_labels(content: bytes, tmp_path: Path) -> None:
     assert test.num_rows > 0 and test["label"].null_count == test.num_rows
 
 
+def test_labels_of_a_test_file_may_be_hidden(tmp_path: Path) -> None:
+    pack(tmp_path / "test.csv", b"text,label\na,-1\nb,-1\n")
+    both(tmp_path, ".csv", b"text,label\na,0\nb,1\n")
+    assert read(tmp_path).splits["test"]["label"].null_count == 2
+    both(tmp_path, ".csv", b"text,label\na,-1\nb,1\n")
+    assert read(tmp_path).splits["test"]["label"].to_pylist() == ["-1", "-1"]
+
+
 @pytest.mark.parametrize(
     ("kind", "test", "line"),
     [

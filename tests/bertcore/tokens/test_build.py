@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -124,6 +125,23 @@ def test_finished_shards_are_kept_and_looked_at(
     assert set(again) == {entry.name for entry in manifest.shards} - {made[2]}
     assert f"{made[0]} is damaged: it is made again" in caplog.text
     assert contents(tmp_path / "cut" / "out") == contents(tmp_path / "whole" / "out")
+
+
+def test_a_kill_at_the_end_loses_no_shard(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def cut(*_: object) -> None:
+        raise TurnedOffError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sharding.Manifest, "write", cut)
+        with pytest.raises(TurnedOffError):
+            build(corpus, tmp_path)
+    shutil.rmtree(tmp_path / "out")
+    monkeypatch.setattr(sharding, "encode", cut)
+    manifest = build(corpus, tmp_path)
+    verify(tmp_path / "out", manifest)
+    assert "damaged" not in caplog.text
 
 
 def test_unfinished_work_of_other_inputs_is_removed(corpus: Path, tmp_path: Path) -> None:

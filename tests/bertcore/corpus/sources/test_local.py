@@ -45,6 +45,12 @@ def test_text(packed: str, tmp_path: Path) -> None:
     assert not dropped and {document.source for document in documents} == {"some/a.txt"}
 
 
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000\u3000", " \u2003\r"])
+def test_lines_of_other_blanks_end_a_document(blank: str, tmp_path: Path) -> None:
+    documents, _ = read(pack(tmp_path / "a.txt", f"one\n{blank}\ntwo\n".encode()))
+    assert [document.text for document in documents] == ["one", "two"]
+
+
 @pytest.mark.parametrize("packed", PACKED)
 def test_json_lines(packed: str, tmp_path: Path) -> None:
     content = b'{"text": "one"}\n\n{"text": "two\\nlines", "id": 17, "other": []}\n{"text": ""}'

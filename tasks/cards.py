@@ -15,6 +15,7 @@ from tasks import params
 from tasks.paths import SOURCE
 from tasks.tracking import lineage
 
+_ALWAYS = "It gives one of its own answers to every input, also where none fits. "
 _BASELINES = {"random_initialisation": "the same architecture from random weights", "majority": "majority"}
 
 
@@ -71,12 +72,17 @@ def of_finetuned(
             "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev that it has not learned "
             f"from; headline: {headline}. {_protocol(protocol)}",
             "Use": usage(tag, f"models/finetuned/{name}", config),
-            "Limits": "It gives one of its own answers to every input, also where none fits. It reads "
+            "Limits": f"{_ALWAYS if _is_closed(metrics['family'], labels) else ''}It reads "
             f"{protocol['sequence_length']} tokens at a time; {metrics['truncated']:,} of the examples were cut. "
             "On other data its scores are others. The licences of its data and of the encoder's text decide under "
             "which one it can be shared: set `license` above.",
         },
     ).render()
+
+
+def _is_closed(family: str, labels: Sequence[str] | None) -> bool:
+    """Whether it has no way to say that none of its answers fits."""
+    return family == "multiple_choice" or (family == "classification" and bool(labels))
 
 
 def _shape(model: EncoderModule) -> str:

@@ -10,7 +10,7 @@ from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES
-from bertcore.model.huggingface import PAIRS, READING, load_config
+from bertcore.model.huggingface import PAIRS, READING, load_config, with_labels
 
 PRETRAINED, FINETUNED, EMBEDDING = Path("models/pretrained"), Path("models/finetuned"), Path("models/embedding")
 """Where the stages of a tree leave their models."""
@@ -35,7 +35,7 @@ class Description:
     def read(cls, directory: Path) -> "Description":
         """`ArtifactError` where `directory` is no model of an architecture that is known here."""
         config = load_config(directory)
-        values = read_json(directory / "config.json")
+        values = with_labels(read_json(directory / "config.json"))
         names = values.get("architectures") or [""]
         kind = ARCHITECTURES[config.model_type].kinds.get(names[0])
         return cls(directory=directory, values=values, architecture=names[0], kind=kind)

@@ -18,7 +18,7 @@ from bertcore.embedding.directory import read as read_reading
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
 from bertcore.files import replace_file
-from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.model.architecture import Encoder
 from bertcore.tokens.tokenizer import load_tokenizer
 
@@ -59,6 +59,7 @@ class Embedder:
         with tokenizer_directory(directory) as place:
             tokenizer = load_tokenizer(place)
         model = load_encoder(directory)
+        check_size(tokenizer, model.config, str(directory))
         reading = read_reading(directory) or Reading(pooling="mean", normalize=False, max_length=None)
         width = model.config.hidden_size
         if dimensions is not None and not 1 <= dimensions <= width:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from bertcore.apply.directory import require
 from bertcore.errors import InputError
-from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.finetune.inference import by_length
 from bertcore.minimal_pairs.scoring import load_masked_language_model
 from bertcore.model.architecture import EncoderModule
@@ -42,6 +42,7 @@ class MaskedLanguageModel:
         with tokenizer_directory(directory) as place:
             tokenizer = load_tokenizer(place)
         model = load_masked_language_model(directory)
+        check_size(tokenizer, model.config, str(directory))
         return cls(directory=directory, model=model, tokenizer=tokenizer, vocabulary=Vocabulary.of(tokenizer))
 
     def word(self, index: int) -> str:

@@ -4,7 +4,9 @@ The family that trained the head reads the texts and makes the predictions here 
 own config.json keeps (`finetuning`).
 """
 
-from dataclasses import dataclass
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import CRF, LinearChain
-from bertcore.finetune.encoder_tokenizer import tokenizer_directory
+from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Features
 from bertcore.finetune.inference import logits_of
@@ -31,6 +33,17 @@ from bertcore.model.huggingface import READING, load_config, load_pretrained
 from bertcore.model.packed import pack
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
+
+UNSEEN = {
+    "truncated": "texts cut to what the model reads",
+    "questions_cut": "questions cut to what the model reads",
+    "choices_cut": "choices cut, or their contexts, to what the model reads",
+    "words_cut": "words cut to what the model reads",
+    "words_without_pieces": "words of characters that the tokenizer leaves out, read as unknown ones",
+}
+"""What is counted of features that do not show all of their texts -> how it is said."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +67,8 @@ class FineTuned:
     family: Family
     model: EncoderModule
     accelerator: Accelerator
+    unseen: Counter[str] = field(default_factory=Counter)
+    """What it did not see of all that it was given, by the reasons of `UNSEEN`."""
 
     @classmethod
     def load(cls, directory: Path, *uses: str) -> "FineTuned":
@@ -68,14 +83,22 @@ class FineTuned:
         task = _task(description, FAMILIES[name].reading)  # type: ignore[attr-defined]
         with tokenizer_directory(directory) as place:
             tokenizer = load_tokenizer(place)
+        config = load_config(directory)
+        check_size(tokenizer, config, str(directory))
         nothing = ExampleSet(family=name, labels=labels, metrics=[], splits={})
         family: Family
         if name == "question_answering":
+            if READING not in description.values:
+                logger.warning(
+                    "%s/config.json: nothing says whether questions may have no answer, as of models that others have "
+                    "trained: each gets one (docs/use.md)",
+                    directory,
+                )
             null = bool((description.values.get(READING) or {}).get(UNANSWERABLE))
             family = QuestionAnswering(task, nothing, tokenizer, may_be_null=null)
         else:
             family = FAMILIES[name](task, nothing, tokenizer)
-        model = family.build(load_config(directory))
+        model = family.build(config)
         _load_weights(model, description)
         accelerator = make_accelerator()
         model.to(accelerator.device).eval()
@@ -86,6 +109,7 @@ class FineTuned:
         """Of the rows of `table`, in the schema of the family; what is to be predicted may be null. `progress`: the
         name that the work is shown under."""
         features: Features = self.family.featurize(table)
+        self.unseen.update({name: features.counts.get(name, 0) for name in UNSEEN})
         logits = logits_of(self.model, features, self.accelerator, progress)
         predictions = self.family.predict(table, features, logits, self.model)
         return Predicted(features=features, logits=logits, predictions=predictions)

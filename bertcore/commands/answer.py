@@ -4,12 +4,20 @@ import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from bertcore.apply.answer import answer, answer_pairs
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
-from bertcore.commands.texts import add_model, at_least_one, model_directory, progress_of, read_file
+from bertcore.commands.texts import (
+    add_model,
+    at_least_one,
+    check_arguments,
+    in_parts,
+    model_directory,
+    progress_of,
+    read_file,
+    say_unseen,
+)
 from bertcore.compressed import read_text
 from bertcore.errors import ConfigError, InputError
 from bertcore.examples.squad import read_file as read_squad
@@ -49,14 +57,17 @@ def run(options: argparse.Namespace) -> None:
         pairs = [pair for pair in read_file(options.file, "question", "context") if not isinstance(pair, str)]
     else:
         context = text_or_file(options.context)
+        check_arguments([context, *options.question])
         pairs = [(question, context) for question in options.question]
     model = FineTuned.load(model_directory(options, "answer"), "answer")
-    found = answer_pairs(model, pairs, progress_of("answer", len(pairs)))
-    records: list[dict[str, Any]] = [
+    progress = progress_of("answer", len(pairs))
+    found = in_parts(pairs, lambda part: answer_pairs(model, part, progress))
+    records: Iterator[Record] = (
         {"question": question, "answer": row["answer"], "best": row["best"][: options.top or 3]}
-        for (question, _), row in zip(pairs, found, strict=True)
-    ]
+        for (question, _), row in found
+    )
     write(options, records, _rows)
+    say_unseen(model)
 
 
 def _squad(options: argparse.Namespace) -> None:
@@ -70,6 +81,7 @@ def _squad(options: argparse.Namespace) -> None:
     questions = read_squad(options.squad, is_train=False, labelled=False)
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     write_json(options.out, answer(model, questions, progress_of("answer", questions.num_rows)).predicted)
+    say_unseen(model)
 
 
 def text_or_file(given: str) -> str:

@@ -10,7 +10,15 @@ from bertcore.apply.choose import Asked, choose, choose_rows
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.answer import text_or_file
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import AT_ONCE, add_model, at_least_one, model_directory, progress_of
+from bertcore.commands.texts import (
+    AT_ONCE,
+    add_model,
+    at_least_one,
+    check_arguments,
+    model_directory,
+    progress_of,
+    say_unseen,
+)
 from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.examples.choices import ChoicesOptions, table_of
@@ -49,6 +57,7 @@ def run(options: argparse.Namespace) -> None:
     model = FineTuned.load(model_directory(options, "choose"), "choose")
     found = _of_one(options, model) if table is None else _of_table(table, model)
     write(options, ({**row, "ranked": row["ranked"][: options.top]} for row in found), _rows)
+    say_unseen(model)
 
 
 def _read(options: argparse.Namespace) -> pa.Table:
@@ -64,6 +73,7 @@ def _read(options: argparse.Namespace) -> pa.Table:
 
 def _of_one(options: argparse.Namespace, model: FineTuned) -> Iterator[Record]:
     context = text_or_file(options.context)
+    check_arguments([context, *options.choices, options.question or ""])
     for row in choose(model, [Asked(context, options.choices, options.question)]):
         yield {**row, "context": context}
 

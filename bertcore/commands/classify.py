@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from bertcore.apply.classify import CLASSIFY, classify
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, read
+from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, read, say_unseen
 
 EXAMPLES = """\
   bertcore classify "compress a file with gzip" "parse a date"
@@ -40,3 +40,4 @@ def predict(options: argparse.Namespace, uses: tuple[str, ...], *, keep_all: boo
             yield {**{key: value for key, value in row.items() if keep_all or key != "probabilities"}, **pair}
 
     write(options, records())
+    say_unseen(model)

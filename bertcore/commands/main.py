@@ -6,6 +6,7 @@ Its module is imported when the command is called: `bertcore --help` waits for n
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -36,8 +37,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         return _fail(f"{name}: no command; {suggest(name, COMMANDS)}; `bertcore --help` shows them all")
     command = COMMANDS[name]
+    if sys.stdout is None:
+        return _fail("found no standard output, expected one; give --out FILE, and do not close it")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # the results are texts of any script, whatever the terminal's locale
     try:
         module = importlib.import_module(f"bertcore.commands.{command.module}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except ModuleNotFoundError as error:
         return _fail(f"{sys.executable}: {error.name} is not installed; activate the environment: . .venv/bin/activate")
     parser = argparse.ArgumentParser(

@@ -7,7 +7,7 @@ from typing import get_args
 from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.tag import Words, tag
 from bertcore.commands.results import Record, add_output, check_output, numbered, write
-from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, texts_of
+from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, say_unseen, texts_of
 
 EXAMPLES = """\
   bertcore tag "size : int , the number of bytes to read"
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> None:
     model = FineTuned.load(model_directory(options, "tag"), "tag")
     progress = progress_of("tag", len(texts))
     write(options, numbered(in_parts(texts, lambda part: tag(model, part, options.words, progress))), _rows)
+    say_unseen(model)
 
 
 def _rows(record: Record) -> Iterator[Record]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bertcore.apply import directory
+from bertcore.apply.finetuned import UNSEEN, FineTuned
 from bertcore.compressed import plain_name, read_lines
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
@@ -82,17 +83,20 @@ def read(options: argparse.Namespace) -> list[Text]:
         check_arguments([*options.texts, *([second] if second else [])])
         return list(options.texts) if second is None else [(options.texts[0], second)]
     if options.file is not None:
-        found = read_file(options.file, options.column, pair_column)
-        if not found:
-            print(f"{options.file}: holds no text", file=sys.stderr)
-        return found
+        return _told(read_file(options.file, options.column, pair_column), str(options.file))
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError("found no text, expected one as an argument, in --file FILE or through a pipe; give one")
     with tempfile.TemporaryDirectory(prefix="bertcore-pipe-") as folder:
         piped = Path(folder) / f"stdin.{options.input_format}"
         with piped.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        return read_file(piped, options.column, pair_column, "the pipe")
+        return _told(read_file(piped, options.column, pair_column, "the pipe"), "the pipe")
+
+
+def _told(found: list[Text], name: str) -> list[Text]:
+    if not found:
+        print(f"{name}: holds no text", file=sys.stderr)
+    return found
 
 
 def read_file(path: Path, column: str = "text", pair_column: str | None = None, name: str | None = None) -> list[Text]:
@@ -152,6 +156,13 @@ def in_parts(texts: Sequence[Item], compute: Callable[[Sequence[Item]], Iterable
     for start in range(0, len(texts), AT_ONCE):
         part = texts[start : start + AT_ONCE]
         yield from zip(part, compute(part), strict=True)
+
+
+def say_unseen(model: FineTuned) -> None:
+    """What the model did not see of the texts, a line on the standard error for each reason."""
+    for reason, said in UNSEEN.items():
+        if count := model.unseen[reason]:
+            print(f"{said}: {count:,}", file=sys.stderr)
 
 
 def progress_of(name: str, count: int) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from bertcore.compressed import read_json, read_text
 from bertcore.errors import ArtifactError
+from bertcore.finetune.crf import CRF
 from bertcore.model.architecture import EncoderConfig, Kind
 from bertcore.model.config import kinds_by_class
 from bertcore.model.huggingface import CARD_FILE, PAIRS, READING, load_config
@@ -127,6 +128,11 @@ def usage(tag: str, model: str, config: Mapping[str, Any]) -> str:
         if loader is None
         else f'from transformers import {loader}\n\nmodel = {loader}.from_pretrained("{model}")'
     )
+    if CRF in config:
+        return (
+            f"```sh\n{command}\n```\n\nIts tags are chosen together, by the chain of tags in config.json (`{CRF}`), of "
+            "which transformers' pipeline knows nothing: there each tag is chosen alone, and the scores are others."
+        )
     return f"```sh\n{command}\n```\n\n```python\n{python}\n```"
 
 

@@ -20,7 +20,7 @@ from bertcore.export.probe import kind_of
 from bertcore.finetune.crf import CRF
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
-from bertcore.model.huggingface import READING, WEIGHTS, load_config
+from bertcore.model.huggingface import READING, WEIGHTS, load_config, with_labels
 from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer
 from bertcore.tokens.tokenizer import kind_of as kind_of_tokenizer
 
@@ -63,7 +63,7 @@ def read_config(directory: Path, *, forgive: bool = False) -> Saved:
     if not isinstance(names, list) or len(names) != 1:
         raise ArtifactError(f"{path}: architectures: found {names!r}, expected one name; save the model again")
     kind = kind_of(names[0], path)
-    labels = _labels(path, raw) if kind in LABELLED else int(kind == "multiple_choice")
+    labels = _labels(path, with_labels(raw)) if kind in LABELLED else int(kind == "multiple_choice")
     return Saved(directory=directory, config=config, architecture=names[0], num_labels=labels)
 
 

@@ -100,7 +100,7 @@ class Classification:
         if table["label"].null_count:
             return None
         if self._labels is None:
-            return table["label"].to_numpy().astype(np.float32)
+            return table["label"].to_numpy()
         index_of = {label: index for index, label in enumerate(self._labels)}
         return np.asarray(
             [

@@ -195,7 +195,7 @@ class QuestionAnswering:
             if self._may_be_null:
                 null = null_score(of_question)
                 null_odds[key] = null["score"] - answers[0]["score"] if answers else float(np.finfo(np.float32).max)
-                answers = [*answers[: self._task.n_best - 1], null]
+                answers = [*answers[: max(self._task.n_best - 1, 1)], null]  # the best one, and none, in any case
             n_best[key] = with_probabilities(answers)
         return Answers(
             table=table,

@@ -74,6 +74,8 @@ class Finetuning:
             self._tables |= _keep_back(self._tables["train"], task)
         self._tables |= {split: table for split, table in sorted(examples.splits.items()) if split != "train"}
         self._features = {split: self._family.featurize(table) for split, table in self._tables.items()}
+        if found := sum(each.counts.get("words_without_pieces", 0) for each in self._features.values()):
+            logger.warning("words of characters that the tokenizer leaves out, read as unknown ones: %d", found)
         if not len(self._features["train"]) or self._features["train"].targets is None:
             raise InputError(f"task {task.data}: found no labelled training example, expected some; check the data")
         self._scale: Scale | None = None

@@ -9,7 +9,11 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from bertcore.errors import InputError
 from bertcore.model.architecture import EncoderModule
+
+_FARTHEST = 2.0**17
+"""Deviations from 0: a float32 has 24 bits, of which seven are left for the difference."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +26,17 @@ class Scale:
 
     @classmethod
     def of(cls, numbers: NDArray[Any]) -> "Scale":
-        """That of `numbers`, one at least; the deviation of equal ones is taken for 1."""
-        differ = numbers.min() < numbers.max()
-        return cls(float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64)) if differ else 1.0)
+        """That of `numbers`, one at least; the deviation of equal ones is taken for 1.
+
+        `InputError` for numbers that a model, whose own are of 32 bits, cannot tell apart.
+        """
+        mean, deviation = float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64))
+        if numbers.min() < numbers.max() and abs(mean) > _FARTHEST * deviation:
+            raise InputError(
+                f"labels: found numbers around {mean:,.6g} that differ by {deviation:.3g}, expected some that 32 bits "
+                "tell apart; take a number off all of them, such as the smallest"
+            )
+        return cls(mean, deviation if numbers.min() < numbers.max() else 1.0)
 
     def standardised(self, numbers: NDArray[Any]) -> NDArray[np.float32]:
         """Targets, or the logits of a teacher, as they are learned."""

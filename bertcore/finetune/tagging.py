@@ -5,7 +5,6 @@ window that has most context around it. A chain over the tags (`crf`) is learned
 and predicts over all words of the sentence, whatever windows they come from.
 """
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +38,6 @@ from bertcore.finetune.features import (
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
 from bertcore.tokens.tokenizer import Vocabulary, kind_of
-
-logger = logging.getLogger(__name__)
 
 
 def chain_of(model: EncoderModule) -> LinearChain | None:
@@ -135,7 +132,7 @@ class Tagging:
         pieces_of_words: list[NDArray[np.int64]] = []
         counts = {"words_cut": 0, "words_without_pieces": 0, "sentences_in_windows": 0}
         total = 0
-        for sentences in chunks(list(zip(table["id"].to_pylist(), table["words"].to_pylist(), strict=True))):
+        for sentences in chunks(table["words"].to_pylist()):
             for pieces, sizes in self._pieces(sentences, counts):
                 parts, owned = self._windows(pieces, sizes)
                 sequences += parts
@@ -193,18 +190,14 @@ class Tagging:
         return {}
 
     def _pieces(
-        self, sentences: Sequence[tuple[str, list[str]]], counts: dict[str, int]
+        self, sentences: Sequence[list[str]], counts: dict[str, int]
     ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The pieces of each sentence, given with its id, and the number of pieces of each of its words: at least one,
-        and what fits."""
+        """The pieces of each sentence and the number of pieces of each of its words: at least one, and what fits."""
         result = []
-        for (key, words), encoding in zip(sentences, self._encode([words for _, words in sentences]), strict=True):
+        for words, encoding in zip(sentences, self._encode(sentences), strict=True):
             word_of = np.asarray(encoding.word_ids, dtype=np.int64)
             sizes = np.bincount(word_of, minlength=len(words))
             if len(sizes) and not sizes.min():  # an accent alone, say: it is unknown, but it is there
-                if not counts["words_without_pieces"]:
-                    message = "example %s: found the word %r, which has no pieces: read as %s, as all such are"
-                    logger.warning(message, key, words[int(sizes.argmin())], self._unknown)
                 counts["words_without_pieces"] += int((sizes == 0).sum())
                 named = [word if size else self._unknown for word, size in zip(words, sizes, strict=True)]
                 (encoding,) = self._encode([named])

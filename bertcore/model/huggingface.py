@@ -113,6 +113,16 @@ def _matched(model: EncoderModule, directory: Path, tensors: Mapping[str, Tensor
     return found, Loaded(missing=missing, unused=sorted(found.keys() - own.keys()))
 
 
+def with_labels(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a config.json with the names of its labels, which transformers leaves out where they are two and
+    have none of their own."""
+    if "id2label" in values or "label2id" in values:
+        return dict(values)
+    names = [f"LABEL_{index}" for index in range(int(values.get("num_labels") or 2))]
+    own = {str(index): name for index, name in enumerate(names)}
+    return {**values, "id2label": own, "label2id": {name: index for index, name in enumerate(names)}}
+
+
 def save_pretrained(
     model: EncoderModule,
     directory: Path,

@@ -110,7 +110,8 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
             raise NotServedError(str(error)) from None
         _check(items if texts is None else texts, limits)
         key = (served.name, use, tuple(settings.items()))
-        return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items)
+        size = len(items if texts is None else texts)
+        return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items, size)
 
     path = partial(_path, app)
 

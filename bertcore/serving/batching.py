@@ -30,6 +30,8 @@ class Job:
     """Jobs with equal keys are computed by the same work."""
     work: Work
     items: Sequence[Any]
+    size: int
+    """How many texts that are, one for each item at least."""
     result: "asyncio.Future[list[Any]]"
 
 
@@ -53,14 +55,16 @@ class Batcher:
         """Texts that have not been begun."""
         return self._waiting
 
-    async def submit(self, key: Hashable, work: Work, items: Sequence[Any]) -> list[Any]:
-        """The results of `items`; `FullError` where too many wait, `BertcoreError` for an item that cannot be used."""
+    async def submit(self, key: Hashable, work: Work, items: Sequence[Any], size: int | None = None) -> list[Any]:
+        """The results of `items`, which are `size` texts, by default one each; `FullError` where too many wait,
+        `BertcoreError` for an item that cannot be used."""
         assert not self._ending, "the server ends its lifespan when no request is open any more"
-        if self._waiting + len(items) > self.limits.queue:
-            raise FullError(f"{self._waiting} texts wait, expected room for {len(items)} more of {self.limits.queue}")
-        job = Job(key, work, items, asyncio.get_running_loop().create_future())
+        size = len(items) if size is None else size
+        if self._waiting + size > self.limits.queue:
+            raise FullError(f"{self._waiting} texts wait, expected room for {size} more of {self.limits.queue}")
+        job = Job(key, work, items, size, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
-        self._waiting += len(items)
+        self._waiting += size
         self._wake.set()
         return await job.result
 
@@ -84,9 +88,9 @@ class Batcher:
         taken: list[Job] = []
         size = 0
         for job in list(self._jobs):
-            if job.key == first.key and (not taken or size + len(job.items) <= self.limits.batch):
+            if job.key == first.key and (not taken or size + job.size <= self.limits.batch):
                 taken.append(job)
-                size += len(job.items)
+                size += job.size
         kept = set(map(id, taken))
         self._jobs = deque(job for job in self._jobs if id(job) not in kept)
         self._waiting -= size
@@ -112,7 +116,7 @@ class Batcher:
             elif not jobs[0].result.done():
                 jobs[0].result.set_exception(error)
             return
-        self.on_batch(len(items))
+        self.on_batch(sum(job.size for job in jobs))
         start = 0
         for job in jobs:
             if not job.result.done():

@@ -15,6 +15,7 @@ from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.search import Index
 from bertcore.apply.tag import tag
 from bertcore.config import suggest
+from bertcore.embedding.directory import read as read_reading
 from bertcore.errors import ConfigError, InputError
 
 
@@ -41,6 +42,8 @@ def load(directory: Path) -> Served:
     works: dict[str, Callable[..., list[Any]]] = {}
     if use == "embed":
         embedder = Embedder.load(directory)
+    elif use == "fill-mask" and read_reading(directory) is not None:
+        embedder = Embedder.load(directory)  # its class may promise a head for masked tokens that is not there
     elif use == "fill-mask":
         masked = MaskedLanguageModel.load(directory)
         works["fill-mask"] = lambda items, top: fill_mask(masked, items, top)

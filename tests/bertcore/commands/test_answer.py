@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from bertcore.commands.answer import text_or_file
 from bertcore.commands.main import main
+from bertcore.compressed import read_json
 from bertcore.errors import BAD_INPUT, InputError
 from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
@@ -108,6 +109,25 @@ def test_what_cannot_be_answered_is_one_line(
         assert main(["answer", "--model", *arguments]) == BAD_INPUT
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+
+
+def test_arguments_that_are_no_text_are_one_line(saved: Saved, capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, model = saved
+    for question, context in (("where \udcff", "a cat"), ("where", "a cat \udcff")):
+        assert main(["answer", "--model", str(model), "--question", question, "--context", context]) == BAD_INPUT
+        assert "the command line: found a text that is not UTF-8" in capsys.readouterr().err
+
+
+def test_a_model_of_others_says_that_it_finds_an_answer_always(
+    saved: Saved, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    _, _, model = saved
+    values = read_json(model / "config.json")
+    del values[READING]
+    (model / "config.json").write_text(json.dumps(values))
+    assert main(["answer", "--model", str(model), "--question", "where", "--context", "a red cat"]) == 0
+    assert json.loads(capsys.readouterr().out)["answer"]
+    assert "nothing says whether questions may have no answer" in caplog.text
 
 
 @pytest.mark.parametrize("given", ["page.txt", "texts/page", "page.md.gz"])

@@ -19,6 +19,7 @@ from bertcore.compressed import read_json
 from bertcore.errors import BAD_INPUT
 from bertcore.examples.schema import ExampleSet
 from bertcore.export.card import usage
+from bertcore.export.directory import read_config
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.result import Result
 from bertcore.finetune.run import finetune
@@ -90,6 +91,53 @@ def test_classes_are_the_predictions_of_the_stage(
     assert sum(row["probabilities"].values()) == pytest.approx(1) and row["probability"] == max(
         row["probabilities"].values()
     )
+
+
+def test_what_a_model_does_not_see_of_a_text_is_said(
+    make: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"text_a": text, "label": COLOURS[n % 3]} for n, text in enumerate(texts(40))]
+    _, _, model = make("classification", list(COLOURS), rows, sequence_length=16)
+    assert main(["classify", "--model", str(model), "the red cat", "the red cat " * 20, "a dog " * 20]) == 0
+    assert capsys.readouterr().err.endswith("texts cut to what the model reads: 2\n")
+    assert main(["classify", "--model", str(model), "the red cat"]) == 0
+    assert "cut" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def published(tokenizer: Tokenizer, tmp_path: Path) -> Callable[[int], Path]:
+    """A classifier as transformers writes one of two labels without names, with so many entries."""
+
+    def made(vocab_size: int) -> Path:
+        config = transformers.BertConfig(
+            vocab_size=vocab_size, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32
+        )
+        transformers.BertForSequenceClassification(config).save_pretrained(tmp_path / "published")
+        save_tokenizer(tokenizer, tmp_path / "published", lowercase=True)
+        return tmp_path / "published"
+
+    return made
+
+
+def test_two_labels_without_names_have_those_of_transformers(
+    tokenizer: Tokenizer, published: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = published(tokenizer.get_vocab_size())
+    assert "id2label" not in read_json(model / "config.json")
+    assert main(["classify", "--model", str(model), "the red cat", "--probabilities"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["probabilities"]) == {"LABEL_0", "LABEL_1"}
+    assert read_config(model, forgive=True).num_labels == 2
+
+
+@pytest.mark.parametrize("command", ["classify", "embed"])
+def test_a_tokenizer_of_more_entries_than_the_model_has_is_one_line(
+    command: str, tokenizer: Tokenizer, published: Callable[[int], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = published(tokenizer.get_vocab_size() - 1)
+    capsys.readouterr()
+    assert main([command, "--model", str(model), "the red cat"]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert "expected at least the" in said and said.count("\n") == 1
 
 
 def test_numbers_of_pairs_are_the_predictions_of_the_stage_digit_for_digit(make: Maker, tmp_path: Path) -> None:

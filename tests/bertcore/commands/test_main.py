@@ -15,6 +15,7 @@ from bertcore.errors import BAD_INPUT
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
+from tests import samples
 from tests.import_closure import ROOT
 
 
@@ -44,6 +45,27 @@ def test_every_command_has_examples_of_its_own(name: str, capsys: pytest.Capture
         main([name, "--help"])
     said = capsys.readouterr().out
     assert ended.value.code == 0 and f"\n  bertcore {name} " in said.split("examples:")[1]
+
+
+def test_results_are_utf8_whatever_the_locale_and_want_an_output(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    tokens = samples.tokenizer()
+    save_tokenizer(tokens, tmp_path / "tokenizer", lowercase=True)
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    model = BertForPreTraining(BertConfig(vocab_size=tokens.get_vocab_size(), **small))
+    save_pretrained(model, tmp_path / "model", tmp_path / "tokenizer")
+    (tmp_path / "in.txt").write_text("naïve 猫\n", encoding="utf-8")
+    given = ["embed", "--model", str(tmp_path / "model"), "--file", str(tmp_path / "in.txt"), "--format", "jsonl"]
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = command(*given, **ascii_only)
+    assert done.returncode == 0 and json.loads(done.stdout.decode())["text"] == "naïve 猫"
+    closed = subprocess.run(
+        ["bash", "-c", 'exec "$@" >&-', "-", sys.executable, "-m", "bertcore", *given],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert closed.returncode == BAD_INPUT and closed.stderr.decode().startswith("error: found no standard output")
 
 
 def test_what_is_no_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

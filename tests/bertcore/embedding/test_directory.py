@@ -16,6 +16,7 @@ from bertcore.commands.main import main
 from bertcore.embedding.directory import Reading, read, save
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.modernbert import ModernBertModel
+from bertcore.serving import models
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests.samples import sentences, tokenizer
 
@@ -106,6 +107,13 @@ def test_commands_take_what_the_directory_says(saved: Path, capsys: pytest.Captu
 def change(directory: Path, name: str, **values: object) -> None:
     path = directory / name
     path.write_text(json.dumps(written(directory, name) | values))
+
+
+def test_the_server_gives_the_vectors_that_the_directory_describes(saved: Path) -> None:
+    change(saved, "config.json", architectures=["ModernBertForMaskedLM"])  # as some that others have published say
+    served = models.load(saved)
+    assert served.uses == ["embed"]
+    np.testing.assert_array_equal(served.works["embed"](TEXTS[:2]), Embedder.load(saved).unit(TEXTS[:2]))
 
 
 def test_other_poolings_and_newer_files_are_read(saved: Path) -> None:

@@ -215,6 +215,18 @@ def test_null_threshold_is_tuned_on_what_is_kept_back_for_all_splits(
     assert fixed.tune(predictions) == {}
 
 
+def test_the_best_answer_is_listed_beside_none(
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
+) -> None:
+    rows = [question("a red cat", ("red", 2)), question("a dog")]
+    examples = make_examples("question_answering", None, ["f1"], train=rows, dev=rows)
+    family = QuestionAnswering(make_task(n_best=1), examples, tokenizer)
+    features = family.featurize(examples.splits["dev"])
+    found = family.predict(examples.splits["dev"], features, np.ones((len(features.tokens), 2), np.float32), UNUSED)
+    assert [len(each) for each in found.n_best.values()] == [2, 2]
+    assert all(each[-1]["text"] == "" and each[0]["text"] for each in found.n_best.values())
+
+
 def test_threshold_where_no_answer_is_always_best(
     tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:

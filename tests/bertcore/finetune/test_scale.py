@@ -12,6 +12,7 @@ import transformers
 from tokenizers import Tokenizer
 
 from bertcore.apply.finetuned import FineTuned
+from bertcore.errors import InputError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import DistillationConfig, RunConfig
 from bertcore.finetune.inference import logits_of
@@ -107,6 +108,13 @@ def test_a_teacher_says_numbers_in_the_unit_of_the_labels(
     assert np.mean(student.predictions["dev"].predicted) == pytest.approx(
         np.mean(teacher.predictions["dev"].predicted), abs=1.0
     )
+
+
+def test_numbers_that_32_bits_do_not_tell_apart_are_refused() -> None:
+    seconds = np.asarray([1.7e9, 1.7e9 + 1, 1.7e9 + 2])
+    with pytest.raises(InputError, match=r"labels: found numbers around 1.7e\+09 that differ by 0.816"):
+        Scale.of(seconds)
+    np.testing.assert_allclose(Scale.of(seconds - seconds.min()).mean, 1.0)
 
 
 def test_learned_numbers_have_mean_0_and_deviation_1_and_equal_ones_are_0() -> None:

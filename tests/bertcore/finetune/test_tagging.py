@@ -60,16 +60,13 @@ def test_every_word_has_one_place_and_it_holds_its_first_piece(
     assert predicted.predicted == [row["tags"] for row in rows]
 
 
-def test_first_word_without_pieces_is_named(
-    tokenizer: Tokenizer,
-    make_task: Callable[..., RunConfig],
-    make_examples: Callable[..., ExampleSet],
-    caplog: pytest.LogCaptureFixture,
+def test_words_without_pieces_are_counted(
+    tokenizer: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     rows = [{"words": words, "tags": ["O"] * len(words)} for words in (["cat"], ["red", "\x01"], ["\x02"])]
     examples = make_examples("tagging", TAGS, ["f1"], train=rows)
-    Tagging(make_task(), examples, tokenizer).featurize(examples.splits["train"])
-    assert caplog.messages == [r"example 1: found the word '\x01', which has no pieces: read as [UNK], as all such are"]
+    features = Tagging(make_task(), examples, tokenizer).featurize(examples.splits["train"])
+    assert features.counts["words_without_pieces"] == 2
 
 
 def test_short_sentence_is_one_sequence_as_in_transformers(

@@ -83,3 +83,22 @@ def test_a_mistake_of_the_program_reaches_its_own_request_and_no_other() -> None
 def test_a_queue_that_could_never_take_a_request_is_refused() -> None:
     with pytest.raises(ValueError, match="queue: found 100, expected room for a request of 256 texts; raise it or"):
         Limits(queue=100)
+
+
+def test_items_of_many_texts_count_as_those() -> None:
+    async def asked() -> list[Any]:
+        batcher, work = Batcher(Limits(texts=5, batch=4, queue=10)), Slow()
+        running = asyncio.create_task(batcher.run())
+        results = [asyncio.create_task(batcher.submit("a", work, [n], size=3)) for n in range(3)]
+        await asyncio.sleep(0.05)
+        assert batcher.waiting == 6
+        with pytest.raises(FullError, match="6 texts wait, expected room for 5 more of 10"):
+            await batcher.submit("a", work, [9], size=5)
+        work.go.set()
+        found = await asyncio.gather(*results)
+        batcher.end()
+        await running
+        assert work.batches == [[0], [1], [2]]
+        return found
+
+    assert asyncio.run(asked()) == [[0], [2], [4]]

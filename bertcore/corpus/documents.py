@@ -73,7 +73,8 @@ class CorpusWriter:
         if self._writer is None:
             path = self._directory / f"{self._split}-{self._shards:05d}.parquet"
             self._sink = pa.OSFile(str(path), "wb")
-            self._writer = pq.ParquetWriter(self._sink, CORPUS_SCHEMA, compression="zstd")
+            # Sentences without a dictionary, by which those of forms and reports would seem smaller than they are.
+            self._writer = pq.ParquetWriter(self._sink, CORPUS_SCHEMA, compression="zstd", use_dictionary=["source"])
             self._shards += 1
         self._writer.write_table(pa.Table.from_pylist(self._rows, CORPUS_SCHEMA))
         self._in_shard += self._in_group

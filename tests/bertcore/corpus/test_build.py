@@ -17,7 +17,7 @@ from bertcore.corpus import candidates, cleaning, overlap
 from bertcore.corpus.build import CorpusStatistics, build_corpus
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import ContaminationConfig
-from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, read_sentences
+from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, read_sentences, row_groups
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 from bertcore.errors import ConfigError, InputError
@@ -94,6 +94,14 @@ def test_an_empty_corpus_is_refused_with_what_was_dropped(tmp_path: Path) -> Non
         InputError, match=r"no document for the split 'train' \(2 read, dropped: \{'too_few_words': 2\}\)"
     ):
         build(tmp_path, ["one", "two"])
+
+
+def test_the_size_of_a_block_is_that_of_its_text(tmp_path: Path) -> None:
+    form = "The pressure of the second pump was read in the morning and found to be within its limits. " * 20
+    build(tmp_path, [f"Report {index}. {form}" for index in range(200)])
+    (group,) = row_groups(corpus_shards(tmp_path / "out", "train"))
+    size = sum(len(sentence) for document in group.read().to_pylist() for sentence in document)
+    assert size < group.size < 1.2 * size
 
 
 def test_a_text_of_one_document_is_told_what_ends_one(tmp_path: Path) -> None:

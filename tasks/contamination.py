@@ -1,18 +1,22 @@
 """Stage `contamination`: corpus and examples -> the share of evaluation examples whose long n-grams stand in the
-corpus."""
+corpus. On all cores."""
 
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from bertcore import workers
 from bertcore.corpus.contamination import Ngrams
-from bertcore.corpus.documents import corpus_shards, row_groups
+from bertcore.corpus.documents import RowGroup, copy_name, corpus_shards, row_groups
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
@@ -22,6 +26,17 @@ from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
 logger = logging.getLogger(__name__)
+
+GROUPS_AT_ONCE = 32
+"""Blocks of training text that a worker looks through, some 130 MB: the evaluation texts go with them."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some blocks of the training text, with absolute paths, and all evaluation texts."""
+
+    texts: Sequence[str]
+    groups: Sequence[RowGroup]
 
 
 def run(stage_run: StageRun) -> None:
@@ -34,22 +49,25 @@ def run(stage_run: StageRun) -> None:
     stage_run.log_metrics(metrics)
 
 
-def measure(sets: dict[str, ExampleSet], corpus: Path) -> dict[str, Any]:
+def measure(sets: dict[str, ExampleSet], corpus: Path, count: int | None = None) -> dict[str, Any]:
     """For every task and split other than train: its examples, those long enough to be checked, those of which a text
-    shares an n-gram with the corpus, and their share of the checked ones."""
+    shares an n-gram with the corpus, and their share of the checked ones. `count`: worker processes, see
+    `workers.run`."""
     owners: list[tuple[str, str, int]] = []
     texts: list[str] = []
     for task, split, table in _evaluation_tables(sets):
         for row, fields in enumerate(map(_texts, table.to_pylist())):
             owners += [(task, split, row)] * len(fields)
             texts += fields
-    ngrams = Ngrams(texts)
-    groups = list(row_groups(corpus_shards(corpus, "train")))
-    for group in track(groups, "contamination", len(groups)):
-        ngrams.meet([" ".join(document) for document in group.read().to_pylist()])
+    # Further copies of documents hold nothing that the first ones do not.
+    shards = [path.resolve() for path in corpus_shards(corpus, "train") if copy_name(path) == "train"]
+    groups = list(row_groups(shards))
+    parts = [_Part(texts, groups[start : start + GROUPS_AT_ONCE]) for start in range(0, len(groups), GROUPS_AT_ONCE)]
+    flags = track(workers.run(_met, parts, count), "contamination", len(parts))
+    met_anywhere = reduce(np.logical_or, flags, np.zeros(len(texts), bool))
     checked, met = (
-        Counter(owner[:2] for owner in {owners[text] for text in np.flatnonzero(flags)})
-        for flags in (ngrams.long_enough, ngrams.met)
+        Counter(owner[:2] for owner in {owners[text] for text in np.flatnonzero(found)})
+        for found in (Ngrams(texts).long_enough, met_anywhere)
     )
     metrics: dict[str, Any] = {}
     for task, split, table in _evaluation_tables(sets):
@@ -57,6 +75,14 @@ def measure(sets: dict[str, ExampleSet], corpus: Path) -> dict[str, Any]:
         share = {"contaminated_share": counts["contaminated"] / max(counts["checked"], 1)}
         metrics.setdefault(task, {})[split] = counts | share
     return metrics
+
+
+def _met(part: _Part) -> NDArray[np.bool_]:
+    """(texts,) which of the evaluation texts share an n-gram with the part's blocks."""
+    ngrams = Ngrams(part.texts)
+    for group in part.groups:
+        ngrams.meet([" ".join(document) for document in group.read().to_pylist()])
+    return ngrams.met
 
 
 def _evaluation_tables(sets: dict[str, ExampleSet]) -> Iterator[tuple[str, str, pa.Table]]:

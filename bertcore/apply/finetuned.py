@@ -21,7 +21,7 @@ from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.crf import CRF, LinearChain
+from bertcore.finetune.crf import LinearChain
 from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Features
@@ -29,7 +29,7 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
 from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.huggingface import READING, load_config, load_pretrained
+from bertcore.model.huggingface import CRF, READING, load_config, load_pretrained
 from bertcore.model.packed import pack
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator

@@ -13,10 +13,9 @@ from typing import Any
 
 from bertcore.compressed import read_json, read_text
 from bertcore.errors import ArtifactError
-from bertcore.finetune.crf import CRF
 from bertcore.model.architecture import EncoderConfig, Kind
 from bertcore.model.config import kinds_by_class
-from bertcore.model.huggingface import CARD_FILE, PAIRS, READING, load_config
+from bertcore.model.huggingface import CARD_FILE, CRF, PAIRS, READING, load_config
 
 UNKNOWN_LICENSE = "unknown"
 """As the hub has it. The licence of weights follows from that of their text, which only its owner knows."""

@@ -17,10 +17,9 @@ from torch import nn
 from bertcore.errors import ArtifactError
 from bertcore.export.padded import PADDED
 from bertcore.export.probe import kind_of
-from bertcore.finetune.crf import CRF
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
-from bertcore.model.huggingface import READING, WEIGHTS, load_config, with_labels
+from bertcore.model.huggingface import CRF, READING, WEIGHTS, load_config, with_labels
 from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer
 from bertcore.tokens.tokenizer import kind_of as kind_of_tokenizer
 

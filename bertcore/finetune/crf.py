@@ -9,11 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-CRF = "crf"
-"""Key of config.json under which the scores are kept: they are numbers, and no class of Hugging Face has a tensor for
-them."""
-
-
 _PLACES_AT_ONCE = 1 << 16
 """Of words, padding among them, whose chains are decoded together."""
 

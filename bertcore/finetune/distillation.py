@@ -11,11 +11,10 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from bertcore.errors import ArtifactError
-from bertcore.finetune.crf import CRF
 from bertcore.finetune.family import Family
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of
-from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.huggingface import CRF, load_config, load_pretrained
 from bertcore.tokens.tokenizer import check_entries, entries_in
 
 

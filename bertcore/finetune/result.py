@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from bertcore.evaluation.per_example import RECORDS_FILE, Records, Units
 from bertcore.files import replace_directory
-from bertcore.finetune.crf import CRF
 from bertcore.finetune.family import Exported, Predictions
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.huggingface import save_pretrained
+from bertcore.model.huggingface import CRF, save_pretrained
 
 logger = logging.getLogger(__name__)
 

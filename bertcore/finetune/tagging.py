@@ -22,7 +22,7 @@ from bertcore.evaluation import tagging
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.crf import CRF, LinearChain
+from bertcore.finetune.crf import LinearChain
 from bertcore.finetune.divergences import class_divergence
 from bertcore.finetune.family import Exported, Predictions, label_index, label_names
 from bertcore.finetune.features import (
@@ -37,6 +37,7 @@ from bertcore.finetune.features import (
 )
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
+from bertcore.model.huggingface import CRF
 from bertcore.tokens.tokenizer import Vocabulary, kind_of
 
 

@@ -21,6 +21,9 @@ from bertcore.model.config import ARCHITECTURES, architecture_of, build_pretrain
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+CRF = "crf"
+"""Key of a tagger's config.json under which the scores of its chain of tags are kept: no class of Hugging Face has a
+tensor for them."""
 READING = "finetuning"
 """Key of a saved model's config.json: how its texts are read and its answers made, so that what applies the model does
 exactly what was scored. `transformers` passes over it."""

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus.documents import CorpusWriter, Document
+from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, row_groups
 from bertcore.examples.schema import CLASSIFICATION, MULTIPLE_CHOICE, QUESTION_ANSWERING, TAGGING, ExampleSet
 from tasks import contamination
 from tasks.contamination import measure
@@ -72,6 +72,19 @@ def test_examples_are_counted_by_task_and_split(tmp_path: Path) -> None:
         "qa": all_of_one,
         "choices": all_of_one,
     }
+
+
+def test_the_counts_do_not_depend_on_the_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contamination, "GROUPS_AT_ONCE", 1)
+    numbers = [" ".join(f"w{n}x{place}" for place in range(13)) for n in range(40)]
+    writer = CorpusWriter(tmp_path, "train", group_characters=100)
+    for n, text in enumerate(numbers[::2]):
+        writer.add(Document(str(n), "", "test"), [text])
+    writer.close()
+    sets = {"task": classification({"dev": [(text, None) for text in numbers]})}
+    assert len(list(row_groups(corpus_shards(tmp_path, "train")))) > 3
+    one, two = (measure(sets, tmp_path, count) for count in (1, 2))
+    assert one == two and one["task"]["dev"]["contaminated"] == 20
 
 
 def test_a_task_without_long_texts_has_a_share_of_nothing(tmp_path: Path) -> None:

@@ -61,6 +61,12 @@ def embedder_of(options: argparse.Namespace) -> Embedder:
     return Embedder.load(model, options.pooling, options.layer, options.max_length, options.dimensions)
 
 
+def say_cut(cut: int, count: int) -> None:
+    """How many of `count` texts the model did not see to their end, on the standard error."""
+    if cut:
+        print(f"{cut} of {count} texts were cut to what the model reads", file=sys.stderr)
+
+
 def run(options: argparse.Namespace) -> None:
     if options.out is not None and options.out.suffix not in (expected := {*ENDINGS, *WRITERS}):
         raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(sorted(expected))}")
@@ -70,8 +76,7 @@ def run(options: argparse.Namespace) -> None:
     vectors, cut = embedder.embed(texts, progress_of("embed", len(texts)))
     if options.precision != "float32":
         vectors = compact(normalized(vectors), options.precision)
-    if cut:
-        print(f"{cut} of {len(texts)} texts were cut to what the model reads", file=sys.stderr)
+    say_cut(cut, len(texts))
     if options.out is not None and options.out.suffix in ENDINGS:
         write_vectors(options.out, texts, vectors)
         unit = "bytes" if options.precision == "binary" else "numbers"

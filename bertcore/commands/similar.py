@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bertcore.apply.embed import nearest
-from bertcore.commands.embed import add_pooling, embedder_of
+from bertcore.commands.embed import add_pooling, embedder_of, say_cut
 from bertcore.commands.results import Record, add_output, check_output, write
 from bertcore.commands.texts import add_model, at_least_one, check_arguments, progress_of, read_file
+from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
 
 EXAMPLES = """\
@@ -36,12 +37,14 @@ def run(options: argparse.Namespace) -> None:
     else:
         queries, texts = options.texts, [str(text) for text in read_file(options.file, options.column)]
     embedder = embedder_of(options)
-    vectors = embedder.unit([*queries, *texts], progress_of("embed", len(texts)))
+    found, cut = embedder.embed([*queries, *texts], progress_of("embed", len(texts)))
+    say_cut(cut, len(queries) + len(texts))
+    vectors = normalized(found)
     rows, cosines = nearest(vectors[: len(queries)], vectors[len(queries) :], options.top)
 
     def records() -> Iterator[Record]:
-        for query, found, values in zip(queries, rows.tolist(), cosines.tolist(), strict=True):
-            for row, cosine in zip(found, values, strict=True):
+        for query, nearest_rows, values in zip(queries, rows.tolist(), cosines.tolist(), strict=True):
+            for row, cosine in zip(nearest_rows, values, strict=True):
                 line = {} if options.file is None else {"number": row + 1}
                 yield {"cosine": cosine, **line, "text": texts[row], "query": query}
 

@@ -88,9 +88,10 @@ class Card:
             "library_name": "transformers",
             "pipeline_tag": self.pipeline_tag,
             "tags": list(dict.fromkeys([self.model_type, "bertcore", *self.tags])),
-            "model-index": [{"name": self.name, "results": [self._result(each) for each in self.results]}],
         }
-        return {key: value for key, value in values.items() if value is not None and (key[0] != "m" or self.results)}
+        if self.results:
+            values["model-index"] = [{"name": self.name, "results": [self._result(each) for each in self.results]}]
+        return {key: value for key, value in values.items() if value is not None}
 
     def _result(self, result: Result) -> dict[str, Any]:
         return {

@@ -14,7 +14,7 @@ from bertcore.corpus.documents import Document, corpus_shards
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError
-from tasks import inputs
+from tasks.links import NamedSource, link
 
 NO_LINES = "no_lines"
 
@@ -52,7 +52,8 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_its_documents_become_a_corpus(uri: str, tmp_path: Path) -> None:
-    inputs._link_source(uri, tmp_path / "inputs" / "0", "sources[0]")  # as stage `inputs` does: DVC sees changes
+    place = tmp_path / "inputs" / "0"
+    link(NamedSource("corpus.sources[0]", uri, place), place)  # as stage `inputs` does: DVC sees changes
     config = CorpusConfig(sources=[uri], min_words=3, heldout_fraction=0.3)
     (tmp_path / "out").mkdir()
     found = build_corpus(config, tmp_path / "inputs", tmp_path / "out").as_metrics()

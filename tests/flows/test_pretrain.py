@@ -10,7 +10,7 @@ import pytest
 from prefect.states import Completed, State, StateType
 
 from flows import pipeline, pretrain
-from tasks import links
+from tasks import links, params
 from tasks.paths import INPUTS
 
 
@@ -32,7 +32,8 @@ def test_files_that_came_to_a_directory_are_linked_anew(
     Path("params.yaml").write_text("corpus: {sources: [texts]}\n")
     Path("texts").mkdir()
     Path("texts/one.txt").write_text("one")
-    links.link("texts", INPUTS / "corpus" / "0", "there")
+    (source,) = (each for each in links.named(params.read()) if each.uri)
+    links.link(source, source.place)
     monkeypatch.chdir("/")
     pipeline._unlink_other_files(tmp_path)
     assert (tmp_path / INPUTS).is_dir() and not caplog.records

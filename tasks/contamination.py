@@ -64,10 +64,10 @@ def measure(sets: dict[str, ExampleSet], corpus: Path, count: int | None = None)
     groups = list(row_groups(shards))
     parts = [_Part(texts, groups[start : start + GROUPS_AT_ONCE]) for start in range(0, len(groups), GROUPS_AT_ONCE)]
     flags = track(workers.run(_met, parts, count), "contamination", len(parts))
-    met_anywhere = reduce(np.logical_or, flags, np.zeros(len(texts), bool))
+    long_enough, met_anywhere = reduce(np.logical_or, flags)
     checked, met = (
         Counter(owner[:2] for owner in {owners[text] for text in np.flatnonzero(found)})
-        for found in (Ngrams(texts).long_enough, met_anywhere)
+        for found in (long_enough, met_anywhere)
     )
     metrics: dict[str, Any] = {}
     for task, split, table in _evaluation_tables(sets):
@@ -78,11 +78,11 @@ def measure(sets: dict[str, ExampleSet], corpus: Path, count: int | None = None)
 
 
 def _met(part: _Part) -> NDArray[np.bool_]:
-    """(texts,) which of the evaluation texts share an n-gram with the part's blocks."""
+    """(2, texts) which of the evaluation texts have an n-gram at all, and which share one with the part's blocks."""
     ngrams = Ngrams(part.texts)
     for group in part.groups:
         ngrams.meet([" ".join(document) for document in group.read().to_pylist()])
-    return ngrams.met
+    return np.stack([ngrams.long_enough, ngrams.met])
 
 
 def _evaluation_tables(sets: dict[str, ExampleSet]) -> Iterator[tuple[str, str, pa.Table]]:

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class Named:
         """Whether it names files of the user."""
         return self.uri is not None and "://" not in self.uri
 
-    @property
+    @cached_property
     def files(self) -> list[Path]:
         """Those on this machine, sorted; empty where there are none."""
         if self.uri is None or not self.local:
@@ -41,7 +42,7 @@ class Named:
         path = Path(self.uri).expanduser()
         return visible_files(path) if path.is_dir() else [path] if path.is_file() else []
 
-    @property
+    @cached_property
     def root(self) -> Path:
         """The directory of whose folders the links keep the order."""
         path = Path(self.uri or "").expanduser()
@@ -55,13 +56,13 @@ class NamedSource(Named):
     def local(self) -> bool:
         return isinstance(source_of(self.uri or ""), LocalSource)
 
-    @property
+    @cached_property
     def files(self) -> list[Path]:
         """As above, and of sources of other kinds what decides what they give; `ConfigError` where the user's are not
         there."""
         return list(source_of(self.uri or "").files)
 
-    @property
+    @cached_property
     def root(self) -> Path:
         return Path(os.path.commonpath([file.parent for file in self.files]))
 
@@ -116,10 +117,9 @@ def _pairs(given: str | list[str] | None) -> Iterator[Named]:
 def link(each: Named, place: Path) -> None:
     """Its files at `place`, in the same order of folders; where it leads to none here a note, so that every input is a
     directory with a file in it. `InputError` where it should."""
-    if files := each.files:
-        root = each.root
-        for file in files:
-            there = place / file.relative_to(root)
+    if each.files:
+        for file in each.files:
+            there = place / file.relative_to(each.root)
             there.parent.mkdir(parents=True, exist_ok=True)
             # data/inputs is filled beside its final place, at the same depth, so the relative target holds after the
             # rename.

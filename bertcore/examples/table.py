@@ -106,8 +106,7 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
     where = {split: rows.where for split, rows in splits.items()}
     rows: dict[str, list[tuple[int, dict[str, Any]]]] = {}
     for split, given in splits.items():
-        trained = {label for _, example in rows.get("train", []) for label in map(str, _of(example))}
-        hidden = HIDDEN if options.kind != "regression" and trained.isdisjoint(HIDDEN) else HIDDEN[:1]
+        hidden = _hidden(rows["train"], options) if split == "test" else ()
         rows[split] = _read(given, options, split, bad, hidden)
     labels = None if options.kind == "regression" else options.labels or _labels(rows["train"], options, where["train"])
     metrics = options.metrics or _DEFAULT_METRICS[options.kind]
@@ -126,6 +125,12 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
         splits=tables,
         dropped=dict(bad.counts),
     )
+
+
+def _hidden(train: Iterable[tuple[int, dict[str, Any]]], options: TableOptions) -> Collection[str]:
+    """What stands for labels that are not told: -1 too, where that is none of train's."""
+    known = options.kind == "regression" or any(label in HIDDEN for _, example in train for label in _of(example))
+    return HIDDEN[:1] if known else HIDDEN
 
 
 def _read(

@@ -17,12 +17,12 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.divergences import class_divergence
-from bertcore.finetune.family import Exported, Predictions, label_index, label_names
+from bertcore.finetune.family import Exported, Predictions, label_index
 from bertcore.finetune.features import Batch
 from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
-from bertcore.model.huggingface import READING
+from bertcore.model.huggingface import READING, label_names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,14 +85,6 @@ class Family(Protocol):
         splits, in place: found on the split `CHOICE`. Name of the parameter -> value found."""
 
 
-def label_names(labels: Sequence[str]) -> dict[str, Any]:
-    """Hugging Face's two mappings between indices and names."""
-    return {
-        "id2label": {str(index): label for index, label in enumerate(labels)},
-        "label2id": {label: index for index, label in enumerate(labels)},
-    }
-
-
 def label_index(index_of: dict[str, int], label: str, where: str) -> int:
     """The index of `label`; `InputError` naming `where` it stands if the task has no such label."""
     if label not in index_of:

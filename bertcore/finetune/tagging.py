@@ -24,7 +24,7 @@ from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import LinearChain
 from bertcore.finetune.divergences import class_divergence
-from bertcore.finetune.family import Exported, Predictions, label_index, label_names
+from bertcore.finetune.family import Exported, Predictions, label_index
 from bertcore.finetune.features import (
     IGNORED,
     Batch,
@@ -37,7 +37,7 @@ from bertcore.finetune.features import (
 )
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
-from bertcore.model.huggingface import CRF
+from bertcore.model.huggingface import CRF, label_names
 from bertcore.tokens.tokenizer import Vocabulary, kind_of
 
 

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +116,20 @@ def _matched(model: EncoderModule, directory: Path, tensors: Mapping[str, Tensor
     return found, Loaded(missing=missing, unused=sorted(found.keys() - own.keys()))
 
 
+def label_names(labels: Sequence[str]) -> dict[str, Any]:
+    """Hugging Face's two mappings between indices and names."""
+    return {
+        "id2label": {str(index): label for index, label in enumerate(labels)},
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+
+
 def with_labels(values: Mapping[str, Any]) -> dict[str, Any]:
     """The content of a config.json with the names of its labels, which transformers leaves out where they are two and
     have none of their own."""
     if "id2label" in values or "label2id" in values:
         return dict(values)
-    names = [f"LABEL_{index}" for index in range(int(values.get("num_labels") or 2))]
-    own = {str(index): name for index, name in enumerate(names)}
-    return {**values, "id2label": own, "label2id": {name: index for index, name in enumerate(names)}}
+    return {**values, **label_names([f"LABEL_{index}" for index in range(int(values.get("num_labels") or 2))])}
 
 
 def save_pretrained(

@@ -11,11 +11,10 @@ from tokenizers import Tokenizer
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
 from bertcore.finetune.crf import LinearChain
-from bertcore.finetune.family import label_names
 from bertcore.finetune.tagging import without_chain
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.config import build_head
-from bertcore.model.huggingface import CRF, READING, save_pretrained
+from bertcore.model.huggingface import CRF, READING, label_names, save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 
 TAGS = ["B-X", "I-X", "O"]

@@ -14,13 +14,12 @@ from safetensors.torch import load_file, save_file
 from bertcore.errors import ArtifactError
 from bertcore.export import gate, onnx, verify
 from bertcore.export.probe import Expected, Probe, difference, require_equal
-from bertcore.finetune.family import label_names
 from bertcore.model.albert import AlbertConfig
 from bertcore.model.architecture import EncoderConfig, EncoderModule, HeadFamily
 from bertcore.model.config import architecture_of, build_head, build_pretraining
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig, ElectraForMaskedLM
-from bertcore.model.huggingface import WEIGHTS, load_kind, save_pretrained
+from bertcore.model.huggingface import WEIGHTS, label_names, load_kind, save_pretrained
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens import byte_bpe, wordpiece

@@ -15,12 +15,11 @@ from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.tag import tag_words
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import label_names
 from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.tagging import Tagging
 from bertcore.finetune.texts import TextReader
 from bertcore.model.config import build_head
-from bertcore.model.huggingface import READING, save_pretrained
+from bertcore.model.huggingface import READING, label_names, save_pretrained
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens.byte_bpe import save_tokenizer
 from tests.samples import byte_tokenizer

@@ -16,10 +16,9 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from bertcore.finetune.family import label_names
 from bertcore.model.bert import BertConfig
 from bertcore.model.config import build_head, build_pretraining
-from bertcore.model.huggingface import READING, save_pretrained
+from bertcore.model.huggingface import READING, label_names, save_pretrained
 from bertcore.serving.limits import TOKEN_VARIABLE
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests.bertcore.finetune.conftest import config, one_thread, tokenizer

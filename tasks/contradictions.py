@@ -129,7 +129,10 @@ def encoder(configs: Configs, vocab_size: int) -> EncoderConfig:
     pretrain = configs["pretrain"]
     if pretrain.init_from is None:
         return pretrain.model.build(vocab_size)
-    return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
+    try:
+        return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
+    except ValueError as error:
+        raise ConfigError(f"params.yaml: pretrain.model.{error}") from None
 
 
 def encoder_of(task: TaskConfig, configs: Configs) -> EncoderConfig:

@@ -78,7 +78,6 @@ class ModelConfig:
         if self.preset is not None and self.preset not in self._row.presets:
             raise ValueError(f"preset: found {self.preset!r}; {suggest(self.preset, self._row.presets)}")
         object.__setattr__(self, "fields", self._converted())
-        self.build(EncoderConfig.vocab_size)  # an impossible combination is an error of the params, before any work
 
     @property
     def _row(self) -> Architecture:
@@ -96,7 +95,10 @@ class ModelConfig:
             raise ValueError(str(error)) from None
 
     def build(self, vocab_size: int, pad_token_id: int | None = None) -> EncoderConfig:
-        """The encoder for a vocabulary of `vocab_size` entries; None = the architecture's usual id of the padding."""
+        """The encoder for a vocabulary of `vocab_size` entries; None = the architecture's usual id of the padding.
+
+        `ValueError` for a combination that cannot be.
+        """
         row, given = self._row, self.fields
         if given.get("hidden_size", 0) > 0:
             given = row.config.usual(given["hidden_size"]) | given
@@ -106,5 +108,5 @@ class ModelConfig:
         return row.config(vocab_size=vocab_size, **sizes)
 
     def adapt(self, published: EncoderConfig) -> EncoderConfig:
-        """The encoder of another model, with whatever is given here in place of its values."""
+        """The encoder of another model, with whatever is given here in place of its values; `ValueError` as above."""
         return dataclasses.replace(published, **self.fields)

@@ -6,6 +6,7 @@ from typing import Any
 from bertcore.config import parse, suggest
 from bertcore.draws import check_seed
 from bertcore.errors import ConfigError
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
@@ -40,10 +41,10 @@ class PretrainConfig(OptimizationConfig):
     """What the encoder is trained to predict; its options are below."""
     objective_options: dict[str, Any] = field(default_factory=dict)
     """What the objective can be told, such as weights of its terms: fields of its row's `options`."""
-    head_warmup_steps: int = 200
+    head_warmup_steps: int | None = None
     """Steps at the start in which new heads are trained alone and the encoder stays as it was published, before the
     learning rate rises anew for all; of use where the directory of `init_from` lacks a head that the objective needs,
-    such as that of masked tokens."""
+    such as that of masked tokens. None = 200, or half of `max_steps` where that is less."""
     batch_size: int = 256
     """Sequences of one optimizer step, over all processes and micro-batches."""
     batch_size_start: int | None = None
@@ -111,6 +112,11 @@ class PretrainConfig(OptimizationConfig):
         return min(round(_WARMUP_SHARE * self.max_steps), _LONGEST_WARMUP)
 
     @property
+    def head_warmup(self) -> int:
+        """Steps before more than new heads is trained, where there are any."""
+        return min(_HEAD_WARMUP, self.max_steps // 2) if self.head_warmup_steps is None else self.head_warmup_steps
+
+    @property
     def ramp_steps(self) -> int:
         """Steps before the batch has its full size."""
         return 0 if self.batch_size_start is None else round(self.max_steps * self.batch_ramp_share)
@@ -148,11 +154,7 @@ class PretrainConfig(OptimizationConfig):
         super().__post_init__()
         self._check_ramp()
         self._check_rates()
-        if self.init_from is not None and self.model.preset is not None:
-            raise ValueError(
-                f"model.preset: found {self.model.preset!r} beside init_from, expected none: the sizes are those of "
-                f"{self.init_from}; set it to null"
-            )
+        self._check_model()
         if self.checkpoint_steps is not None and self.checkpoint_steps < 1:
             raise ValueError(f"checkpoint_steps: found {self.checkpoint_steps}, expected at least 1, or null")
         if self.loss_spike is not None and self.loss_spike <= 1:
@@ -189,9 +191,25 @@ class PretrainConfig(OptimizationConfig):
                 f"second phase begins; lower it to {self.first_phase_steps / self.max_steps:g} at most"
             )
 
+    def _check_model(self) -> None:
+        if self.init_from is None:
+            try:
+                self.model.build(EncoderConfig.vocab_size)
+            except ValueError as error:
+                raise ValueError(f"model.{error}") from None
+            return
+        if self.model.preset is not None:
+            raise ValueError(
+                f"model.preset: found {self.model.preset!r} beside init_from, expected none: the sizes are those of "
+                f"{self.init_from}; set it to null"
+            )
+        if not 0 <= self.head_warmup < self.max_steps:
+            raise ValueError(
+                f"head_warmup_steps: found {self.head_warmup} beside init_from, expected 0 or more, and fewer than "
+                f"max_steps ({self.max_steps}), so that the encoder is trained too; lower it"
+            )
+
     def _check_rates(self) -> None:
-        if self.head_warmup_steps < 0:
-            raise ValueError(f"head_warmup_steps: found {self.head_warmup_steps}, expected 0 or more, such as 200")
         for name in ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate"):
             if (rate := getattr(self, name)) is not None and not rate > 0:
                 raise ValueError(f"{name}: found {rate}, expected more than 0, or null for learning_rate")
@@ -226,6 +244,8 @@ class PretrainConfig(OptimizationConfig):
 
 _WARMUP_SHARE, _LONGEST_WARMUP = 0.06, 10_000
 """Of RoBERTa large (30,000 of 500,000 steps), and of BERT."""
+
+_HEAD_WARMUP = 200
 
 _WITH_FLOOR = ("linear", "cosine", "wsd")
 

@@ -5,7 +5,6 @@ from collections.abc import Collection
 
 from torch import nn
 
-from bertcore.errors import ConfigError
 from bertcore.training.config import PretrainConfig
 
 logger = logging.getLogger(__name__)
@@ -19,15 +18,9 @@ class HeadWarmup:
         """`new` are names of parameters of `model`, a `WithObjective`; those that are not trained do not count."""
         trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
         heads = [name.removeprefix("model.") for name in trained if name in new]
-        self._steps = config.head_warmup_steps if heads else 0
+        self._steps = config.head_warmup if heads else 0
         self._warmup = config.warmup
         self._frozen = [each for name, each in trained.items() if name not in new]
-        if self._steps >= config.max_steps:
-            raise ConfigError(
-                f"params.yaml: pretrain.head_warmup_steps: found {self._steps} of {config.max_steps} steps, but "
-                f"{config.init_from} has no {heads[0]} and more; expected fewer than max_steps, so that the encoder is "
-                "trained too; lower it"
-            )
         if heads and log:
             logger.info(
                 "%s has no %s: new weights, %s",

@@ -563,8 +563,16 @@ _PAIRS = {"mask.packing": "pairs", "pretrain.objective": "mlm_nsp"}
             "pretrain.model.type_vocab_size: found an encoder with type_vocab_size 1, expected 2 for 'pydoc/pair'",
         ),
         *(
-            ({"pretrain.init_from": "BERT", f"pretrain.model.{name}": value}, f"pretrain.model.{name}: found {value!r}")
-            for name, value in (("hidden_size", 64), ("hidden_act", "relu"), ("max_position_embeddings", 256))
+            (
+                {"pretrain.init_from": "BERT", f"pretrain.model.{name}": value},
+                f"pretrain.model.{name}: found {value!r} beside init_from",
+            )
+            for name, value in (
+                ("hidden_size", 64),
+                ("hidden_act", "relu"),
+                ("max_position_embeddings", 256),
+                ("num_attention_heads", 24),
+            )
         ),
         ({"pretrain.init_from": "BERT"}, "tokenizer.vocab_file: found nothing (null) beside pretrain.init_from"),
         ({"corpus.language": "hi"}, "tokenizer.lowercase: found null with corpus.language 'hi', expected false"),
@@ -585,6 +593,17 @@ def test_parameters_that_exclude_each_other_are_found_first(
     with pytest.raises(ConfigError) as error:
         check(values)
     assert str(error.value).startswith(f"params.yaml: {message}") and "\n" not in str(error.value)
+
+
+def test_what_a_published_shape_allows_is_checked_against_that_shape(values: dict[str, Any], tmp_path: Path) -> None:
+    sizes = {"hidden_size": 96, "num_attention_heads": 3}  # 3 heads divide no preset's width
+    values["pretrain"]["init_from"] = published(tmp_path / "bert", **sizes)
+    values["tokenizer"]["vocab_file"] = str(tmp_path / "bert" / "vocab.txt")
+    values["pretrain"]["model"] = {"num_attention_heads": 3}
+    check(values)
+    values["pretrain"]["model"] = {"hidden_dropout_prob": 1.5}
+    with pytest.raises(ConfigError, match=r"^params\.yaml: pretrain\.model\.hidden_dropout_prob: found 1\.5"):
+        check(values)
 
 
 def with_recipe_of(name: str) -> dict[str, Any]:

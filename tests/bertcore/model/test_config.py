@@ -66,7 +66,7 @@ def test_overrides_replace_the_values_of_the_preset():
 @pytest.mark.parametrize("width", [0, -4])
 def test_no_width_is_an_error_of_every_architecture(architecture, width):
     with pytest.raises(ValueError, match=f"hidden_size: found {width}, expected at least 1"):
-        ModelConfig(architecture=architecture, fields={"hidden_size": width})
+        ModelConfig(architecture=architecture, fields={"hidden_size": width}).build(99)
 
 
 def test_a_width_brings_what_follows_from_it():

@@ -12,6 +12,15 @@ from bertcore.training.config import PretrainConfig
     [
         ({"second_phase": {"share": 1.5}}, r"pretrain\.second_phase\.share: found 1\.5"),
         ({"init_from": "x", "model": {"preset": "base"}}, r"pretrain\.model\.preset: found 'base' beside init_from"),
+        (
+            {"init_from": "x", "head_warmup_steps": 9, "max_steps": 9},
+            r"head_warmup_steps: found 9 beside .* fewer than max_steps \(9\)",
+        ),
+        ({"init_from": "x", "head_warmup_steps": -1}, "head_warmup_steps: found -1 beside init_from, expected 0"),
+        (
+            {"model": {"preset": "tiny", "hidden_size": 100, "num_attention_heads": 3}},
+            r"pretrain\.model\.num_attention_heads: found 3, expected a divisor of hidden_size \(100\)",
+        ),
         ({"batch_size_start": 300}, r"batch_size_start: found 300, expected between 1 and batch_size \(256\)"),
         (
             {"batch_size_start": 8, "batch_ramp_share": 0.95, "second_phase": {}},
@@ -45,6 +54,11 @@ def test_a_training_of_any_length_has_a_warm_up_that_suits_it(max_steps: int, wa
     config = parse(PretrainConfig, {"max_steps": max_steps}, "pretrain")
     assert config.warmup == warmup and config.learning_rate_at(warmup) == config.learning_rate
     assert parse(PretrainConfig, {"max_steps": max_steps, "warmup_steps": 0}, "pretrain").warmup == 0
+
+
+@pytest.mark.parametrize(("max_steps", "head_warmup"), [(1, 0), (9, 4), (400, 200), (10_000, 200)])
+def test_new_heads_never_take_the_whole_training(max_steps: int, head_warmup: int) -> None:
+    assert parse(PretrainConfig, {"init_from": "x", "max_steps": max_steps}, "pretrain").head_warmup == head_warmup
 
 
 def test_the_learning_rate_ends_at_its_floor() -> None:

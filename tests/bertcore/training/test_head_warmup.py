@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertcore.errors import ConfigError
 from bertcore.training.config import PretrainConfig
 from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.loop import Pretraining
@@ -76,11 +75,3 @@ def test_the_log_says_what_is_new_and_what_is_done(tmp_path: Path, caplog: pytes
     first, second = (record.getMessage() for record in caplog.records)
     assert first == "org/encoder has no cls.predictions.bias: new weights, trained alone for the first 4 steps"
     assert second.endswith("new weights, trained with all others")
-
-
-def test_a_training_of_nothing_else_is_refused(tmp_path: Path) -> None:
-    run = training(tmp_path)
-    settings = config(init_from="org/encoder", head_warmup_steps=12)
-    HeadWarmup(run.model, [], settings)
-    with pytest.raises(ConfigError, match=r"head_warmup_steps: found 12 of 12 steps, but org/encoder has no cls\.pre"):
-        HeadWarmup(run.model, ["cls.predictions.bias"], settings)

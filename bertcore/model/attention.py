@@ -36,7 +36,7 @@ class SelfAttention(nn.Module):
         """With `rows`, the result is of these tokens only: (T, H), (R,) -> (R, H)."""
         qkv = self.qkv(hidden).unflatten(-1, (3, self.num_heads, -1))  # (T, 3, A, D)
         dropout = self.dropout_prob if self.training else 0.0
-        attend = choose(qkv, layout, dropout)
+        attend = choose(qkv, dropout)
         return self.output(selected(attend(qkv, layout, dropout, self.positions).flatten(1), rows))
 
     def query_and_key(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
@@ -55,7 +55,7 @@ def selected(values: Tensor, rows: Tensor | None) -> Tensor:
     return values if rows is None else values.index_select(0, rows)
 
 
-def choose(qkv: Tensor, layout: Layout, dropout: float) -> "Attend":
+def choose(qkv: Tensor, dropout: float) -> "Attend":
     """The fastest way that applies. All give the same numbers, up to rounding, and compute the same function."""
     if qkv.device.type == "cpu":
         return attend_groups

@@ -113,9 +113,9 @@ def _named(environment: dict[str, str]) -> Server | None:
     if url:
         if not healthy(url):
             raise LaunchError(f"PREFECT_API_URL: nothing answers at {url}; start a Prefect server there or unset it")
-        return Server(url, None, own=_home(url) == STATE)
+        return _server(url)
     url = _profile_url(environment)
-    return Server(url, None, own=False) if url and healthy(url) else None
+    return _server(url) if url and healthy(url) else None
 
 
 def healthy(url: str) -> bool:
@@ -168,7 +168,7 @@ def _start(environment: dict[str, str]) -> Server:
             until(functools.partial(healthy, url), service, "the Prefect server")
             if _home(url) == Path(environment["PREFECT_HOME"]):
                 RECORD.write_text(json.dumps({"url": url, "pid": service.process.pid}), encoding="utf-8")
-                return Server(url, service, own=True)
+                return _server(url, service)
             service.stop()
         except LaunchError:
             service.stop()
@@ -181,16 +181,18 @@ def _start(environment: dict[str, str]) -> Server:
 
 
 def _running(environment: dict[str, str]) -> Server | None:
-    """A server on this tree's database, or the user's own server at Prefect's usual address."""
+    """A server on the database of PREFECT_HOME, or the user's own server at Prefect's usual address."""
+    home = Path(environment["PREFECT_HOME"])
     with contextlib.suppress(OSError, ValueError, KeyError):
         url = json.loads(RECORD.read_text(encoding="utf-8"))["url"]
-        if _home(url) == Path(environment["PREFECT_HOME"]):
-            return Server(url, None, own=True)
+        if _home(url) == home:
+            return _server(url)
     usual = f"http://127.0.0.1:{PREFERRED_PORT}/api"
-    home = _home(usual)
-    if home == Path(environment["PREFECT_HOME"]):
-        return Server(usual, None, own=True)
-    return Server(usual, None, own=False) if home == Path.home() / ".prefect" else None
+    return _server(usual) if _home(usual) in (home, Path.home() / ".prefect") else None
+
+
+def _server(url: str, service: Service | None = None) -> Server:
+    return Server(url, service, own=_home(url) == STATE)
 
 
 def _home(url: str) -> Path | None:

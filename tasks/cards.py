@@ -12,7 +12,7 @@ from typing import Any
 from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
 from bertcore.model.architecture import EncoderModule
 from tasks import params
-from tasks.paths import SOURCE
+from tasks.paths import SOURCE, TEXT
 from tasks.tracking import lineage
 
 _ALWAYS = "It gives one of its own answers to every input, also where none fits. "
@@ -23,18 +23,18 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
     """The card of models/pretrained, or of a companion in a `folder` of it; `tokens` of train and heldout, `metrics` as
     metrics/pretrain.json has them."""
     values = params.read()
-    corpus, tag = values.get("corpus") or {}, pipeline_tag(model.architecture)
+    text, tag = json.loads(TEXT.read_text(encoding="utf-8")), pipeline_tag(model.architecture)
     recipe = {name: values[name] for name in ("recipe", "mask", "pretrain") if values.get(name) is not None}
     return Card(
         name=folder or "pretrained",
         model_type=model.config.model_type,
         pipeline_tag=tag,
-        language=corpus.get("language"),
+        language=text["language"],
         sections={
             "Model": f"{_shape(model)}. It was trained from "
             f"{values.get('pretrain', {}).get('init_from') or 'random weights'} on {metrics['tokens']:,} tokens "
             f"({metrics['steps']:,} steps).",
-            "Text": _text(corpus, tokens),
+            "Text": _text(text["sources"], tokens),
             "Lineage": _lineage("pretrain", None),
             "Recipe": _yaml(recipe),
             "Scores": table([["held-out", "value"], *([name, _number(metrics[name])] for name in _held_out(metrics))])
@@ -90,8 +90,7 @@ def _shape(model: EncoderModule) -> str:
     return f"`{model.architecture}`: {count:,} parameters, {shape(model.config)}"
 
 
-def _text(corpus: Mapping[str, Any], tokens: Mapping[str, int]) -> str:
-    sources = corpus.get("sources") or []
+def _text(sources: Sequence[str | Mapping[str, Any]], tokens: Mapping[str, int]) -> str:
     listed = "\n".join(f"- `{each if isinstance(each, str) else json.dumps(each)}`" for each in sources)
     counts = f"{tokens['train']:,} tokens to learn from, {tokens['heldout']:,} held out"
     return f"{listed}\n\nCleaned and without copies: {counts}."

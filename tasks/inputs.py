@@ -2,7 +2,8 @@
 
 DVC's dependencies are fixed paths, but `corpus.sources` and the tasks' `data` name any number of files anywhere.
 Linking them under a fixed path makes their content a dependency: a changed source re-runs what read it, and nothing
-else. The `options` of a task's data may be absent, which DVC allows no params to be, so they are written there as well.
+else. The `options` of a task's data may be absent, which DVC allows no params to be, so they are written there as well,
+as is what the encoder's card says of its text.
 """
 
 import json
@@ -31,7 +32,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
 from tasks.links import link, named
-from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS
+from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS, TEXT
 from tasks.sections import RESERVED, check, check_no_output
 from tasks.stage import main
 from tasks.tracking import lineage
@@ -61,7 +62,9 @@ def run(_: StageRun) -> None:
         for name, task in tasks.items():
             _check_models(name, task)
             _read_examples(name, task, entries[name], configs, beside / name)
-            _write_options(entries[name], beside / "options" / f"{name}.json")
+            _write(entries[name].get("options", {}), beside / "options" / f"{name}.json")
+        text = {"sources": values["corpus"]["sources"], "language": configs["corpus"].language}
+        _write(text, beside / TEXT.relative_to(INPUTS))
     for directory in (EXAMPLES, METRICS / "examples", METRICS / "finetune"):
         directory.mkdir(parents=True, exist_ok=True)  # without any task, stages that depend on them find none
     _clear_removed({*tasks, *RESERVED})
@@ -158,9 +161,9 @@ def _clear_removed(tasks: set[str]) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _write_options(entry: dict[str, Any], path: Path) -> None:
+def _write(values: dict[str, Any], path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(entry.get("options", {}), indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -158,6 +158,14 @@ def are_here(root: Path) -> bool:
     return False
 
 
+def not_here(root: Path) -> list[str]:
+    """What the params.yaml of the tree `root` names and does not lie on this machine; nothing where it cannot be
+    read."""
+    with contextlib.chdir(root), _telling_nothing():
+        return [each.uri or "" for each in named(params.read()) if each.local and not _have_files([each])]
+    return []
+
+
 def _telling_nothing() -> contextlib.suppress:
     """Of what is wrong with params.yaml, or with a path in it."""
     return contextlib.suppress(BertcoreError, AttributeError, KeyError, TypeError, OSError, RuntimeError)

@@ -16,6 +16,9 @@ OBJECTIVE = INPUTS / "objective"
 VOCABULARY = INPUTS / "vocabulary"
 MERGES = VOCABULARY / "merges"
 MINIMAL_PAIRS = INPUTS / "minimal_pairs"
+TEXT = INPUTS / "text.json"
+"""What the card of an encoder says of its text: `sources` and `language` of section corpus, and none of what only
+changes the text where it changes `CORPUS`, too."""
 CORPUS = Path("data/corpus")
 TOKENIZER = Path("models/tokenizer")
 SHARDS = Path("data/shards")

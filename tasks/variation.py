@@ -15,7 +15,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from bertcore.config import describe
+from bertcore.config import describe, suggest
 from bertcore.errors import ConfigError
 from tasks import params, sections
 from tasks.status import exit_status
@@ -45,12 +45,21 @@ def vary(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 def _spelled_out(values: Mapping[str, Any], dotted: str) -> list[str]:
-    """With every key in place of the first asterisk; none where there is no such section, or it is empty."""
+    """With every key in place of the first asterisk; none where the section above it is empty. `ConfigError` where it
+    is no section."""
     above, _, below = dotted.partition(_ANY)
     place: Any = values
     for name in above.split("."):
-        place = place.get(name) if isinstance(place, Mapping) else None
-    return [f"{above}.{name}.{below}" for name in place] if isinstance(place, Mapping) else []
+        if not isinstance(place, Mapping) or name not in place:
+            known = suggest(name, map(str, place)) if isinstance(place, Mapping) else "above it stands no section"
+            raise ConfigError(f"{params.PARAMS}: {dotted}: found no key {name!r}; {known}")
+        place = place[name]
+    if not isinstance(place, Mapping | None):
+        raise ConfigError(
+            f"{params.PARAMS}: {dotted}: found {describe(place)} at {above}, expected a section with keys; correct the "
+            "dotted key"
+        )
+    return [f"{above}.{name}.{below}" for name in place or ()]
 
 
 def varied_text(text: str, changes: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ after() {
   submitted+=("${id%%;*}")    # behind a semicolon stands the cluster, where there are several
 }
 
-after "" data 1 mask
+after "" data 1 mask contamination    # which reads the examples of all tasks: what cannot be used ends it here
 after "${submitted[0]}" pretrain "$nodes" pretrain
 after "${submitted[1]}" finetune 1
 echo "data ${submitted[0]}, pre-training ${submitted[1]} on $nodes nodes, fine-tuning and report ${submitted[2]}; logs: .slurm/, state: squeue"

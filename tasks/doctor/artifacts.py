@@ -11,7 +11,7 @@ from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan, entries_asked, given_entries
-from tasks.links import other_files
+from tasks.links import not_here, other_files
 from tasks.paths import CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
 
 CHECKSUM_BYTES = 1_000_000_000
@@ -50,11 +50,17 @@ def check_vocabularies(plan: Plan) -> Finding:
 
 def check_links() -> Finding:
     """Whether DVC watches all files that params.yaml leads to."""
-    if (name := other_files(Path.cwd())) is None:
-        return Finding(level="ok", name="links", text=f"{INPUTS} links all local files that params.yaml leads to")
-    text = f"{name} leads to other files than are linked in {INPUTS}, which `dvc repro` does not see"
-    remedy = f"`make pretrain` and the flows link them anew; before `dvc repro`, remove {INPUTS}"
-    return Finding(level="warn", name="links", text=text, remedy=remedy)
+    if (name := other_files(Path.cwd())) is not None:
+        text = f"{name} leads to other files than are linked in {INPUTS}, which `dvc repro` does not see"
+        remedy = f"`make pretrain` and the flows link them anew; before `dvc repro`, remove {INPUTS}"
+        return Finding(level="warn", name="links", text=text, remedy=remedy)
+    there, absent = INPUTS.is_dir(), not_here(Path.cwd())
+    if absent:
+        text = f"params.yaml names what is not on this machine: {', '.join(absent)}"
+        remedy = f"correct the path; only stage inputs asks for it where {INPUTS} was pulled from another machine"
+        return Finding(level="warn" if there else "FAIL", name="links", text=text, remedy=remedy)
+    text = f"{INPUTS} links all local files that params.yaml leads to" if there else f"{INPUTS} is not made yet"
+    return Finding(level="ok", name="links", text=text)
 
 
 def clear_leftovers() -> Finding:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bertcore.config import parse
+from bertcore.corpus.sources import source_of
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
@@ -236,6 +237,8 @@ def main(arguments: list[str]) -> int:
         except ValueError as error:
             raise ConfigError(f"BUDGET: {error}; run make plan BUDGET=2h") from None
         plan = Plan.read(params.read())
+        for uri in plan.configs["corpus"].sources:
+            _ = source_of(uri).files  # a size that is not known here is one thing, a path that leads nowhere another
         vocabulary, found = options(plan, seconds, plan.speed)
         print(describe(budget, vocabulary, found))
         if remark := in_parts(plan, vocabulary, proposed(found)):

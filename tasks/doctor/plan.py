@@ -1,10 +1,12 @@
 """The training that params.yaml and the environment ask for, in numbers: what the checks hold against the machine."""
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertcore.corpus.sources import source_of
+from bertcore.errors import ConfigError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderConfig
@@ -115,8 +117,13 @@ class Plan:
         """URI, weight and bytes of each source; None where they are unknown."""
         corpus = self.configs["corpus"]
         weights = corpus.weights or [1.0] * len(corpus.sources)
-        sizes = [source_of(uri).text_bytes(corpus.max_documents) for uri in corpus.sources]
+        sizes = [self._size_of_source(uri) for uri in corpus.sources]
         return list(zip(corpus.sources, weights, sizes, strict=True))
+
+    def _size_of_source(self, uri: str) -> float | None:
+        with contextlib.suppress(ConfigError):  # its files may be where the corpus was made
+            return source_of(uri).text_bytes(self.configs["corpus"].max_documents)
+        return None
 
     def data_bytes(self, text: float) -> float:
         """Corpus, shards and instances of so much text, at most."""

@@ -41,7 +41,8 @@ def prepare_project(root: Path, values: dict[str, Any]) -> Path:
     with (root / "dvc.yaml").open("w") as file:
         YAML().dump({"stages": {"pretrain": stage}}, file)
     for linked in (name for name in stage["deps"] if name.startswith("data/inputs/")):
-        (root / linked).mkdir(parents=True)
+        if not (root / linked).exists():
+            (root / linked).mkdir(parents=True)
     (root / "home").mkdir()
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)
     return root

@@ -30,7 +30,7 @@ from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.tokenizer import kind_of
 from tasks import mask, pretrain
 from tasks import params as task_params
-from tasks.paths import OBJECTIVE, TOKENIZER
+from tasks.paths import INPUTS, OBJECTIVE, TEXT, TOKENIZER
 from tasks.tracking import runs as tracking
 from tasks.training import process as pretrain_process
 from tests.import_closure import ROOT
@@ -86,8 +86,9 @@ def prepare(root: Path, values: dict[str, Any]) -> Path:
     with (root / "params.yaml").open("w") as file:
         YAML().dump(values, file)
     with contextlib.chdir(root):
-        for directory in (Path("data/shards"), TOKENIZER):
+        for directory in (Path("data/shards"), TOKENIZER, INPUTS):
             directory.mkdir(parents=True)
+        TEXT.write_text('{"language": "en", "sources": ["pydoc"]}')
         sections = task_params.read()
         kind = sections.get("tokenizer", {}).get("kind")
         read_by = byte_tokenizer() if kind == "byte_bpe" else tokenizer()

@@ -72,6 +72,7 @@ def test_a_port_that_another_tree_takes_in_between_is_left_to_it(
 
     monkeypatch.setattr(server, "free_port", free_a_moment_ago)
     monkeypatch.setattr(server, "start", start)
+    monkeypatch.setattr(server, "STATE", tmp_path)
     monkeypatch.setattr(server, "RECORD", tmp_path / "server.json")
     monkeypatch.setattr(server, "release", lambda process, timeout: (process.kill(), process.wait()))
     found = server._start({"PREFECT_HOME": str(tmp_path)})
@@ -80,6 +81,17 @@ def test_a_port_that_another_tree_takes_in_between_is_left_to_it(
         assert json.loads((tmp_path / "server.json").read_text())["url"] == found.url
     finally:
         found.stop()
+
+
+@pytest.mark.parametrize("state", ["/elsewhere", "/tree/.prefect"])
+def test_a_database_that_trees_share_is_no_trees_own(
+    taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(server, "STATE", Path(state))
+    monkeypatch.setattr(server, "RECORD", tmp_path / "server.json")
+    (tmp_path / "server.json").write_text(json.dumps({"url": f"http://127.0.0.1:{taken}/api"}))
+    found = server._running({"PREFECT_HOME": "/elsewhere"})
+    assert found is not None and found.own is (state == "/elsewhere")
 
 
 def test_the_page_of_a_server_asks_that_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

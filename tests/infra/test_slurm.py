@@ -128,14 +128,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def make_project(root: Path, values: dict[str, Any]) -> Path:
-    """The real pre-training between a stage before it and one after it that do nothing."""
+    """The real pre-training between stages before it and one after it that do nothing."""
     prepare_project(root, values)
     shutil.copytree(ROOT / "infra", root / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     stages = YAML(typ="safe").load((root / "dvc.yaml").read_text())["stages"]
-    before = {"cmd": STAGE.format(out="before.txt"), "outs": ["before.txt"]}
+    before = {
+        name: {"cmd": STAGE.format(out=f"{name}.txt"), "outs": [f"{name}.txt"]} for name in ("mask", "contamination")
+    }
     after = {"cmd": STAGE.format(out="after.txt"), "deps": ["models/pretrained"], "outs": ["after.txt"]}
     with (root / "dvc.yaml").open("w") as file:
-        YAML().dump({"stages": {"mask": before, **stages, "finetune": after}}, file)
+        YAML().dump({"stages": {**before, **stages, "finetune": after}}, file)
     return root
 
 
@@ -221,7 +223,7 @@ def test_training_on_two_nodes_is_stopped_requeued_and_ends_as_if_nothing_had_be
     cluster.until(ended, "the end of the training", 600)
     assert cluster.state(pretrain) == "COMPLETED", log(pretrain)
     cluster.until(lambda: cluster.state(rest) in ("COMPLETED", "FAILED"), "the last job")
-    assert (root / "before.txt").is_file() and (root / "after.txt").is_file(), log(rest)
+    assert all((root / f"{name}.txt").is_file() for name in ("mask", "contamination", "after")), log(rest)
     assert re.search(r"going on from the checkpoint of step \d+", log(pretrain))
     if stop is not take_the_nodes:  # a launcher that Slurm signals itself says so at length
         assert "Traceback" not in log(pretrain), log(pretrain)

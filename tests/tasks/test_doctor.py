@@ -318,6 +318,19 @@ def test_files_that_are_not_linked_are_told(tree: Path) -> None:
     assert artifacts.check_links().text.startswith("texts leads to other files than are linked in data/inputs")
 
 
+def test_texts_that_are_not_on_this_machine_stop_only_what_reads_them(tree: Path) -> None:
+    text = Path("params.yaml").read_text().replace("  sources: [pydoc]", "  sources: [pydoc, gone.txt]")
+    Path("params.yaml").write_text(text)
+    found = {finding.name: finding for finding in examine()}
+    assert found["links"].level == "FAIL" and found["links"].text.endswith("not on this machine: gone.txt")
+    assert "its size is not known here: gone.txt" in found["disk"].text
+    INPUTS.mkdir(parents=True)
+    assert not [finding for finding in examine(["report"]) if finding.level == "FAIL"]
+    Path("params.yaml").write_text(text.replace("  max_steps:", "  init_from: gone\n  max_steps:"))
+    for stages, level in ((["inputs", "corpus"], "FAIL"), (["report"], "warn")):
+        assert next(finding for finding in examine(stages) if finding.name == "params").level == level
+
+
 def test_nothing_made_yet_is_ok(tree: Path) -> None:
     findings = [artifacts.check_vocabularies(plan()), artifacts.check_shards()]
     assert [finding.level for finding in findings] == ["ok", "ok"]

@@ -190,6 +190,7 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "objective/source.json": '{"uri": null}\n',
         "teachers/cola/source.json": '{"uri": null}\n',
         "options/cola.json": "{}\n",
+        "text.json": json.dumps({"language": "en", "sources": values["corpus"]["sources"]}, indent=2) + "\n",
         "vocabulary/source.json": '{"uri": null}\n',
     }
     assert Path("data/inputs/cola/dev.tsv").is_symlink()

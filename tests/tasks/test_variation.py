@@ -41,10 +41,10 @@ def test_an_asterisk_is_every_task(tree: Path) -> None:
     tasks = YAML(typ="safe").load(text)["finetune"]["tasks"]
     assert {name: task["seed"] for name, task in tasks.items()} == {name: [1, 2] for name in tasks} | {"qa": 3}
     assert "&" not in text, "every task has values of its own"
-    values = {"finetune": {"tasks": {}}, "pretrain": {"seed": 1}}
-    for key in ("finetune.tasks.*.seed", "embed.*.seed", "pretrain.seed.*.no"):
+    values = {"finetune": {"tasks": {}}, "embed": None}
+    for key in ("finetune.tasks.*.seed", "embed.*.seed"):
         variation.vary(values, {key: 1})
-    assert values == {"finetune": {"tasks": {}}, "pretrain": {"seed": 1}}
+    assert values == {"finetune": {"tasks": {}}, "embed": None}
 
 
 def test_small_numbers_stay_numbers(tree: Path) -> None:
@@ -65,6 +65,9 @@ def test_small_numbers_stay_numbers(tree: Path) -> None:
             {"pretrain.seed.first": 1},
             "params.yaml: pretrain.seed.first: found 1 (int) at pretrain.seed, expected a sect",
         ),
+        ({"finetune.task.*.epochs": 1}, "finetune.task.*.epochs: found no key 'task'; did you mean 'tasks'?"),
+        ({"pretrain.seed.*.no": 1}, "pretrain.seed.*.no: found 1 (int) at pretrain.seed, expected a section"),
+        ({"pretrain.seed.first.*.no": 1}, "found no key 'first'; above it stands no section"),
         ({"finetune.tasks.topc.epochs": 1}, "params.yaml: finetune.tasks.topc"),
         ({"recipe": "moderm"}, "recipe: found 'moderm'"),
     ],

@@ -23,12 +23,15 @@ def even(number: int) -> int:
     return -(-number // unit) * unit
 
 
+def filled(rows: Tensor) -> Tensor:
+    """(R, H) with rows of zeros behind them, so that their number is `even`, on the CPU."""
+    filling = even(len(rows)) - len(rows)
+    return functional.pad(rows, (0, 0, 0, filling)) if filling and rows.device.type == "cpu" else rows
+
+
 def by_even_rows(compute: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
     """`compute(rows)`, which treats each of the (R, H) by itself, of an `even` number of them on the CPU."""
-    filling = even(len(rows)) - len(rows)
-    if not filling or rows.device.type != "cpu":
-        return compute(rows)
-    return compute(functional.pad(rows, (0, 0, 0, filling)))[: len(rows)]
+    return compute(filled(rows))[: len(rows)]
 
 
 @dataclass(frozen=True, kw_only=True)

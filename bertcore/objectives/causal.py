@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.layout import Layout, even
+from bertcore.model.layout import Layout, even, filled
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
@@ -67,8 +67,7 @@ class MaskedAndCausal(Objective):
 
 def _sums(model: EncoderModule, states: torch.Tensor, labels: torch.Tensor) -> Sums:
     """(N, H) states and (N,) tokens."""
-    filled = functional.pad(states, (0, 0, 0, even(len(labels)) - len(labels)))
-    return class_sums(model.token_logits(filled), labels)
+    return class_sums(model.token_logits(filled(states)), labels)
 
 
 def with_causal(batch: PreTrainingBatch, causal: torch.Tensor) -> PreTrainingBatch:

@@ -20,6 +20,7 @@ from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.layers import EncoderLayer
+from bertcore.model.layout import by_even_rows, filled
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.divergence import divergence, wide
 from bertcore.objectives.masked_language_modeling import class_sums
@@ -102,18 +103,21 @@ class Distillation(Objective):
             apart = 1 - functional.cosine_similarity(wide(states), wide(expected), dim=1)
             terms["cosine"] = Sums(loss_sum=apart.sum(), count=counts["cosine"], correct=None)
         # Both terms use their logits up.
-        logits = model.token_logits(states if self._everywhere else states.index_select(0, masked))
+        if self._everywhere:
+            logits = model.token_logits(filled(states))
+        else:
+            logits = model.token_logits(states.index_select(0, masked))
         mlm_logits = logits.index_select(0, masked) if self._everywhere else logits.clone()
         if "kl" in counts:
             imitated = expected if self._everywhere else expected.index_select(0, masked[: counts["kl"]])
-            loss_sum, same = divergence(logits[: counts["kl"]], self._predicted, imitated, self._options.temperature)
+            loss_sum, same = divergence(logits, self._predicted, imitated, self._options.temperature)
             terms["kl"] = Sums(loss_sum=loss_sum, count=counts["kl"], correct=same)
         terms["mlm"] = class_sums(mlm_logits, batch.masked_labels)
         return {term: terms[term] for term in counts}
 
     def _predicted(self, states: Tensor) -> Tensor:
         """The teacher's logits; published tables may have rows beyond the vocabulary."""
-        return self._teacher[0].token_logits(states)[:, : self._config.vocab_size]
+        return by_even_rows(self._teacher[0].token_logits, states)[:, : self._config.vocab_size]
 
     def logit_rows(self, tokens: int, masked: int) -> int:
         """Where all tokens have logits, the gradient of the masked ones stands in an array as large."""
@@ -167,15 +171,21 @@ def chosen_layers(options: DistillationOptions, student: EncoderConfig, teacher:
 @torch.no_grad()
 def take_over(student: EncoderModule, teacher: EncoderModule, layers: Sequence[int]) -> None:
     """Give the student the weights of the teacher's `layers`, in that order, and all others beside the layers (of
-    embeddings and heads) that have the same name and shape."""
+    embeddings and heads) that have the same name and shape; of those with a row for each entry, the rows of the student's vocabulary."""
     for own, index in zip(student.base_model.layers, layers, strict=True):
         own.load_state_dict(teacher.base_model.layers[index].state_dict())
     theirs = _beside_layers(teacher)
     for name, parameter in _beside_layers(student).items():
         # A head's name may begin with that of a module which the other architecture has not.
         fitting = [each for each in theirs if each == name or each.endswith(f".{name}") or name.endswith(f".{each}")]
-        if fitting and theirs[fitting[0]].shape == parameter.shape:
-            parameter.copy_(theirs[fitting[0]])
+        if fitting and (given := _of_vocabulary(theirs[fitting[0]], teacher, student)).shape == parameter.shape:
+            parameter.copy_(given)
+
+
+def _of_vocabulary(theirs: Parameter, teacher: EncoderModule, student: EncoderModule) -> Tensor:
+    """Without the rows of a published table that are beyond the vocabulary."""
+    is_table = len(theirs) == teacher.config.vocab_size
+    return theirs[: student.config.vocab_size] if is_table else theirs
 
 
 def _beside_layers(model: EncoderModule) -> dict[str, Parameter]:

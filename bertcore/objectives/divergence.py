@@ -21,9 +21,9 @@ _ROWS_IN_CACHE = 8
 def divergence(
     student: Tensor, teacher: Callable[[Tensor], Tensor], states: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """(R, V) logits of the student; `teacher(states)` gives (r, V) of the teacher for rows of its (R, H) `states` ->
-    the summed divergence of the student from the teacher, times the temperature squared (with gradient), and in how
-    many rows both have a most probable class in common.
+    """(S, V) logits of the student, those behind the first R filling; `teacher(states)` gives (r, V) of the teacher for
+    rows of its (R, H) `states` -> the summed divergence of the student from the teacher, times the temperature squared
+    (with gradient), and in how many rows both have a most probable class in common.
 
     The teacher's logits exist a few rows at a time. The student's are used up: do not read them afterwards.
     """
@@ -42,9 +42,10 @@ class _Divergence(torch.autograd.Function):
         same = torch.zeros((), dtype=torch.int64, device=student.device)
         on_cpu = student.device.type == "cpu"
         size = CHUNK_ROWS.get(student.device.type, _OTHER_ROWS)
-        for start in range(0, len(student), size):
+        rows_of_student = student[: len(states)]
+        for start in range(0, len(states), size):
             expected = teacher(states[start : start + size])
-            found = student[start : start + size]
+            found = rows_of_student[start : start + size]
             step = _ROWS_IN_CACHE if on_cpu else size
             for first in range(0, len(found), step):
                 rows = found[first : first + step]
@@ -53,6 +54,8 @@ class _Divergence(torch.autograd.Function):
                 same += agreed
                 if ctx.needs_input_grad[0]:
                     rows.copy_(gradient)
+        if ctx.needs_input_grad[0]:
+            student[len(states) :] = 0
         ctx.save_for_backward(student)
         ctx.mark_non_differentiable(same)
         return (total * temperature**2).to(wide(student[:0]).dtype), same

@@ -54,10 +54,10 @@ def run_training(command: list[str], environment: dict[str, str]) -> None:
     # A killed launcher is a failure, worth another attempt, though its processes could write a checkpoint.
     if STOPPED in ended and status >= 0:
         raise ProcessEnded(STOPPED)
+    if BAD_INPUT in ended or UNLIKE in ended:  # those that waited for such a process have lost it
+        raise ProcessEnded(BAD_INPUT)
     if LOST in ended:
         raise ProcessEnded(1)
-    if UNLIKE in ended:
-        raise ProcessEnded(BAD_INPUT)
     if status and stopping.asked:
         raise StoppedError("before the training began; run the same command again")
     if status:
@@ -80,8 +80,6 @@ def _reported(file: Path) -> list[int]:
 
 
 def _raise_explained(ended: list[int], killed: bool) -> NoReturn:
-    if BAD_INPUT in ended:
-        raise ProcessEnded(BAD_INPUT)
     if killed or not ended:
         print(
             "error: a training process was killed, or its launcher was (out of memory?); run the same command again to "

@@ -17,7 +17,7 @@ from tasks.paths import INSTANCES, SHARDS, TOKENIZER
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 from tasks.training.launcher import run_training
-from tasks.training.process import checkpoints_of, whole_key
+from tasks.training.naming import TrainingNames
 
 
 def run(_: StageRun) -> None:
@@ -28,8 +28,8 @@ def run_file() -> Path:
     """The file beside the training's checkpoints that names its MLflow run. What it is made of is checked first."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     check_inputs(mask)
-    own = checkpoints_of(config, mask)
-    return own.directory / f"mlflow-run-{whole_key(own, config)}"
+    names = TrainingNames(config, mask)
+    return names.checkpoints.directory / f"mlflow-run-{names.run}"
 
 
 def check_inputs(mask: MaskConfig) -> None:

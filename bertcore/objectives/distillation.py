@@ -171,7 +171,7 @@ def chosen_layers(options: DistillationOptions, student: EncoderConfig, teacher:
 @torch.no_grad()
 def take_over(student: EncoderModule, teacher: EncoderModule, layers: Sequence[int]) -> None:
     """Give the student the weights of the teacher's `layers`, in that order, and all others beside the layers (of
-    embeddings and heads) that have the same name and shape; of those with a row for each entry, the rows of the student's vocabulary."""
+    embeddings and heads) that have the same name and shape; of tables with more entries, the rows of its own."""
     for own, index in zip(student.base_model.layers, layers, strict=True):
         own.load_state_dict(teacher.base_model.layers[index].state_dict())
     theirs = _beside_layers(teacher)

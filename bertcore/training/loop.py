@@ -214,7 +214,7 @@ class Pretraining:
 
     def learning_rate(self) -> float:
         """Of the next step."""
-        return self._config.learning_rate_at(self.state.step) * self._warmup.rate_share(self.state.step)
+        return self._warmup.learning_rate(self.state.step)
 
     def _apply(self, computed: Computed) -> None:
         state = self.state

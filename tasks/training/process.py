@@ -1,8 +1,6 @@
 """One training process of stage `pretrain`; `tasks.pretrain` starts as many as the machine has GPUs."""
 
 import csv
-import dataclasses
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -16,17 +14,16 @@ import torch
 from accelerate import Accelerator
 
 from bertcore.export import gate
-from bertcore.files import checksum, disk_errors, replace_file, write_json
+from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import models_of
-from bertcore.tokens.shards import MANIFEST, Manifest
+from bertcore.tokens.shards import Manifest
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.agreement import UnlikeError, require_agreement
-from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import lost_a_process
 from bertcore.training.flight_record import rows_of
@@ -38,13 +35,13 @@ from bertcore.training.signs_of_life import PATIENCE, SignsOfLife, store_of
 from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
 from tasks import cards, params
-from tasks.paths import CHECKPOINTS, INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
+from tasks.paths import INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
-from tasks.tracking.lineage import code_of
 from tasks.training import checkpoints
 from tasks.training.launcher import LOST, OWNER, UNLIKE, report_end
+from tasks.training.naming import TrainingNames
 
 
 def main() -> int:
@@ -130,8 +127,8 @@ def _run(accelerator: Accelerator, stop: StopRequest) -> None:
 def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraining, Path]:
     """The training that params.yaml describes, at its start, and the directory of its checkpoints."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
-    own = checkpoints_of(config, mask)
-    require_agreement(distributed.Control(accelerator.num_processes), whole_key(own, config))
+    names = TrainingNames(config, mask)
+    require_agreement(distributed.Control(accelerator.num_processes), names.run)
     vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
     torch.manual_seed(config.seed)
     published = INPUTS / "init_from"
@@ -149,7 +146,7 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
     data = TrainingData(
         batches=_loaders(mask, config, vocabulary), heldout=first, heldout_longer=second[0] if second else (), rows=rows
     )
-    stable = stable_phases_of(config, mask)
+    own, stable = names.checkpoints, names.stable_phases
     linked = config.objective_options | {option: str(OBJECTIVE / option) for option in models}
     config = replace(config, objective_options=linked)  # the checkpoints' names are those of the params
     given = None if config.init_from is None else published
@@ -180,49 +177,6 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
         key = "pretrain.second_phase.batch_size"
         loaders.append((begin, Loader(opener(longer), batch_size, config.seed, rule=rules(longer, begin), key=key)))
     return Phases(loaders)
-
-
-def whole_key(own: Checkpoints, config: PretrainConfig) -> str:
-    """Of the training whose checkpoints are `own`, with the parameters that decide nothing: what its processes, and one
-    run in MLflow, share."""
-    return training_key(own.directory.name, json.dumps(dataclasses.asdict(config), sort_keys=True))
-
-
-def checkpoints_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
-    """Of the training with these parameters on the inputs and with the code that there are."""
-    return Checkpoints(CHECKPOINTS / "pretrain" / _key(_deciding(config), mask))
-
-
-def stable_phases_of(config: PretrainConfig, mask: MaskConfig) -> Checkpoints:
-    """The ends of the stable phases of trainings like this one, of whatever length: the four longest, and the newest.
-
-    Of the same length only, where the share of masked tokens depends on it. They stay until somebody removes them, for
-    longer trainings to come.
-    """
-    values = _deciding(config) | {"warmup_steps": config.warmup, "ramp_steps": config.ramp_steps}
-    free = (*_OF_THE_END, "max_steps") if mask.masked_lm_prob_start is None else _OF_THE_END
-    common = {name: value for name, value in values.items() if name not in free}
-    return Checkpoints(CHECKPOINTS / "pretrain" / f"stable-{_key(common, mask)}", keep=4)
-
-
-_OF_THE_END = ("decay_share", "batch_ramp_share")
-_DECIDE_NOTHING = ("checkpoint_steps", "checkpoint_seconds", "skip_on_divergence")
-"""When a training is saved, and whether it goes on where another one ends: the steps before are the same. A step that
-was left out stays so, also where that is not allowed any more."""
-
-
-def _deciding(config: PretrainConfig) -> dict[str, Any]:
-    return {name: value for name, value in dataclasses.asdict(config).items() if name not in _DECIDE_NOTHING}
-
-
-def _key(config: dict[str, Any], mask: MaskConfig) -> str:
-    names = ("*.safetensors", "config.json")
-    directories = (INPUTS / "init_from", OBJECTIVE)
-    models = (path for directory in directories for name in names for path in directory.rglob(name))
-    files = [SHARDS / MANIFEST, TOKENIZER / "tokenizer.json", *sorted(models)]
-    inputs = [checksum(path) for path in files]
-    sections = [json.dumps(section, sort_keys=True) for section in (config, dataclasses.asdict(mask))]
-    return training_key(*inputs, *sections, code_of("pretrain"))
 
 
 def _metrics(training: Pretraining, final: dict[str, float]) -> dict[str, Any]:

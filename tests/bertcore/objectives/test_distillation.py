@@ -1,5 +1,6 @@
 """Distillation against the published loss in torch's own functions, in double precision; what a student begins with."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

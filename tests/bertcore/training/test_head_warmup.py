@@ -44,9 +44,21 @@ def test_the_rate_rises_anew_when_the_encoder_joins(tmp_path: Path) -> None:
     for _ in range(8):
         found.append(run.learning_rate())
         run.train_step()
-    assert found == pytest.approx([0, 0.5e-2, 1e-2, 1e-2, 0, 0.5e-2, 1e-2, 1e-2])
+    assert found == pytest.approx([0, 1e-2, 1e-2, 1e-2, 0, 0.5e-2, 1e-2, 1e-2])
     usual = training(tmp_path, config(**rates))
-    assert usual._warmup.rate_share(4) == usual._warmup.rate_share(0) == 1
+    assert [usual._warmup.learning_rate(step) for step in range(4)] == pytest.approx([0, 0.5e-2, 1e-2, 1e-2])
+
+
+def test_a_long_warm_up_of_the_training_is_none_of_the_heads(tmp_path: Path) -> None:
+    settings = config(init_from="x", max_steps=10_000, warmup_steps=None, schedule="linear", learning_rate=1.0)
+    warmup = HeadWarmup(training(tmp_path).model, ["cls.predictions.bias"], settings)
+    rates = [warmup.learning_rate(step) for step in range(1000)]
+    assert rates[:20] == pytest.approx([step / 20 for step in range(20)]) and rates[20:200] == [1.0] * 180
+    assert (
+        rates[200] == 0
+        and rates[500] == pytest.approx(0.5)
+        and rates[800:] == pytest.approx([settings.learning_rate_at(step) for step in range(800, 1000)])
+    )
 
 
 def test_it_is_resumed_with_the_same_bits(tmp_path: Path) -> None:

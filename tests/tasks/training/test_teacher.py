@@ -15,7 +15,8 @@ from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from bertcore.training.supervision import Supervision
 from tasks import params as task_params
-from tasks.training.process import build, checkpoints_of
+from tasks.training.naming import TrainingNames
+from tasks.training.process import build
 from tests.faults.trainings import params, prepare
 from tests.samples import tokenizer
 
@@ -43,7 +44,7 @@ def tree(no_accelerator: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def name_of_checkpoints() -> str:
     config, mask = task_params.section("pretrain", PretrainConfig), task_params.section("mask", MaskConfig)
-    return checkpoints_of(config, mask).directory.name
+    return TrainingNames(config, mask).checkpoints.directory.name
 
 
 def test_it_is_read_where_it_was_linked_and_another_one_is_another_training(tree: Path) -> None:

@@ -7,19 +7,26 @@ import pytest
 
 from bertcore.instances.config import MaskConfig
 from bertcore.training.config import PretrainConfig
-from tasks.training import process
+from tasks.training import naming
+from tasks.training.naming import TrainingNames
 
 STEADY, FALLING = MaskConfig(), MaskConfig(masked_lm_prob_start=0.3, duplicates=0, max_predictions_per_seq=None)
 
 
 @pytest.fixture(autouse=True)
 def inputs_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "checksum", lambda path: "same")
+    monkeypatch.setattr(naming, "checksum", lambda path: "same")
 
 
 def directory(mask: MaskConfig = STEADY, **values: object) -> Path:
     defaults = {"schedule": "wsd", "warmup_steps": 10, "max_steps": 100}
-    return process.stable_phases_of(PretrainConfig(**{**defaults, **values}), mask).directory
+    stable = TrainingNames(PretrainConfig(**{**defaults, **values}), mask).stable_phases
+    assert stable is not None
+    return stable.directory
+
+
+def own_directory(config: PretrainConfig) -> Path:
+    return TrainingNames(config, STEADY).checkpoints.directory
 
 
 def test_those_that_differ_in_their_length_only() -> None:
@@ -45,16 +52,25 @@ def test_of_one_length_where_the_share_of_masked_tokens_follows_it() -> None:
     assert directory(FALLING) == directory(FALLING, decay_share=0.5)
 
 
+def test_new_heads_that_are_trained_alone_for_as_long() -> None:
+    assert directory(init_from="x") != directory(init_from="x", max_steps=1000)
+    assert directory(init_from="x", max_steps=500) == directory(init_from="x", max_steps=1000)
+
+
+def test_other_schedules_have_none() -> None:
+    assert TrainingNames(PretrainConfig(max_steps=100), STEADY).stable_phases is None
+
+
 def test_their_checkpoints_are_not_those_of_a_training() -> None:
     config = PretrainConfig(schedule="wsd", warmup_steps=10, max_steps=100)
-    assert process.checkpoints_of(config, STEADY).directory != directory()
+    assert own_directory(config) != directory()
 
 
 def test_a_training_goes_on_with_another_rhythm_of_saving_and_after_the_remedy_of_a_divergence() -> None:
     config = PretrainConfig(max_steps=100)
     same = {"checkpoint_steps": 7, "checkpoint_seconds": 60.0, "skip_on_divergence": True}
     changed = replace(config, **same)
-    assert process.checkpoints_of(config, STEADY).directory == process.checkpoints_of(changed, STEADY).directory
+    assert own_directory(config) == own_directory(changed)
     slower = replace(config, learning_rate=1e-5)
-    assert process.checkpoints_of(config, STEADY).directory != process.checkpoints_of(slower, STEADY).directory
+    assert own_directory(config) != own_directory(slower)
     assert directory() == directory(**same)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bertcore import draws
 from bertcore.compressed import parse_json, plain_name, read_lines
 from bertcore.errors import InputError
+from bertcore.files import visible_files
 
 Variant = Literal["original", "within_word_l2r"]
 
@@ -63,12 +64,14 @@ class Pair:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """The pairs of a file of JSON lines, plain, .gz or .zst, in any of `LAYOUTS`, or of all such files of a directory.
+    """The pairs of a file of JSON lines, plain, .gz or .zst, in any of `LAYOUTS`, or of all such files of a directory:
+    of those that end in .jsonl or .json, or of its only one.
 
     `InputError` names the line that is none. BLiMP itself has a few pairs of twice the same sentence. They stay: a tie
     for every scorer.
     """
-    files = sorted(file for file in path.rglob("*") if _is_lines(file)) if path.is_dir() else [path]
+    there = visible_files(path) if path.is_dir() else [path]
+    files = there if len(there) == 1 else [file for file in there if plain_name(file).endswith((".jsonl", ".json"))]
     pairs = [
         _parse(f"{file}:{number}", line)
         for file in files
@@ -78,10 +81,6 @@ def read_pairs(path: Path) -> list[Pair]:
     if not pairs:
         raise InputError(f"{path}: found no pairs, expected JSON lines with {_EXPECTED}; correct the path or the file")
     return pairs
-
-
-def _is_lines(file: Path) -> bool:
-    return file.is_file() and plain_name(file).endswith((".jsonl", ".json"))
 
 
 def _parse(where: str, line: bytes) -> Pair:

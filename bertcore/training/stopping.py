@@ -27,11 +27,18 @@ class StopRequest:
     """Whether this process was asked to stop, and what becomes of it where it cannot."""
 
     def __init__(self, grace: float = 20.0) -> None:
+        """`grace`: seconds that nobody may have read `requested`; twice the longest pause between two readings so far,
+        where that is more."""
         self._asked, self._noticed, self._grace = threading.Event(), threading.Event(), grace
+        self._read_last: float | None = None
 
     @property
     def requested(self) -> bool:
         """True from the request on. Reading it tells that the training is still at work."""
+        now = time.monotonic()
+        if self._read_last is not None:
+            self._grace = max(self._grace, 2 * (now - self._read_last))
+        self._read_last = now
         if self._asked.is_set():
             self._noticed.set()
             return True

@@ -31,8 +31,9 @@ def examine(stages: Collection[str] = ()) -> list[Finding]:
         plan = Plan.read(params.read())
     except BertcoreError as error:
         # Where stage inputs is up to date, it has taken them, on the machine that has the files which they name.
-        level = "warn" if stages and "inputs" not in stages else "FAIL"
-        findings.append(replace(of_error("params", error), level=level))
+        taken = bool(stages) and "inputs" not in stages
+        finding = of_error("params", error)
+        findings.append(replace(finding, level="warn") if taken else finding)
     else:
         sources = [*plan.configs["corpus"].sources, *(task.data for task in plan.tasks.values())]
         findings.append(check_params(plan))

@@ -65,6 +65,14 @@ def test_a_file_without_pairs_is_refused(tmp_path: Path) -> None:
         read_pairs(tmp_path / "pairs.jsonl")
 
 
+def test_the_only_file_of_a_directory_is_read_whatever_its_name_says(tmp_path: Path) -> None:
+    """So lies one of any ending, which was read by its own name before, where it was linked."""
+    (tmp_path / "pairs.ndjson").write_text(json.dumps(BLIMP))
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    (tmp_path / ".ipynb_checkpoints" / "pairs.jsonl").write_text("{")
+    assert read_pairs(tmp_path) == read_pairs(tmp_path / "pairs.ndjson")
+
+
 def test_a_share_is_of_every_paradigm_in_order_and_the_same_again() -> None:
     pairs = [Pair(f"good {n}", f"bad {n}", "few" if n % 10 == 0 else "many", "all") for n in range(100)]
     chosen = subset(pairs, 0.25)

@@ -334,11 +334,15 @@ def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]
     """A recipe's values for `pretrain`, beside what the section gives: those of its preset, and without a warm-up that
     would be a large part of a shorter training. Its rates of embeddings, head and vectors keep their shares of a
     `learning_rate` that is given; with another optimizer neither says anything, and nor does the decay that its own one
-    needs."""
+    needs. Its `model` is of its architecture, its `objective_options` of its objective."""
     values = given if isinstance(given, Mapping) else {}
     model, steps, rate = values.get("model"), values.get("max_steps"), values.get("learning_rate")
     preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
     found = {**recipe, **BY_PRESET.get(name, {}).get(preset, {})}
+    if _differs(model, found.get("model"), "architecture"):
+        found.pop("model")
+    if _differs(values, found, "objective"):
+        found.pop("objective_options", None)
     if isinstance(steps, int) and found.get("warmup_steps", 0) > _LONGEST_WARMUP * steps:
         found.pop("warmup_steps", None)
     if values.get("optimizer", found.get("optimizer")) != found.get("optimizer"):
@@ -349,6 +353,12 @@ def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]
         share = rate / found["learning_rate"]
         found |= {key: float(f"{share * found[key]:.6g}") for key in _PEAKS if key in found}
     return found
+
+
+def _differs(given: Any, recipe: Any, key: str) -> bool:
+    """Whether something else is `given` than what the recipe has values for."""
+    both = isinstance(given, Mapping) and isinstance(recipe, Mapping)
+    return both and given.get(key) is not None and given[key] != recipe.get(key)
 
 
 _LONGEST_WARMUP = 0.1

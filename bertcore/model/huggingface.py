@@ -81,11 +81,15 @@ def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
 
 
 def check_pretrained(directory: Path) -> None:
-    """`ArtifactError` unless `load_pretrained` could read the encoder in `directory`: told by the headers of its files,
-    without reading a weight."""
+    """`ArtifactError` unless `load_pretrained` could read the encoder in `directory`."""
     with torch.device("meta"):
         model = build_pretraining(load_config(directory)).base_model
-    _matched(model, directory, _read_tensors(directory, _shapes))
+    look_at_pretrained(model, directory)
+
+
+def look_at_pretrained(model: EncoderModule, directory: Path) -> Loaded:
+    """What `load_pretrained` would find: told by the headers of the files, without reading a weight."""
+    return _matched(model, directory, _read_tensors(directory, _shapes))[1]
 
 
 def _matched(model: EncoderModule, directory: Path, tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Loaded]:

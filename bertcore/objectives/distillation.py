@@ -18,7 +18,7 @@ from torch.nn import Parameter, functional
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
-from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.huggingface import Loaded, load_config, load_pretrained, look_at_pretrained
 from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import by_even_rows, filled
 from bertcore.objectives.batch import PreTrainingBatch
@@ -147,16 +147,24 @@ class Distillation(Objective):
 def load_teacher(directory: Path, name: str) -> EncoderModule:
     """The frozen model in `directory`, which the user calls `name`, for evaluation; of an architecture with generators,
     a generator. `ArtifactError` where it has no head for masked tokens."""
-    config = load_config(directory)
-    row = architecture_of(config)
     with torch.random.fork_rng(devices=[]):  # the weights that are replaced cost no draws of the training
-        teacher = row.generator.build(config, None) if row.generator else build_pretraining(config)
-    if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(row.pair_head)]:
+        teacher = _unread_teacher(load_config(directory))
+    _require_head(load_pretrained(teacher, directory), teacher, name)
+    return teacher.eval().requires_grad_(False)
+
+
+def _unread_teacher(config: EncoderConfig) -> EncoderModule:
+    row = architecture_of(config)
+    return row.generator.build(config, None) if row.generator else build_pretraining(config)
+
+
+def _require_head(found: Loaded, teacher: EncoderModule, name: str) -> None:
+    pair_head = architecture_of(teacher.config).pair_head
+    if missing := [each for each in found.missing if not each.startswith(pair_head)]:
         raise ArtifactError(
             f"{name}: found no tensor for {missing[0]!r}, expected the head for masked tokens, whose predictions a "
             "student learns; give the directory of a pre-trained model, such as one that stage pretrain has saved"
         )
-    return teacher.eval().requires_grad_(False)
 
 
 def chosen_layers(options: DistillationOptions, student: EncoderConfig, teacher: EncoderConfig) -> list[int]:
@@ -202,7 +210,9 @@ def check(config: EncoderConfig, options: DistillationOptions, longest: int) -> 
             "teacher: found nothing (null), expected the directory of a pre-trained model; to take one of your own, "
             "copy it first: cp -rL models/pretrained TEACHER"
         )
-    teacher = load_teacher(Path(options.teacher), options.teacher)
+    with torch.device("meta"):
+        teacher = _unread_teacher(load_config(Path(options.teacher)))
+    _require_head(look_at_pretrained(teacher, Path(options.teacher)), teacher, options.teacher)
     theirs = teacher.config
     if theirs.vocab_size < config.vocab_size:
         raise ValueError(

@@ -49,6 +49,7 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
             environment[_EXPECTED] = str(processes)
         return [*launch, "--config_file", config, "-m", module], environment
     processes = process_count()
+    _require_gpus(processes, "BERTCORE_PROCESSES")
     environment[_EXPECTED] = str(processes)
     arguments = ["--config_file", str(_CONFIG), "--num_processes", str(processes), "--dynamo_backend", "no"]
     arguments += ["--mixed_precision", precision(), "--num_cpu_threads_per_process", str(threads(processes))]
@@ -66,12 +67,24 @@ def _configured_processes(config: str) -> int:
     if not Path(config).is_file():
         raise ConfigError(f"{ACCELERATE_CONFIG}: found {config!r}, expected a file; see infra/accelerate for examples")
     try:
-        return load_config_from_file(config).num_processes
+        found = load_config_from_file(config)
     except Exception as error:  # YAML's errors and accelerate's have no class in common
         said = " ".join(str(error).split())
         raise ConfigError(
             f"{ACCELERATE_CONFIG}: {config}: {said}; correct it, see infra/accelerate for examples"
         ) from None
+    if not found.use_cpu and found.num_machines == 1:
+        _require_gpus(found.num_processes, f"{ACCELERATE_CONFIG}: {config}: num_processes")
+    return int(found.num_processes)
+
+
+def _require_gpus(processes: int, where: str) -> None:
+    """`ConfigError` where two of the processes of this machine would share a GPU, which NCCL refuses."""
+    if torch.cuda.is_available() and processes > torch.cuda.device_count():
+        raise ConfigError(
+            f"{where}: found {processes}, expected at most the {torch.cuda.device_count()} GPUs of this machine, one "
+            "for each process; lower it"
+        )
 
 
 def process_count() -> int:

@@ -110,3 +110,14 @@ def test_a_recipe_that_is_no_name_is_refused() -> None:
 def test_an_unknown_recipe_is_named() -> None:
     with pytest.raises(ValueError, match=r"recipe: found 'bert-2019'; did you mean 'bert-2018'\?.*or null"):
         with_recipe({"recipe": "bert-2019"})
+
+
+def test_what_a_recipe_says_of_its_architecture_and_objective_is_of_no_other() -> None:
+    model = {"architecture": "bert", "preset": "mini"}
+    found = with_recipe({"recipe": "modern", "pretrain": {"model": model, "objective": "mlm"}})
+    assert found["pretrain"]["model"] == model and found["pretrain"]["optimizer"] == "muon"
+    pretrain = with_recipe({"recipe": "distilbert", "pretrain": {"objective": "mlm"}})["pretrain"]
+    assert "objective_options" not in pretrain and pretrain["model"]["architecture"] == "distilbert"
+    assert parse(PretrainConfig, pretrain, "pretrain").objective == "mlm"
+    same = with_recipe({"recipe": "modern", "pretrain": {"model": {"architecture": "modernbert", "preset": None}}})
+    assert same["pretrain"]["model"]["classifier_pooling"] == "mean"

@@ -258,6 +258,21 @@ def test_the_machine_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatc
         distributed.launch_command("x")
 
 
+def test_every_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    assert distributed.launch_command("x")[1]["BERTCORE_EXPECTED_PROCESSES"] == "2"
+    monkeypatch.setenv("BERTCORE_PROCESSES", "3")
+    with pytest.raises(ConfigError, match="BERTCORE_PROCESSES: found 3, expected at most the 2 GPUs of this machine"):
+        distributed.launch_command("x")
+    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(ROOT / "infra/accelerate/gpus.yaml"))
+    with pytest.raises(ConfigError, match=r"gpus\.yaml: num_processes: found 8, expected at most the 2 GPUs"):
+        distributed.launch_command("x")
+    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(ROOT / "infra/accelerate/cpu.yaml"))
+    distributed.launch_command("x")
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_what_accelerate_config_left_in_the_home_changes_nothing(
     processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ One section of `params.yaml` is one dataclass, kept beside the code that it conf
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -74,6 +75,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return {str(key): convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{where}: found {value}, expected a number that is finite; correct the value")
     if origin is None and isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
         return value
     raise ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; correct the value")

@@ -192,6 +192,8 @@ class PretrainConfig(OptimizationConfig):
             )
 
     def _check_model(self) -> None:
+        if self.head_warmup < 0:
+            raise ValueError(f"head_warmup_steps: found {self.head_warmup}, expected 0 or more, or null")
         if self.init_from is None:
             try:
                 self.model.build(EncoderConfig.vocab_size)
@@ -203,10 +205,10 @@ class PretrainConfig(OptimizationConfig):
                 f"model.preset: found {self.model.preset!r} beside init_from, expected none: the sizes are those of "
                 f"{self.init_from}; set it to null"
             )
-        if not 0 <= self.head_warmup < self.max_steps:
+        if self.head_warmup >= self.max_steps:
             raise ValueError(
-                f"head_warmup_steps: found {self.head_warmup} beside init_from, expected 0 or more, and fewer than "
-                f"max_steps ({self.max_steps}), so that the encoder is trained too; lower it"
+                f"head_warmup_steps: found {self.head_warmup} beside init_from, expected fewer than max_steps "
+                f"({self.max_steps}), so that the encoder is trained too; lower it"
             )
 
     def _check_rates(self) -> None:

@@ -180,6 +180,7 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
         "device": f"{device.type} ({name})",
         "precision": accelerator.mixed_precision,
         "world_size": accelerator.num_processes,
+        "divided": getattr(accelerator.state, "fsdp_plugin", None) is not None,
         "threads": torch.get_num_threads(),
         "micro_batch": os.environ.get("BERTCORE_MICRO_BATCH") or "whole",
         "compiled": compiled(),

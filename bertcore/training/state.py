@@ -132,21 +132,33 @@ def divided(module: nn.Module) -> bool:
 def whole_state(module: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
     """The tensors of both by name, complete on rank 0; every process must ask where they are divided."""
     if not divided(module):
-        return {"model": module.state_dict(), "optimizer": optimizer.state_dict()}
+        return {"model": module.state_dict(), "optimizer": _by_name(module, optimizer)}
     model_state = get_model_state_dict(module, options=_WHOLE)
     if not optimizer.state:  # asked for it, torch would make a step to have one
         return {"model": model_state, "optimizer": None}
     return {"model": model_state, "optimizer": get_optimizer_state_dict(module, optimizer, options=_WHOLE)}
 
 
+def _by_name(module: nn.Module, optimizer: Optimizer) -> dict[str, Any]:
+    """The optimizer's state, in which parameters have their names in `module` in place of numbers."""
+    names = {parameter: name for name, parameter in module.named_parameters()}
+    order = [names[parameter] for group in optimizer.param_groups for parameter in group["params"]]
+    state = optimizer.state_dict()
+    groups = [{**group, "params": [order[index] for index in group["params"]]} for group in state["param_groups"]]
+    return {"state": {order[index]: each for index, each in state["state"].items()}, "param_groups": groups}
+
+
 def load_whole_state(module: nn.Module, optimizer: Optimizer, state: dict[str, Any]) -> None:
-    """Take over what `whole_state` gave, in a training divided as that one was."""
-    if not divided(module):
+    """Take over what `whole_state` gave, whether the weights of that training were divided or not."""
+    in_parts = divided(module)
+    if in_parts:
+        set_model_state_dict(module, state["model"], options=StateDictOptions(full_state_dict=True))
+    else:
         module.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        return
-    set_model_state_dict(module, state["model"], options=StateDictOptions(full_state_dict=True))
     if state["optimizer"] is None:
+        return
+    if not in_parts:
+        optimizer.load_state_dict(state["optimizer"])
         return
     options = StateDictOptions(full_state_dict=True, strict=False)  # weights that had no gradient yet have no state
     set_optimizer_state_dict(module, optimizer, state["optimizer"], options=options)

@@ -16,7 +16,9 @@ from bertcore.training.config import PretrainConfig
             {"init_from": "x", "head_warmup_steps": 9, "max_steps": 9},
             r"head_warmup_steps: found 9 beside .* fewer than max_steps \(9\)",
         ),
-        ({"init_from": "x", "head_warmup_steps": -1}, "head_warmup_steps: found -1 beside init_from, expected 0"),
+        ({"head_warmup_steps": -1}, "head_warmup_steps: found -1, expected 0 or more"),
+        ({"loss_spike": float("nan")}, r"pretrain\.loss_spike: found nan, expected a number that is finite"),
+        ({"learning_rate": float("inf")}, r"pretrain\.learning_rate: found inf, expected a number that is finite"),
         (
             {"model": {"preset": "tiny", "hidden_size": 100, "num_attention_heads": 3}},
             r"pretrain\.model\.num_attention_heads: found 3, expected a divisor of hidden_size \(100\)",

@@ -71,7 +71,8 @@ check: lint
 	$(PYTEST) --cov --cov-report=term
 
 clean:
-	rm -rf data models predictions reports metrics mlartifacts mlflow.db .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp
+	rm -rf data models predictions reports metrics mlartifacts mlflow.db* dvc_plots .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp
+	git worktree prune 2> /dev/null || true
 	rm -rf .mlflow.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 

@@ -83,6 +83,7 @@ def write_phase(
     audit.check()
     heldout_audit.check()
     return {
+        "train_text_tokens": int(frequencies.sum()),
         OCCURRENCES: int(np.quantile(frequencies, 0.05, method="lower")),
         "train": audit.report(),
         "heldout": heldout_audit.report(),

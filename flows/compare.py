@@ -66,18 +66,20 @@ def compare(file: Path, directory: Path, only_measure: bool = False) -> None:
 
 
 def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None:
-    committed = _YAML.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-    for name, given in config.variants.items():
-        first = config.params_of(name, committed, config.calibration_steps, directory)
-        if TEACHER not in given:  # that of the others is not there yet
+    given = _YAML.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    if str(git_commit(ROOT)).endswith("-dirty"):
+        print("compared is the code of the last commit: what was changed since is in no variant, but for params.yaml")
+    for name, variant in config.variants.items():
+        first = config.params_of(name, given, config.calibration_steps, directory)
+        if TEACHER not in variant:  # that of the others is not there yet
             _check(first, name)
-    speeds = {name: measure(config, name, committed, directory) for name in config.variants}
+    speeds = {name: measure(config, name, given, directory) for name in config.variants}
     if only_measure:
         return
     found: list[Variant] = []
     values: dict[str, dict[str, Any]] = {}
     for name, speed in speeds.items():
-        values[name] = config.params_of(name, committed, speed.steps, directory)
+        values[name] = config.params_of(name, given, _steps(config, name, speed), directory)
         _check(values[name], name)
         _repro(directory / name, values[name], [])
         flops = Plan.read(params.complete(values[name])).flops()
@@ -107,34 +109,34 @@ def clone(tree: Path) -> None:
         )
 
 
-def measure(config: CompareConfig, name: str, committed: dict[str, Any], directory: Path) -> Speed:
+def measure(config: CompareConfig, name: str, given: dict[str, Any], directory: Path) -> Speed:
     """Time the first steps of a variant and its reading, in its clone, unless they are known already."""
     tree, path = directory / name, directory / f"{name}.json"
     clone(tree)
-    wanted = config.params_of(name, committed, config.calibration_steps, directory)
+    wanted = config.params_of(name, given, config.calibration_steps, directory)
     digest = _digest(wanted)
     if not path.is_file() or _read(path).get("params") != digest:
         _check(wanted, name)
         _repro(tree, wanted, ["pretrain"])
         trained, timing = (_read(tree / "metrics" / part) for part in ("pretrain.json", "timing/pretrain.json"))
         seconds = trained["tokens"] / trained["steps"] / timing["tokens_per_second"]
-        steps = round(config.seconds / seconds)
-        if steps < config.calibration_steps:
-            raise ConfigError(
-                f"budget: found {config.budget}, expected at least the {config.calibration_steps * seconds:.0f} s that "
-                f"the first {config.calibration_steps} steps of {name} take; give more, or set calibration_steps lower"
-            )
         inference = _said_by(["tasks.comparing.inference", "models/pretrained"], tree)
-        speed = Speed(budget=config.budget, params=digest, seconds_per_step=seconds, steps=steps, inference=inference)
-        write_json(path, asdict(speed))
+        write_json(path, asdict(Speed(params=digest, seconds_per_step=seconds, inference=inference)))
     found = Speed(**_read(path))
-    if found.budget != config.budget:
-        raise ConfigError(
-            f"{path}: found a budget of {found.budget}, expected {config.budget}; remove it to measure anew"
-        )
-    milliseconds = 1000 * found.seconds_per_step
-    print(f"{name}: {milliseconds:,.1f} ms a step, {found.steps:,} steps in {found.budget}", flush=True)
+    milliseconds, steps = 1000 * found.seconds_per_step, _steps(config, name, found)
+    print(f"{name}: {milliseconds:,.1f} ms a step, {steps:,} steps in {config.budget}", flush=True)
     return found
+
+
+def _steps(config: CompareConfig, name: str, speed: Speed) -> int:
+    """That the budget pays for."""
+    steps, least = round(config.seconds / speed.seconds_per_step), config.calibration_steps
+    if steps < least:
+        raise ConfigError(
+            f"budget: found {config.budget}, expected at least the {least * speed.seconds_per_step:.0f} s that the "
+            f"first {least} steps of {name} take; give more, or set calibration_steps lower"
+        )
+    return steps
 
 
 def _digest(values: dict[str, Any]) -> str:

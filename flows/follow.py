@@ -13,6 +13,7 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
+    ArtifactFilterType,
     FlowRunFilter,
     FlowRunFilterId,
     LogFilter,
@@ -119,9 +120,11 @@ class Follower:
         live.update(status_table(self.watched))
 
     def _read_progress(self) -> None:
-        only = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[self._run_id]))
+        only = ArtifactFilter(
+            flow_run_id=ArtifactFilterFlowRunId(any_=[self._run_id]), type=ArtifactFilterType(any_=["progress"])
+        )
         for artifact in self._client.read_artifacts(artifact_filter=only):
-            if artifact.type == "progress" and artifact.task_run_id is not None:
+            if artifact.task_run_id is not None:
                 self.watched.progress[artifact.task_run_id] = artifact.description or f"{artifact.data}%"
 
     def _print_logs(self) -> None:

@@ -27,7 +27,7 @@ from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchan
 from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
 from flows.room import open_room
-from flows.stages import RUNNING, STOP_GRACE, task_for
+from flows.stages import RUNNING, STOP_GRACE, check_policy, task_for
 from flows.trees import TreeError
 from tasks.links import other_files
 from tasks.paths import INPUTS
@@ -85,6 +85,7 @@ def bring_up_to_date(
     """
     with _turn(root) as queued:
         selected = select(read_graph(root), stages, without)
+        check_policy(selected)
         clean = _unchanged(root, selected, patience=2 * STOP_GRACE if queued else 0.0)
         if _unlink_other_files(root):
             clean = unchanged(root, selected)

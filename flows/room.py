@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx
@@ -168,5 +169,12 @@ def _any_slot_held() -> bool:
 
 def _slot(number: int) -> Path:
     """Below the home, which other machines may share: all runs of a user see the same one, whatever their TMPDIR."""
-    server = hashlib.sha256(str(PREFECT_API_URL.value()).encode()).hexdigest()[:12]
+    server = hashlib.sha256(_one_spelling(str(PREFECT_API_URL.value())).encode()).hexdigest()[:12]
     return private(Path.home() / ".cache" / "bertcore" / limit_name()) / f"{server}-{number}"
+
+
+def _one_spelling(url: str) -> str:
+    """Of a server's address: this machine's loopback has several names."""
+    parts = urlsplit(url)
+    host = "127.0.0.1" if parts.hostname in ("localhost", "::1") else parts.hostname
+    return f"{host}:{parts.port}{parts.path.rstrip('/')}"

@@ -184,12 +184,20 @@ def task_for(stage: Stage) -> Any:
     """`run_stage` under the stage's name with the runtime policy of its `meta`: retries, retry_delay_seconds."""
     retries = stage.meta.get("retries", 0)
     delay = stage.meta.get("retry_delay_seconds", 5)
-    if not isinstance(retries, int) or retries < 0:
-        raise ValueError(f"dvc.yaml: {stage.name}: meta.retries: found {retries!r}, expected an integer, 0 or more")
     # Each further attempt waits twice as long.
     delays = [delay * 2**attempt for attempt in range(retries)]
     name = stage.name
     return run_stage.with_options(name=name, task_run_name=name, retries=retries, retry_delay_seconds=delays)
+
+
+def check_policy(stages: Iterable[Stage]) -> None:
+    """`ValueError` for the first `meta` of a stage that says nothing which `run_stage` could do."""
+    for stage in stages:
+        for key, expected in (("retries", int), ("retry_delay_seconds", int | float), ("timeout_seconds", int | float)):
+            value = stage.meta.get(key, 0)
+            if not isinstance(value, expected) or isinstance(value, bool) or value < 0:
+                what = "an integer" if expected is int else "a number of seconds"
+                raise ValueError(f"dvc.yaml: {stage.name}: meta.{key}: found {value!r}, expected {what}, 0 or more")
 
 
 class _Output:

@@ -27,6 +27,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterTags,
 )
 from prefect.client.schemas.responses import OrchestrationResult, SetStateStatus
+from prefect.client.schemas.sorting import ArtifactSort
 from prefect.exceptions import ObjectNotFound, PrefectException, TerminationSignal
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelling, Completed, State
@@ -217,11 +218,13 @@ def _stop(client: SyncPrefectClient, trial: Trial, reason: str) -> None:
 def _heldout_losses(client: SyncPrefectClient, trial: Trial) -> dict[int, float]:
     """As the run's pre-training has said them so far (`flows.progress.HeldOut`)."""
     assert trial.run is not None
-    artifacts = client.read_artifacts(
+    newest = client.read_artifacts(
         artifact_filter=ArtifactFilter(key=ArtifactFilterKey(any_=[f"{HELD_OUT}-pretrain"])),
         flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[trial.run])),
+        sort=ArtifactSort.CREATED_DESC,
+        limit=1,  # it holds all evaluations so far
     )
-    tables = [json.loads(str(artifact.data)) for artifact in artifacts]
+    tables = [json.loads(str(artifact.data)) for artifact in newest]
     return {step: loss for table in tables for step, loss in zip(table["step"], table["loss"], strict=True)}
 
 

@@ -18,7 +18,7 @@ from tasks.variation import vary
 
 TEACHER = "teacher"
 """The key of a variant that names an earlier one."""
-_STEPS = "pretrain.max_steps"
+_STEPS, _EVAL_STEPS = "pretrain.max_steps", "pretrain.eval_steps"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,9 @@ class CompareConfig:
                     f"{suggest(str(teacher), earlier)}"
                 )
         for name, values in {"base": self.base, **self.variants}.items():
-            if _STEPS in values:
-                raise ValueError(f"{name}: found {_STEPS}, which the budget and the measured speed give; remove it")
+            for key in (_STEPS, _EVAL_STEPS):
+                if key in values:
+                    raise ValueError(f"{name}: found {key}, which the budget and the measured speed give; remove it")
 
     @property
     def seconds(self) -> float:
@@ -75,16 +76,16 @@ class CompareConfig:
             content = {**content, "variants": {str(name): values or {} for name, values in variants.items()}}
         return parse(cls, content, str(path))
 
-    def params_of(self, name: str, committed: Mapping[str, Any], steps: int, directory: Path) -> dict[str, Any]:
+    def params_of(self, name: str, given: Mapping[str, Any], steps: int, directory: Path) -> dict[str, Any]:
         """params.yaml of a variant for so many steps; `directory` holds the trees of the others by their names.
 
         `ConfigError` for a dotted key that leads through something that has no keys.
         """
         values = {**self.base, **self.variants[name]}
         teacher = values.pop(TEACHER, None)
-        params = copy.deepcopy(dict(committed))
+        params = copy.deepcopy(dict(given))
         try:
-            vary(params, copy.deepcopy({**values, _STEPS: steps, "pretrain.eval_steps": steps}))
+            vary(params, copy.deepcopy({**values, _STEPS: steps, _EVAL_STEPS: steps}))
             if teacher is not None:
                 model = str(directory / teacher / "models" / "pretrained")
                 tokenizer = parse(TokenizerConfig, complete(params).get("tokenizer") or {}, "tokenizer")

@@ -19,7 +19,8 @@ NOTE = (
     "many it is enough; minutes and tokens a second are those of the whole training. Held-out loss and minimal pairs "
     "compare models that predict masked tokens of one vocabulary. Scores of tasks are medians over the seeds on dev, "
     "with the lowest and the highest in brackets, times 100; differences within such a range say nothing. Inference "
-    "is that of the encoder alone; MiB is the peak of the process that reads with it, Python and torch included."
+    "is that of the encoder alone; MiB is the peak of the process that reads with it, Python and torch included; on a "
+    "GPU, of the memory there alone."
 )
 
 

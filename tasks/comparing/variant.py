@@ -25,12 +25,9 @@ class Score:
 class Speed:
     """Of a variant on this machine, measured before any is trained."""
 
-    budget: str
     params: str
     """Digest of the values that it was measured with."""
     seconds_per_step: float
-    steps: int
-    """That the budget pays for."""
     inference: Mapping[str, float]
     """What `tasks.comparing.inference` prints."""
 
@@ -48,7 +45,7 @@ class Variant:
     seconds: float
     """Of training alone, as this training had them."""
     training_flops: float
-    """Of the pre-training, all sequences counted as full; a teacher's forward passes are not in it."""
+    """Of the pre-training with its evaluation, all sequences counted as full; a teacher's forward passes are in it."""
     mlm_loss: float | None
     """On held-out text; None where the masked tokens are not what the model predicts."""
     minimal_pairs: float | None

@@ -1,8 +1,8 @@
 """`make plan BUDGET=2h`: what this machine can pre-train in a given time, size by size, and what is proposed of it.
 
-The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml; the speed of
-each is measured here and now, by a few of its steps, up to the first that is too large for the time; expected losses
-come from measured curves only.
+The time is that of the pre-training alone. The sizes are the presets of the architecture in params.yaml, with what else
+`pretrain.model` says; the speed of each is measured here and now, by a few of its steps, up to the first that is too
+large for the time; expected losses come from measured curves only.
 """
 
 import argparse
@@ -100,7 +100,9 @@ def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], float])
                 f"BUDGET: found {seconds:g} s, expected time for {_FEWEST} steps of {option.preset}, the smallest size "
                 "that can be trained; give more"
             )
-        curve = nearest_curve(curves, architecture, option.preset, vocabulary)
+        plain = ModelConfig(architecture=architecture, preset=option.preset).build(vocabulary)
+        measured_size = parameters(plain).total == option.parameters
+        curve = nearest_curve(curves, architecture, option.preset, vocabulary) if measured_size else None
         if curve and reached.steps:
             measured = f"{curve.vocabulary:,} entries, {curve.source}"
             known, last = curve.points[-1]
@@ -116,7 +118,10 @@ def _sizes(plan: Plan, vocabulary: int) -> list[tuple[Option, EncoderConfig]]:
     architecture = training.model.architecture
     found = []
     for preset in ARCHITECTURES[architecture].presets:
-        config = ModelConfig(architecture=architecture, preset=preset).build(vocabulary)
+        try:
+            config = _encoder(training, preset, vocabulary)
+        except ValueError:
+            continue
         if _can_learn(config, training, length):
             count = parameters(config).total
             nothing = Option(preset=preset, parameters=count, batch_size=0, steps=0, tokens=0, epochs=None, loss=None)
@@ -127,6 +132,11 @@ def _sizes(plan: Plan, vocabulary: int) -> list[tuple[Option, EncoderConfig]]:
             "one of their sizes to compare them; run make doctor for the time of the sizes that params.yaml gives"
         )
     return sorted(found, key=lambda size: size[0].parameters)
+
+
+def _encoder(training: PretrainConfig, preset: str, vocabulary: int) -> EncoderConfig:
+    """Of this size, with what else `pretrain.model` says; `ValueError` where the two cannot be."""
+    return replace(training.model, preset=preset).build(vocabulary)
 
 
 def _in_time(option: Option, config: EncoderConfig, plan: Plan, flops: float) -> Option:
@@ -163,7 +173,7 @@ def _power_of_two(number: float) -> int:
 def in_parts(plan: Plan, vocabulary: int, option: Option) -> str | None:
     """What must be set so that the option's training fits into the memory that is free now; None for nothing."""
     training = plan.configs["pretrain"]
-    encoder = ModelConfig(architecture=training.model.architecture, preset=option.preset).build(vocabulary)
+    encoder = _encoder(training, option.preset, vocabulary)
     longer = training.second_phase and replace(training.second_phase, batch_size=None)
 
     def memory(batch: int) -> Finding:
@@ -183,8 +193,8 @@ def in_parts(plan: Plan, vocabulary: int, option: Option) -> str | None:
     )
 
 
-def describe(budget: str, vocabulary: int, found: list[Option]) -> str:
-    """The table, the proposal and its reasons, as a person reads them."""
+def describe(budget: str, vocabulary: int | None, found: list[Option]) -> str:
+    """The table, the proposal and its reasons, as a person reads them; `vocabulary` where it is not given."""
     chosen = proposed(found)
     width = max(len(option.preset) for option in found)
     lines = [
@@ -193,7 +203,7 @@ def describe(budget: str, vocabulary: int, found: list[Option]) -> str:
         "",
         f"Proposed: {chosen.preset}, for {budget} of pre-training on this machine:",
         "",
-        f"  tokenizer.vocab_size      {vocabulary}",
+        *([f"  tokenizer.vocab_size      {vocabulary}"] if vocabulary else []),
         f"  pretrain.model.preset     {chosen.preset}",
         f"  pretrain.batch_size       {chosen.batch_size}",
         f"  pretrain.max_steps        {chosen.steps}",
@@ -237,10 +247,15 @@ def main(arguments: list[str]) -> int:
         except ValueError as error:
             raise ConfigError(f"BUDGET: {error}; run make plan BUDGET=2h") from None
         plan = Plan.read(params.read())
+        if (published := plan.configs["pretrain"].init_from) is not None:
+            raise ConfigError(
+                f"params.yaml: pretrain.init_from: found {published}, whose size it has, expected null to compare "
+                "sizes; run make doctor for the time that it takes"
+            )
         for uri in plan.configs["corpus"].sources:
             _ = source_of(uri).files  # a size that is not known here is one thing, a path that leads nowhere another
         vocabulary, found = options(plan, seconds, plan.speed)
-        print(describe(budget, vocabulary, found))
+        print(describe(budget, None if plan.configs["tokenizer"].vocab_file else vocabulary, found))
         if remark := in_parts(plan, vocabulary, proposed(found)):
             print(remark)
 

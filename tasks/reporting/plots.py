@@ -157,7 +157,7 @@ def _comparison(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def _bars(axes: Axes, comparisons: Sequence[Comparison], systems: Sequence[str], places: int) -> None:
-    width = 0.84 / len(systems)
+    width, lowest = 0.84 / len(systems), 0.0
     for position, system in enumerate(systems):
         shift = (position - (len(systems) - 1) / 2) * width
         found = [(place, _score(each, system), each) for place, each in enumerate(comparisons)]
@@ -165,6 +165,7 @@ def _bars(axes: Axes, comparisons: Sequence[Comparison], systems: Sequence[str],
             if score is None:
                 continue
             above = error(each.metric, score, each.dev_examples) if system in (RANDOM, PRETRAINED) else 0.0
+            lowest = min(lowest, score - above)
             axes.bar(place + shift, score, width * 0.92, color=COLOURS[system])
             if above:
                 axes.errorbar(place + shift, score, above, fmt="none", ecolor="#3b4554", elinewidth=1, capsize=2.5)
@@ -176,8 +177,7 @@ def _bars(axes: Axes, comparisons: Sequence[Comparison], systems: Sequence[str],
     axes.set_xticks(range(len(comparisons)), names)
     axes.tick_params(axis="x", length=0, labelcolor="#1c2430")
     axes.set_xlim(-0.55, places - 0.45)
-    lowest = min(min(each.pretrained, each.random_initialisation) for each in comparisons)
-    axes.set_ylim(0.0 if lowest >= 0 else lowest - 0.1, 1.08)
+    axes.set_ylim(lowest - 0.1 if lowest < 0 else 0.0, 1.08)
     axes.axhline(0, color="#9aa4b1", linewidth=0.9)
     axes.spines["bottom"].set_visible(False)
     axes.set_ylabel("score × 100")

@@ -124,10 +124,14 @@ def _by_heart(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
 
 
 def _vocabulary(measurements: Measurements, _: Summary) -> Iterator[Sign]:
-    counted = measurements.numbers("mask").get("train_count_of_the_rarest_but_5_percent")
-    tokens = measurements.number("mask", "train", "tokens")
+    masks = measurements.numbers("mask")
+    counted, tokens = masks.get("train_count_of_the_rarest_but_5_percent"), masks.get("train_text_tokens")
     entries = round(measurements.number("tokenizer", "", "vocab_size"))
-    if counted is not None and (carried := carried_instead(counted, tokens, entries)) is not None:
+    if (
+        counted is not None
+        and tokens is not None
+        and (carried := carried_instead(counted, tokens, entries)) is not None
+    ):
         yield Sign(
             name="vocabulary",
             found=f"5 % of its {count(entries)} entries occur at most {count(counted)} times in the text: they are "

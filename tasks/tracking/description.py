@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from mlflow.entities import Run
 
@@ -56,8 +57,16 @@ def _commit(parent: Run) -> str | None:
 
 def commit_page(origin: str, sha: str) -> str | None:
     """The page of a commit, where the repository at `origin` has pages; GitHub's and GitLab's form."""
-    found = re.fullmatch(r"(?:https?://(?:[^@/]*@)?|ssh://git@|git@)([\w.-]+)[:/](.+?)(?:\.git)?/?", origin)
-    return f"https://{found[1]}/{found[2]}/commit/{sha}" if found else None
+    short = re.fullmatch(r"git@([\w.-]+):(.+)", origin)  # the form of scp, which is no URL
+    parts = urlsplit(f"ssh://git@{short[1]}/{short[2]}" if short else origin)
+    path = parts.path.strip("/").removesuffix(".git")
+    if not parts.hostname or not path or not (parts.scheme in _WEB or (parts.scheme, parts.username) == ("ssh", "git")):
+        return None
+    port = f":{parts.port}" if parts.port and parts.scheme in _WEB else ""  # that of ssh is none of the pages'
+    return f"{'http' if port and parts.scheme == 'http' else 'https'}://{parts.hostname}{port}/{path}/commit/{sha}"
+
+
+_WEB = ("http", "https")
 
 
 def _cached(parent: Run, children: Mapping[str, Run]) -> str | None:

@@ -31,7 +31,7 @@ from mlflow.utils.time import get_current_time_millis
 from sqlalchemy.exc import SQLAlchemyError
 
 import bertcore
-from bertcore.errors import ConfigError
+from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import write_json
 from tasks.paths import CHECKPOINTS
 from tasks.status import exit_status
@@ -60,7 +60,7 @@ def log_finished(client: MlflowClient, run_id: str, stage: str, task: str | None
         saved = saved_by(stage, task)
         if saved is not None and _wanted(client, run_id):
             log(client, run_id, saved)
-    except (MlflowException, SQLAlchemyError, OSError) as error:
+    except (MlflowException, SQLAlchemyError, OSError, ValueError, KeyError, ArtifactError) as error:
         remedy = f"python -m tasks.tracking.models {stage}" + (f"@{task}" if task else "")
         logger.warning("MLflow has not the model of %s: %s; `%s` logs it", stage, told(error), remedy)
 

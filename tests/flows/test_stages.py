@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flows.graph import Stage
-from flows.stages import FinalStageError, StageError, _Output, task_for
+from flows.stages import FinalStageError, StageError, _Output, check_policy, task_for
 
 HEAD = ["Running stage 'mask':\n", "> python -m tasks.mask\n"]
 
@@ -65,7 +65,14 @@ def test_meta_gives_the_retries() -> None:
     assert task_for(Stage(name="mask")).retries == 0
 
 
-@pytest.mark.parametrize("retries", [-1, "two", 1.5])
-def test_retries_that_are_no_count_are_refused(retries: Any) -> None:
-    with pytest.raises(ValueError, match=r"dvc.yaml: pretrain: meta.retries: found .*, expected an integer"):
-        task_for(Stage(name="pretrain", meta={"retries": retries}))
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        *(("retries", value, "an integer") for value in (-1, "two", 1.5, True)),
+        *(("timeout_seconds", value, "a number of seconds") for value in ("2h", -1.0)),
+        ("retry_delay_seconds", None, "a number of seconds"),
+    ],
+)
+def test_a_policy_that_says_nothing_is_refused(key: str, value: Any, expected: str) -> None:
+    with pytest.raises(ValueError, match=rf"dvc.yaml: pretrain: meta.{key}: found .*, expected {expected}, 0 or more"):
+        check_policy([Stage(name="mask", meta={"timeout_seconds": 1.5}), Stage(name="pretrain", meta={key: value})])

@@ -81,6 +81,7 @@ def test_a_value_within_what_all_variants_have_stays_that_of_its_own_variant(tmp
         ("budget: 2m\nvariants: {a: {teacher: b}, b: {}}", "variants.a.teacher: found 'b', expected a variant that st"),
         ("budget: 2m\nvariants: {a/b: {}}", "found the name 'a/b', expected letters, digits"),
         ("budget: 2m\nvariants: {a: {pretrain.max_steps: 3}}", "a: found pretrain.max_steps, which the budget"),
+        ("budget: 2m\nbase: {pretrain.eval_steps: 3}\nvariants: {a: {}}", "base: found pretrain.eval_steps, which the"),
         ("budget: 2m\nvariants: {}", "variants: found none, expected at least one"),
         ("budget: 2m\ncalibration_steps: 0\nvariants: {a: {}}", "calibration_steps: found 0"),
     ],
@@ -251,7 +252,7 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     assert "For fine-tuned tasks take `one`" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "out").glob("compare.*")} == {"compare.md", "compare.html", "compare.png"}
     (tmp_path / "out/one/metrics/timing/pretrain.json").write_text('{"tokens_per_second": 5000.0}')
-    speed = Speed(budget="30s", params="", seconds_per_step=0.01, steps=3000, inference=measured)
+    speed = Speed(params="", seconds_per_step=0.01, inference=measured)
     found = read_variant("one", tmp_path / "out" / "one", speed, 1.0, None)
     assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 60.0), "half as fast as planned"
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
@@ -259,10 +260,12 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     discriminator = replace(speed, inference=measured | {"predicts_tokens": 0.0})
     of_discriminator = read_variant("one", tmp_path / "out" / "one", discriminator, 1.0, None)
     assert of_discriminator.mlm_loss is None and of_discriminator.minimal_pairs is None
-    with pytest.raises(ConfigError, match="found a budget of 30s, expected 1m"):
-        compare.compare(
-            written(tmp_path, text.replace("30s", "1m") + "pretrain.second_phase: null}}"), tmp_path / "out"
-        )
+    pipeline.ran = []
+    longer = written(tmp_path, text.replace("30s", "1m") + "pretrain.second_phase: null}, two: {recipe: modern}}")
+    compare.compare(longer, tmp_path / "out", only_measure=True)
+    assert pipeline.ran == [] and "two: 10.0 ms a step, 6,000 steps in 1m" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"budget: found 0\.5s, expected at least the 1 s that the first 60"):
+        compare.compare(written(tmp_path, longer.read_text().replace("1m", "0.5s")), tmp_path / "out")
 
 
 def test_a_variant_that_contradicts_itself_is_named_before_anything_runs(

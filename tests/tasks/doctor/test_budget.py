@@ -161,10 +161,38 @@ def test_an_expected_loss_is_a_measured_one_or_none(plan: Plan, tmp_path: Path) 
     by_name = {option.preset: option for option in found}
     assert by_name["mini"].loss is not None and 3.0 < by_name["mini"].loss < 9.0
     assert by_name["tiny"].loss is None
+    model = ModelConfig(architecture=architecture, preset="mini", fields={"num_hidden_layers": 5})
+    deeper = replace(plan, configs={**plan.configs, "pretrain": replace(plan.configs["pretrain"], model=model)})
+    assert all(option.loss is None for option in budget.options(deeper, 3600.0, _reached)[1]), "measured was another"
     shown = budget.describe("1h", vocabulary, found)
     assert "not measured" in shown and "8,192 entries, a.md" in shown and "pretrain.max_steps" in shown
     (tmp_path / "tasks/reporting/curves.json").write_text(f"[{entry} [[1, 9.0], [2, 3.0]]}}]")
     assert "below 3.00 (8,192 entries, a.md)" in budget.describe("1h", *budget.options(plan, 3600.0, _reached))
+
+
+def test_what_else_the_section_says_of_the_model_is_planned_with(plan: Plan) -> None:
+    def found(**fields: Any) -> dict[str, budget.Option]:
+        model = ModelConfig(architecture="modernbert", preset="base", fields=fields)
+        changed = replace(plan.configs["pretrain"], model=model)
+        of_plan = replace(plan, configs={**plan.configs, "pretrain": changed})
+        return {option.preset: option for option in budget.options(of_plan, 3600.0, _reached)[1]}
+
+    usual, deep, three = found(), found(num_hidden_layers=12), found(num_attention_heads=3)
+    assert deep["tiny"].parameters > usual["tiny"].parameters and deep["tiny"].tokens < usual["tiny"].tokens
+    assert "tiny" in usual and "tiny" not in three and "base" in three, "128 is no multiple of 3, 768 is one"
+
+
+def test_a_vocabulary_of_a_file_is_not_proposed_and_published_weights_have_their_size(
+    plan: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    option = budget.Option(preset="tiny", parameters=1, batch_size=1, steps=1, tokens=1, epochs=None, loss=None)
+    assert "vocab_size" in budget.describe("1h", 512, [option])
+    assert "vocab_size" not in budget.describe("1h", None, [option])
+    changed = replace(plan.configs["pretrain"], model=ModelConfig(architecture="modernbert"), init_from="published")
+    published = replace(plan, configs={**plan.configs, "pretrain": changed})
+    monkeypatch.setattr(Plan, "read", classmethod(lambda *_: published))
+    assert budget.main(["1h"]) == 2
+    assert "pretrain.init_from: found published, whose size it has" in capsys.readouterr().err
 
 
 def test_the_command_refuses_what_is_no_time(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """What stands there already: the vocabulary against the models, the shards against their manifest."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
@@ -12,7 +13,7 @@ from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan, entries_asked, given_entries
 from tasks.links import not_here, other_files
-from tasks.paths import CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
+from tasks.paths import CHECKPOINTS, CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
 
 CHECKSUM_BYTES = 1_000_000_000
 """Shards of so many bytes in all have their checksums compared, a matter of a second; larger ones their counts."""
@@ -64,16 +65,27 @@ def check_links() -> Finding:
 
 
 def clear_leftovers() -> Finding:
-    """Remove the half-written outputs of stages that were killed: what no living process holds."""
+    """Remove the half-written outputs of stages that were killed, which no living process holds; say what lies there of
+    trainings that may go on."""
     outputs = (INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, REPORTS)
     left = [path for directory in outputs for path in unfinished(directory)]
-    taken = sum(file.stat().st_size for path in left for file in path.rglob("*") if file.is_file())
+    taken = _mebibytes(left)
     for directory in outputs:
         clear_unfinished(directory)
     text = "no half-written output lies about"
     if left:
-        text = f"removed what killed stages had left, {taken / 2**20:,.0f} MiB: {', '.join(map(str, left))}"
+        text = f"removed what killed stages had left, {taken}: {', '.join(map(str, left))}"
+    if begun := list((CHECKPOINTS / "pretrain").glob("*")):
+        text += (
+            f"; {CHECKPOINTS / 'pretrain'} keeps {_mebibytes(begun)} of {len(begun)} trainings, to go on with or to "
+            "make longer: remove those that you have given up"
+        )
     return Finding(level="ok", name="leftovers", text=text)
+
+
+def _mebibytes(directories: Iterable[Path]) -> str:
+    files = (file for path in directories for file in path.rglob("*") if file.is_file())
+    return f"{sum(file.stat().st_size for file in files) / 2**20:,.0f} MiB"
 
 
 def check_shards() -> Finding:

@@ -27,7 +27,7 @@ from tasks.doctor import artifacts, machine, places, vocabulary
 from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
-from tasks.paths import INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.paths import CHECKPOINTS, INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tasks.reporting.normal import vocabulary_for
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
@@ -406,6 +406,13 @@ def test_what_a_killed_stage_has_left_is_removed_and_what_a_living_one_writes_is
         finding = artifacts.clear_leftovers()
         assert beside.is_dir() and not left.exists()
     assert finding.level == "ok" and "3 MiB: data/.corpus-abcdefgh" in finding.text and ".shards" not in finding.text
+
+
+def test_what_trainings_may_go_on_with_is_said(tree: Path) -> None:
+    for name in ("abc", "stable-def"):
+        (CHECKPOINTS / "pretrain" / name).mkdir(parents=True)
+        (CHECKPOINTS / "pretrain" / name / "step-7.pt").write_bytes(b"0" * 2**20)
+    assert "; .checkpoints/pretrain keeps 2 MiB of 2 trainings" in artifacts.clear_leftovers().text
 
 
 def test_large_shards_are_still_counted(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

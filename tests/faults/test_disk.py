@@ -118,4 +118,10 @@ def test_a_stage_whose_disk_is_full_leaves_its_outputs_as_they_were(
         assert exit_status(lambda: mask.run(_Silent())) == 2  # type: ignore[arg-type]
         assert "error: data/instances: no space left on the disk (0 MiB free" in capsys.readouterr().err
         verify_instances(Path("data/instances"), Path("data/shards"))
-        assert sorted(path.name for path in Path("data").iterdir()) == ["instances", "seed-0", "seed-1", "shards"]
+        assert sorted(path.name for path in Path("data").iterdir()) == [
+            "inputs",
+            "instances",
+            "seed-0",
+            "seed-1",
+            "shards",
+        ]

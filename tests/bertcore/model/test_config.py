@@ -8,6 +8,7 @@ from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.model.bert import PRESETS, BertConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
+from bertcore.training.config import PretrainConfig
 
 BERT_KEYS = sorted({field.name for field in dataclasses.fields(BertConfig)} - {"vocab_size", "pad_token_id"})
 
@@ -127,7 +128,7 @@ def test_a_width_brings_what_follows_from_it():
 )
 def test_wrong_values_are_named_with_both_numbers_and_the_remedy(section, message):
     with pytest.raises(ConfigError) as caught:
-        parse(ModelConfig, section, "params.yaml: pretrain.model")
+        parse(PretrainConfig, {"model": section}, "params.yaml: pretrain")
     assert str(caught.value) == message
 
 

@@ -14,7 +14,7 @@ from bertcore.training.config import PretrainConfig
     ("field", "value", "expected"),
     [
         ("learning_rate", 0.0, "more than 0, such as 1e-4"),
-        ("learning_rate", float("nan"), "more than 0, such as 1e-4"),
+        ("learning_rate", float("nan"), "a number that is finite; correct the value"),
         ("weight_decay", -0.1, "0 or more, such as 0.01"),
         ("epsilon", 0.0, "more than 0, such as 1e-6"),
         ("max_grad_norm", 0.0, "more than 0, or null for no bound"),

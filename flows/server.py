@@ -113,9 +113,9 @@ def _named(environment: dict[str, str]) -> Server | None:
     if url:
         if not healthy(url):
             raise LaunchError(f"PREFECT_API_URL: nothing answers at {url}; start a Prefect server there or unset it")
-        return _server(url)
+        return _server(url, _home(url))
     url = _profile_url(environment)
-    return _server(url) if url and healthy(url) else None
+    return _server(url, _home(url)) if url and healthy(url) else None
 
 
 def healthy(url: str) -> bool:
@@ -166,9 +166,9 @@ def _start(environment: dict[str, str]) -> Server:
         service = start("Prefect server", [sys.executable, *command], own)
         try:
             until(functools.partial(healthy, url), service, "the Prefect server")
-            if _home(url) == Path(environment["PREFECT_HOME"]):
+            if (home := _home(url)) == Path(environment["PREFECT_HOME"]):
                 RECORD.write_text(json.dumps({"url": url, "pid": service.process.pid}), encoding="utf-8")
-                return _server(url, service)
+                return _server(url, home, service)
             service.stop()
         except LaunchError:
             service.stop()
@@ -182,17 +182,19 @@ def _start(environment: dict[str, str]) -> Server:
 
 def _running(environment: dict[str, str]) -> Server | None:
     """A server on the database of PREFECT_HOME, or the user's own server at Prefect's usual address."""
-    home = Path(environment["PREFECT_HOME"])
+    wanted = Path(environment["PREFECT_HOME"])
     with contextlib.suppress(OSError, ValueError, KeyError):
         url = json.loads(RECORD.read_text(encoding="utf-8"))["url"]
-        if _home(url) == home:
-            return _server(url)
+        if _home(url) == wanted:
+            return _server(url, wanted)
     usual = f"http://127.0.0.1:{PREFERRED_PORT}/api"
-    return _server(usual) if _home(usual) in (home, Path.home() / ".prefect") else None
+    home = _home(usual)
+    return _server(usual, home) if home in (wanted, Path.home() / ".prefect") else None
 
 
-def _server(url: str, service: Service | None = None) -> Server:
-    return Server(url, service, own=_home(url) == STATE)
+def _server(url: str, home: Path | None, service: Service | None = None) -> Server:
+    """The one at `url`, whose database is below `home`."""
+    return Server(url, service, own=home == STATE)
 
 
 def _home(url: str) -> Path | None:

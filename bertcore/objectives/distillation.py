@@ -103,10 +103,7 @@ class Distillation(Objective):
             apart = 1 - functional.cosine_similarity(wide(states), wide(expected), dim=1)
             terms["cosine"] = Sums(loss_sum=apart.sum(), count=counts["cosine"], correct=None)
         # Both terms use their logits up.
-        if self._everywhere:
-            logits = model.token_logits(filled(states))
-        else:
-            logits = model.token_logits(states.index_select(0, masked))
+        logits = model.token_logits(filled(states if self._everywhere else states.index_select(0, masked)))
         mlm_logits = logits.index_select(0, masked) if self._everywhere else logits.clone()
         if "kl" in counts:
             imitated = expected if self._everywhere else expected.index_select(0, masked[: counts["kl"]])

@@ -11,6 +11,7 @@ from bertcore.tokens.shards import MANIFEST, Manifest, read_batch, verify
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding
+from tasks.doctor.places import bytes_below
 from tasks.doctor.plan import Plan, entries_asked, given_entries
 from tasks.links import not_here, other_files
 from tasks.paths import CHECKPOINTS, CORPUS, INPUTS, INSTANCES, PRETRAINED, REPORTS, SHARDS, TOKENIZER
@@ -84,8 +85,7 @@ def clear_leftovers() -> Finding:
 
 
 def _mebibytes(directories: Iterable[Path]) -> str:
-    files = (file for path in directories for file in path.rglob("*") if file.is_file())
-    return f"{sum(file.stat().st_size for file in files) / 2**20:,.0f} MiB"
+    return f"{sum(map(bytes_below, directories)) / 2**20:,.0f} MiB"
 
 
 def check_shards() -> Finding:

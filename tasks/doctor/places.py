@@ -50,15 +50,16 @@ def check_disk(plan: Plan, free: int | None = None) -> Finding:
     if need * _ROOM <= available:
         return Finding(level="ok", name="disk", text=text)
     remedy = "free some space, or set corpus.max_documents or a smaller preset in params.yaml"
-    there = 2 * sum(map(_bytes_below, (CORPUS.parent, PRETRAINED.parent))) if need > available else 0
+    there = 2 * sum(map(bytes_below, (CORPUS.parent, PRETRAINED.parent))) if need > available else 0
     if there:
         text += f"; {size(there)} of that lie here, if they are of this run"
     return Finding(level="FAIL" if need - there > available else "warn", name="disk", text=text, remedy=remedy)
 
 
-def _bytes_below(directory: Path) -> int:
+def bytes_below(directory: Path) -> int:
+    """Of its files, links left out; 0 where a stage takes one of them away meanwhile."""
     files = (path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
-    with contextlib.suppress(OSError):  # what a stage moves meanwhile
+    with contextlib.suppress(OSError):
         return sum(path.stat().st_size for path in files)
     return 0
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from bertcore.corpus.sources import source_of
+from bertcore.corpus.sources import look_for
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.files import write_json
 from flows.environment import ROOT, project_environment
@@ -148,8 +148,7 @@ def _digest(values: dict[str, Any]) -> str:
 def _check(values: dict[str, Any], name: str) -> None:
     try:
         configs, _ = check(params.complete(values))
-        for uri in configs["corpus"].sources:
-            source_of(uri).files  # noqa: B018 - looks for them
+        look_for(configs["corpus"].sources)
     except ConfigError as error:
         raise ConfigError(f"variant {name}: {error}") from None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bertcore.config import parse
-from bertcore.corpus.sources import source_of
+from bertcore.corpus.sources import look_for
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
@@ -252,8 +252,7 @@ def main(arguments: list[str]) -> int:
                 f"params.yaml: pretrain.init_from: found {published}, whose size it has, expected null to compare "
                 "sizes; run make doctor for the time that it takes"
             )
-        for uri in plan.configs["corpus"].sources:
-            _ = source_of(uri).files  # a size that is not known here is one thing, a path that leads nowhere another
+        look_for(plan.configs["corpus"].sources)  # their size need not be known here, but a path leads somewhere
         vocabulary, found = options(plan, seconds, plan.speed)
         print(describe(budget, None if plan.configs["tokenizer"].vocab_file else vocabulary, found))
         if remark := in_parts(plan, vocabulary, proposed(found)):

@@ -1,5 +1,7 @@
 """Where documents come from: one module per kind of source, chosen by the form of its URI."""
 
+from collections.abc import Iterable
+
 from bertcore.config import suggest
 from bertcore.corpus.sources.http import HttpSource
 from bertcore.corpus.sources.hub import HubSource
@@ -20,6 +22,12 @@ def source_of(uri: str) -> Source:
             f"{uri}: unknown kind of source {kind!r}; {suggest(kind, known)}, or a local file, glob or directory"
         )
     return SOURCES[f"{kind}://"](uri)
+
+
+def look_for(uris: Iterable[str]) -> None:
+    """`ConfigError` for the first of them that names files which are not on this machine."""
+    for uri in uris:
+        _ = source_of(uri).files
 
 
 SOURCES: dict[str, type[Source]] = {

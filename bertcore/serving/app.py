@@ -249,8 +249,13 @@ def _add_page(app: FastAPI) -> None:
         ("/page.css", "page.css"),
         ("/page.svg", "page.svg"),
     ):
+        app.add_api_route(path, _sends(PAGE / name), include_in_schema=False, response_class=FileResponse)
 
-        def file(name: str = name) -> FileResponse:
-            return FileResponse(PAGE / name)
 
-        app.add_api_route(path, file, include_in_schema=False, response_class=FileResponse)
+def _sends(file: Path) -> Callable[[], FileResponse]:
+    """An answer with `file`. It takes no arguments: FastAPI fills any that it has from the query."""
+
+    def answer() -> FileResponse:
+        return FileResponse(file)
+
+    return answer

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
 from bertcore.apply.choose import Asked, choose
 from bertcore.apply.classify import classify
@@ -24,6 +25,7 @@ from bertcore.errors import BAD_INPUT, UNAVAILABLE
 from bertcore.serving import app
 from bertcore.serving.app import TooMuchError
 from bertcore.serving.limits import TOKEN_VARIABLE, Limits
+from bertcore.serving.models import Models
 from tests.bertcore.serving.conftest import Server, Starter
 from tests.import_closure import ROOT
 
@@ -184,6 +186,18 @@ def test_the_page_is_of_this_server_alone(server: Server) -> None:
             word in content for word in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(")
         )
         assert "<style" not in content and "onclick" not in content and "style=" not in content
+
+
+def test_no_query_leads_to_another_file(server: Server, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("not for the net")
+    for path in ("/", "/page.js", "/page.css", "/page.svg", "/health", "/v1/models"):
+        _, expected, _ = server.request(path)
+        for name in (secret, "../app.py", "page.svg"):
+            assert server.request(f"{path}?name={name}&file={name}&path={name}")[1] == expected
+    for route in app.create_app(Models({}), Limits()).routes:
+        if isinstance(route, APIRoute):
+            assert route.dependant.query_params == [], route.path
 
 
 def test_without_the_token_nobody_comes_in(start: Starter) -> None:

@@ -33,10 +33,10 @@ PAGE = Path("docs/params.md")
 
 HEAD = """# Every parameter
 
-Written by `python -m tasks.params_reference` from the code; a test holds it current. All of it stands in `params.yaml`,
-one section per stage. An unknown key and a value of a wrong type are refused by name before any work. What is not given
-has its default (those below are of `recipe: null`); "required" has none. What depends on the machine is no parameter:
-see [machine.md](machine.md).
+Written by `python -m tasks.params_reference` from the code; a test holds it current. All of it may stand in
+`params.yaml`, one section per stage. An unknown key and a value of a wrong type are refused by name before any work.
+What is not given has its default (those below are of `recipe: null`); "required" has none. What depends on the machine
+is no parameter: see [machine.md](machine.md).
 """
 
 BESIDE = {(ModelConfig, "fields")}

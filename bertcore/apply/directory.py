@@ -10,7 +10,7 @@ from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES
-from bertcore.model.huggingface import PAIRS, READING, load_config, with_labels
+from bertcore.model.huggingface import FAMILY, PAIRS, READING, load_config, with_labels
 
 PRETRAINED, FINETUNED, EMBEDDING = Path("models/pretrained"), Path("models/finetuned"), Path("models/embedding")
 """Where the stages of a tree leave their models."""
@@ -66,6 +66,11 @@ class Description:
         config.json does not say it: one output is a number."""
         names = self.values.get("id2label") or {}
         return self.values.get("problem_type") or ("regression" if len(names) == 1 else "single_label_classification")
+
+    @property
+    def family(self) -> str | None:
+        """The head family that trained it; None where nothing says so, as of models that others have trained."""
+        return (self.values.get(READING) or {}).get(FAMILY)
 
     @property
     def pairs(self) -> bool | None:
@@ -158,17 +163,17 @@ def _is_classifier(model: Description) -> bool:
     return model.kind == "sequence_classification"
 
 
-def default(uses: Sequence[str], root: Path = Path(), pairs: bool | None = None) -> Path:
-    """The last model of the tree at `root` for one of `uses`: models/pretrained, a model within it, or the newest of
+def default(uses: Sequence[str], pairs: bool | None = None) -> Path:
+    """The last model of this tree for one of `uses`: models/pretrained, a model within it, or the newest of
     models/finetuned; to embed, models/embedding before all of them. With `pairs` one of pairs of texts, or of texts,
     where there is any.
 
     `ConfigError` where there is none.
     """
-    beside = sorted((root / PRETRAINED).glob("[!.]*/"))
-    first = [root / EMBEDDING] if "embed" in uses else []
-    finetuned = sorted((root / FINETUNED).glob("[!.]*"), key=_changed, reverse=True)  # hidden: rejected, unfinished
-    places = [*first, root / PRETRAINED, *beside, *finetuned]
+    beside = sorted(PRETRAINED.glob("[!.]*/"))
+    first = [EMBEDDING] if "embed" in uses else []
+    finetuned = sorted(FINETUNED.glob("[!.]*"), key=_changed, reverse=True)  # hidden: rejected, unfinished
+    places = [*first, PRETRAINED, *beside, *finetuned]
     models = (Description.read(place) for place in places if (place / "config.json").is_file())
     other: Path | None = None
     for model in (model for model in models if any(USES[use].fits(model) for use in uses)):
@@ -179,7 +184,7 @@ def default(uses: Sequence[str], root: Path = Path(), pairs: bool | None = None)
         return other
     expected = " or ".join(USES[use].expected for use in uses)
     raise ConfigError(
-        f"--model: found no model with {expected} in {root.absolute() / 'models'}, expected one; name its directory, "
+        f"--model: found no model with {expected} in {PRETRAINED.parent.absolute()}, expected one; name its directory, "
         "or run the pipeline (make pretrain)"
     )
 

@@ -29,7 +29,7 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
 from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.huggingface import CRF, READING, load_config, load_pretrained
+from bertcore.model.huggingface import CRF, FAMILY, READING, load_config, load_pretrained
 from bertcore.model.packed import pack
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
@@ -77,8 +77,14 @@ class FineTuned:
         `ArtifactError` for a model of another use, or one that is not whole.
         """
         description = directories.require(directory, *uses)
-        name = next(use.family for key, use in USES.items() if key in uses and use.fits(description))
-        assert name is not None, f"no family for {uses}"
+        name = description.family or next(
+            use.family for key, use in USES.items() if key in uses and use.fits(description)
+        )
+        if name not in FAMILIES:
+            raise ArtifactError(
+                f"{directory}/config.json: {READING}.{FAMILY}: found {name!r}, expected one of {', '.join(FAMILIES)}; "
+                "import the module that adds it"
+            )
         labels = description.labels
         task = _task(description, FAMILIES[name].reading)  # type: ignore[attr-defined]
         with tokenizer_directory(directory) as place:

@@ -106,11 +106,15 @@ class CorpusWriters:
         self._writers[split, copy].add(document, sentences)
 
 
+_GROUP_ROWS = 8192
+"""Records of one row group of a file, and as many more as belong to the last one's document."""
+
+
 class RecordWriter:
     """Writes what a source keeps beside its documents, with the split of the document of each record."""
 
-    def __init__(self, path: Path, schema: pa.Schema, split_of: Callable[[str], str], group_rows: int = 8192):
-        self._schema, self._split_of, self._group_rows = schema, split_of, group_rows
+    def __init__(self, path: Path, schema: pa.Schema, split_of: Callable[[str], str]):
+        self._schema, self._split_of = schema, split_of
         self._writer = pq.ParquetWriter(path, schema, compression="zstd")
         self._rows: list[dict[str, object]] = []
         self._document = ""
@@ -125,7 +129,7 @@ class RecordWriter:
     def add(self, record: Mapping[str, object]) -> None:
         """`record` has the schema's columns, other than `split`. A group ends with all records of a document."""
         document = str(record["document_id"])
-        if document != self._document and len(self._rows) >= self._group_rows:
+        if document != self._document and len(self._rows) >= _GROUP_ROWS:
             self._flush()
         self._document = document
         row = {name: record[name] for name in self._schema.names if name != "split"}

@@ -24,7 +24,7 @@ def check(model: EncoderModule, directory: Path, tokenizer_directory: Path | Non
     """Verify that `directory` is `model`, saved: config, tensors, tokenizer (that of `tokenizer_directory`, if given),
     equal outputs; by transformers too where it is installed. Gives back one line that says what was verified.
 
-    `ArtifactError` if it is not. The directory is then moved aside, to NAME.rejected, so that nothing stands where the
+    `ArtifactError` if it is not. The directory is then moved aside, to .NAME.rejected, so that nothing stands where the
     next stage, or a person, expects a good model; the weights are still there for whoever looks for the reason.
     """
     with tempfile.TemporaryDirectory(prefix="bertcore-gate-") as folder:

@@ -134,8 +134,7 @@ class TaskConfig(RunConfig):
     learning_rate: float | list[float] = 3e-4  # type: ignore[assignment] # wider than a run's: what is asked, not done
     epochs: int | list[int] = 3  # type: ignore[assignment]
     """Each number of epochs is a run of its own: a schedule that falls to 0 has another course for each. Questions and
-    pairs of texts want more of them than the 2 to 4 of large encoders: of the default's questions F1 was 68 after five
-    at 1e-3, and 78 after eight (benchmarks/results/default.md)."""
+    pairs of texts want more of them than the 2 to 4 of large encoders (benchmarks/results/default.md)."""
     seed: int | list[int] = 1  # type: ignore[assignment]
 
     def __post_init__(self) -> None:

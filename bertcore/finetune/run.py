@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
-from accelerate import Accelerator
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -36,7 +35,7 @@ from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.scale import Scale
 from bertcore.finetune.tagging import Tagging
 from bertcore.model.architecture import EncoderConfig, EncoderModule
-from bertcore.model.huggingface import READING, load_config, load_pretrained
+from bertcore.model.huggingface import FAMILY, READING, load_config, load_pretrained
 from bertcore.training.distributed import make_accelerator
 from bertcore.training.metrics import Report, silent
 
@@ -54,7 +53,6 @@ class Finetuning:
         task: RunConfig,
         examples: ExampleSet,
         tokenizer: Tokenizer,
-        accelerator: Accelerator | None = None,
         *,
         several_settings: bool = False,
         teacher: Path | None = None,
@@ -62,7 +60,7 @@ class Finetuning:
         """With `several_settings`, or where the task leaves something else open, part of train is kept back to choose
         on, the split `CHOICE`. `teacher` is the directory of the task's `distillation`, its own name by default."""
         self._task, self._examples, self._tokenizer = task, examples, tokenizer
-        self.accelerator = accelerator or make_accelerator()
+        self.accelerator = make_accelerator()
         if self.accelerator.num_processes > 1:
             raise TrainingError(
                 f"fine-tuning was started in {self.accelerator.num_processes} processes, expected one; "
@@ -173,8 +171,9 @@ class Finetuning:
         metrics = {split: {name: float(value) for name, value in scores.items()} for split, scores in metrics.items()}
         predictions.pop(CHOICE, None)
         exported = self._family.exported(trained.model)
-        reading = {name: getattr(self._task, name) for name in self._family.reading} | tuned
-        config = exported.config | {READING: {**exported.config.get(READING, {}), **reading}}
+        settings = {name: getattr(self._task, name) for name in self._family.reading} | tuned
+        reading = {FAMILY: self._examples.family, **exported.config.get(READING, {}), **settings}
+        config = exported.config | {READING: reading}
         exported = replace(exported, config=config)
         return Result.of(trained, exported, metrics, predictions, tuned, self.counts)
 

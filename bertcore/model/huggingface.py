@@ -27,6 +27,8 @@ tensor for them."""
 READING = "finetuning"
 """Key of a saved model's config.json: how its texts are read and its answers made, so that what applies the model does
 exactly what was scored. `transformers` passes over it."""
+FAMILY = "family"
+"""Under `READING`: the head family that trained the model, which is the one to predict with it."""
 PAIRS = "pairs"
 """Under `READING`, of classes and numbers: whether all examples were pairs of texts, or none; left out where some
 were."""

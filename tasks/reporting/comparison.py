@@ -20,7 +20,6 @@ _NAMES = {
     RANDOM: "random initialisation",
     PRETRAINED: "pre-trained",
     "overlap_sentence": "word overlap",
-    "sentence_overlap": "word overlap",
     "nsp": "NSP",
     "sop": "SOP",
     "f1": "F1",

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
+from bertcore.apply.finetuned import FineTuned
 from bertcore.evaluation import baselines, per_example
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
@@ -92,3 +93,5 @@ def test_it_is_learned_scored_saved_and_loaded(
         with torch.no_grad():
             expected = torch.softmax(theirs(**encode(text, return_tensors="pt")).logits[0], -1) @ ranks
         assert float(line.split("\t")[1]) == float(expected.round())
+    applied = FineTuned.load(tmp_path / "model", "classify").predict(examples.splits["dev"]).predictions
+    assert [f"{grade}" for grade in applied.predicted] == [line.split("\t")[1] for line in lines]

@@ -23,18 +23,24 @@ LONGEST_LINE = 256 << 20
 
 def plain_name(path: Path) -> str:
     """The file's name without the ending of its compression: `a.txt` for `a.txt.zst`."""
-    return path.stem if path.suffix in COMPRESSIONS else path.name
+    return path.stem if compression_of(path) else path.name
+
+
+def compression_of(path: Path) -> str | None:
+    """What `path` is packed with, by its ending; None where it is not."""
+    return COMPRESSIONS.get(path.suffix.lower())
 
 
 def open_binary(path: Path) -> BinaryIO:
     """The unpacked bytes of `path`. Reading a cut-off or damaged archive raises `OSError`; see `read_lines`."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; correct the path")
-    if path.suffix not in COMPRESSIONS:
+    packed = compression_of(path)
+    if packed is None:
         return path.open("rb", buffering=BUFFER_BYTES)
     if not path.stat().st_size:
         raise damaged(path, OSError("no byte in it"))
-    stream = pa.input_stream(str(path), compression=COMPRESSIONS[path.suffix])
+    stream = pa.input_stream(str(path), compression=packed)
     return cast(BinaryIO, io.BufferedReader(stream, BUFFER_BYTES))
 
 

@@ -15,12 +15,12 @@ _SECONDS = 5.0
 
 
 class Progress:
-    """Counts up to `total` steps of the work called `name`.
+    """Counts up to `total` steps of the work called `name`; None where nobody knows how many there will be.
 
-    The lines are ``NAME  37% 296/800 note``, at most one every five seconds, and always the last one.
+    The lines are ``NAME  37% 296/800 note``, at most one every five seconds, and always that of the last step.
     """
 
-    def __init__(self, name: str, total: int, start: int = 0, shown: bool = True):
+    def __init__(self, name: str, total: int | None, start: int = 0, shown: bool = True):
         self._name, self._total, self._done = name, total, start
         self._shown = shown
         self._next_line = time.monotonic() + _SECONDS
@@ -28,14 +28,19 @@ class Progress:
 
     def advance(self, note: str = "", steps: int = 1) -> None:
         """`steps` more are done; `note` is shown behind the count."""
-        self._done += steps
+        before, self._done = self._done, self._done + steps
+        last = self._total is not None and before < self._total <= self._done
         if self._bar is not None:
             self._bar.set_postfix_str(note, refresh=False)
             self._bar.update(steps)
-        elif self._shown and (time.monotonic() >= self._next_line or self._done >= self._total):
+        elif self._shown and (time.monotonic() >= self._next_line or last):
             self._next_line = time.monotonic() + _SECONDS
-            share = 100 * self._done // max(self._total, 1)
-            print(f"{self._name} {share:3d}% {self._done}/{self._total} {note}".rstrip(), file=sys.stderr, flush=True)
+            print(f"{self._name} {self._counted()} {note}".rstrip(), file=sys.stderr, flush=True)
+
+    def _counted(self) -> str:
+        if self._total is None:
+            return str(self._done)
+        return f"{100 * self._done // max(self._total, 1):3d}% {self._done}/{self._total}"
 
     def close(self) -> None:
         if self._bar is not None:

@@ -81,8 +81,12 @@ def _check_text_pairs(config: EmbedConfig) -> None:
 
 
 def _check_sources(config: CorpusConfig) -> None:
-    """Name the files of directories that no source reads."""
+    """Look at the files that the sources read, and name those of directories that none reads."""
     for index, uri in enumerate(config.sources):
+        try:
+            source_of(uri).look()
+        except InputError as error:
+            raise InputError(f"params.yaml: corpus.sources[{index}]: {error}") from None
         if unread := source_of(uri).unread:
             first = ", ".join(map(str, unread[:3])) + (", …" if len(unread) > 3 else "")
             logger.warning(

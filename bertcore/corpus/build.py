@@ -12,16 +12,18 @@ from typing import Any
 
 from bertcore import workers
 from bertcore.corpus import cleaning
-from bertcore.corpus.candidates import Candidate, EvaluationFiles, batches, examine, ngrams_of
+from bertcore.corpus.candidates import Candidate, EvaluationFiles, batches, examine
 from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.contamination import Ngrams, evaluation_texts
 from bertcore.corpus.digests import Digests
 from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
 from bertcore.corpus.near_duplicates import NearDuplicates
 from bertcore.corpus.overlap import shared_sentences
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.source import Source
-from bertcore.errors import InputError
+from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
+from bertcore.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ class CorpusStatistics:
     """Documents (and, where the reason says so, other records) by reason."""
     kept: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
     """Documents, sentences, words and bytes (UTF-8) by split."""
+    different: Counter[str] = field(default_factory=Counter)
+    """Kept documents by split, each of them once, however often it is used."""
     least_draw: float = 1.0
     """Of the kept documents, the least of the numbers that decide the split."""
     heldout_in_train: float = 0.0
@@ -83,21 +87,22 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
         other = replace(config, heldout_fraction=math.nextafter(nearest, 1))
         statistics = _write(other, inputs, output, evaluation, count)
     _check_splits(config, statistics)
+    _check_share(config, statistics)
     statistics.heldout_in_train = shared_sentences(output.resolve(), count)
     return statistics
 
 
 def _check_evaluation(files: EvaluationFiles, ngram: int) -> None:
-    """`InputError` where no text in `files` can be found in any document."""
-    long_enough = ngrams_of(files, ngram).long_enough
-    logger.info(
-        "%d of %d evaluation texts have %d words, and are looked for", long_enough.sum(), len(long_enough), ngram
-    )
-    if not long_enough.any():
-        names = ", ".join(Path(file).name for file, _ in files) or "no file"
+    """A warning for each of `files` of which no text can be found in any document; `InputError` where none has any."""
+    names = [Path(file).name for file, _ in files]
+    long_enough = [Ngrams(list(evaluation_texts(Path(file))), ngram).long_enough for file, _ in files]
+    for name, of_file in zip(names, long_enough, strict=True):
+        said = "%s: %d of %d evaluation texts have %d words, and are looked for"
+        logger.log(logging.INFO if of_file.any() else logging.WARNING, said, name, of_file.sum(), len(of_file), ngram)
+    if not any(of_file.any() for of_file in long_enough):
         raise InputError(
-            f"params.yaml: corpus.contamination: found no text of {ngram} words in {names}, expected some to look for; "
-            "correct the texts, lower ngram, or set corpus.contamination to null"
+            f"params.yaml: corpus.contamination: found no text of {ngram} words in {', '.join(names) or 'no file'}, "
+            "expected some to look for; correct the texts, lower ngram, or set corpus.contamination to null"
         )
 
 
@@ -106,7 +111,7 @@ def _write(
 ) -> CorpusStatistics:
     """Read every source once: this process reads and writes, the workers do what is between."""
     statistics, seen = CorpusStatistics(), _Seen(config, output)
-    found = batches(_read(config, inputs, output, statistics), config, evaluation)
+    found = batches(_shown(_read(config, inputs, output, statistics), config), config, evaluation)
     with CorpusWriters(output) as writers:
         for candidates, dropped in workers.run(examine, found, count):
             statistics.dropped.update(dropped)
@@ -121,6 +126,7 @@ def _write(
 def _add(candidate: Candidate, config: CorpusConfig, writers: CorpusWriters, statistics: CorpusStatistics) -> None:
     document = candidate.document
     split = config.split_of(document.id)
+    statistics.different[split] += 1
     statistics.least_draw = min(statistics.least_draw, config.draw_of(document.id))
     for copy in range(1 if split == "heldout" else candidate.copies):
         statistics.keep(split, candidate)
@@ -136,17 +142,20 @@ class _Seen:
         self._near = NearDuplicates(config.near_duplicates, directory) if config.near_duplicates else None
 
     def objections(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, str | None]]:
-        """Each of the next candidates, and why it does not enter the corpus; None where it does."""
-        new = self._digests.add([candidate.digest for candidate in candidates])
-        firsts = [candidate for candidate, first in zip(candidates, new, strict=True) if first]
-        unlike = iter(self._near.add([first.signature for first in firsts]) if self._near else [True] * len(firsts))
-        for candidate, first in zip(candidates, new, strict=True):
-            if not first:
+        """Each of the next candidates, and why it does not enter the corpus; None where it does. One that holds an
+        evaluation text stands in no other one's way."""
+        clean = [candidate for candidate in candidates if not candidate.evaluated]
+        new = self._digests.add([candidate.digest for candidate in clean])
+        firsts = [candidate for candidate, first in zip(clean, new, strict=True) if first]
+        unlike = self._near.add([first.signature for first in firsts]) if self._near else [True] * len(firsts)
+        is_new, is_unlike = iter(new), iter(unlike)
+        for candidate in candidates:
+            if candidate.evaluated:
+                yield candidate, "in_evaluation_text"
+            elif not next(is_new):
                 yield candidate, "exact_duplicate"
-            elif not next(unlike):
-                yield candidate, "near_duplicate"
             else:
-                yield candidate, "in_evaluation_text" if candidate.evaluated else None
+                yield candidate, None if next(is_unlike) else "near_duplicate"
 
 
 def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
@@ -158,6 +167,22 @@ def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
                 "expected at least "
                 f"one; {_remedy(split, statistics)}"
             )
+
+
+def _check_share(config: CorpusConfig, statistics: CorpusStatistics) -> None:
+    """Warn where so many documents are held out as chance does not bring about: several share an id, which decides."""
+    documents, share = statistics.different.total(), config.heldout_fraction
+    expected, deviation = documents * share, math.sqrt(documents * share * (1 - share))
+    if abs(statistics.different["heldout"] - expected) > _STANDARD_DEVIATIONS * deviation + 1:
+        logger.warning(
+            "corpus.heldout_fraction: %d of %d documents are held out, %.0f were expected: many share an id, which "
+            "decides that; give every document an id of its own",
+            *(statistics.different["heldout"], documents, expected),
+        )
+
+
+_STANDARD_DEVIATIONS = 5
+"""More of them come about in one corpus of a million by chance."""
 
 
 def _remedy(split: str, statistics: CorpusStatistics) -> str:
@@ -187,6 +212,30 @@ def _read(config: CorpusConfig, inputs: Path, output: Path, statistics: CorpusSt
                 yield document
         if not statistics.read[uri]:
             logger.warning("%s: no document in it", uri)
+
+
+def _shown(documents: Iterator[Document], config: CorpusConfig) -> Iterator[Document]:
+    """`documents`, with their progress shown, in megabytes of text."""
+    progress, size = Progress("corpus", _megabytes(config)), 0
+    for count, document in enumerate(documents, start=1):
+        size += len(document.text)
+        if size >= _MEGABYTE:
+            progress.advance(f"MB of text, {count:,} documents", steps=size // _MEGABYTE)
+            size %= _MEGABYTE
+        yield document
+    progress.close()
+
+
+def _megabytes(config: CorpusConfig) -> int | None:
+    """About how much text there is to be read; None where that is not known before, or the files are not here."""
+    try:
+        sizes = [source_of(uri).text_bytes(config.max_documents) for uri in config.sources]
+    except ConfigError:
+        return None
+    return None if None in sizes else round(sum(size or 0 for size in sizes) / _MEGABYTE)
+
+
+_MEGABYTE = 1_000_000
 
 
 def _record_writer(source: Source, output: Path, config: CorpusConfig) -> AbstractContextManager[RecordWriter | None]:

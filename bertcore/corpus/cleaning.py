@@ -29,7 +29,7 @@ LONGEST_PARAGRAPH = 20_000
 
 def normalise(text: str) -> str:
     """NFC, without invisible characters, one blank between words, no blank lines."""
-    text = _INVISIBLE.sub("", unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n")))
+    text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
     if "  " in text or _UNUSUAL_BLANK.search(text):
         text = _BLANKS.sub(" ", text)
     lines = (line.strip() for line in text.split("\n"))

@@ -99,8 +99,11 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _words(path: Path) -> Iterator[str]:
-    """The first of the columns, which white space parts."""
-    return (line.split()[0] if line.strip() else "" for line in _lines(path))
+    """The first of the columns, which white space parts; where that is a number in every line, as in CoNLL-U, the
+    second one. Without comments."""
+    rows = [line.split() for line in _lines(path) if not line.startswith("# ")]
+    numbered = all(len(row) > 1 and row[0][0].isdecimal() for row in rows if row)
+    return (row[numbered] if row else "" for row in rows)
 
 
 def _strings(value: Any) -> Iterator[str]:

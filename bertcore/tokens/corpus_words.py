@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 from bertcore import workers
 from bertcore.corpus.documents import RowGroup, row_groups
+from bertcore.progress import track
 from bertcore.tokens.kind import running
 from bertcore.tokens.words import WordCounts, count_texts
 
@@ -20,8 +21,9 @@ def count_corpus(shards: Iterable[Path], cut: Tokenizer, blank: str, count: int 
     """The words of the corpus' `shards` as `cut` cuts them, with the `blank` of the tokenizer's kind before every
     sentence that follows another one. `count`: worker processes, see `workers.run`."""
     found = WordCounts()
-    groups = row_groups(path.resolve() for path in shards)
-    for counts in workers.run(partial(_count_group, cut.to_str(), blank), groups, count):
+    groups = list(row_groups(path.resolve() for path in shards))
+    counted = workers.run(partial(_count_group, cut.to_str(), blank), groups, count)
+    for counts in track(counted, "words", len(groups)):
         found.add(counts)
     if found.forgotten:
         logger.warning(

@@ -91,7 +91,9 @@ def count_texts(cut: Tokenizer, texts: pa.StringArray | list[str], blank: str = 
     return counts
 
 
-def train(tokenizer: Tokenizer, trainer: trainers.Trainer, counts: Mapping[str, int]) -> None:
+def train(
+    tokenizer: Tokenizer, trainer: trainers.WordPieceTrainer | trainers.BpeTrainer, counts: Mapping[str, int]
+) -> None:
     """Train an empty `tokenizer` on words that are cut already.
 
     The library's trainers count for themselves, so they are given every occurrence. Where these are more than
@@ -101,7 +103,11 @@ def train(tokenizer: Tokenizer, trainer: trainers.Trainer, counts: Mapping[str, 
     while sum(count >> halvings for count in counts.values()) > MOST_OCCURRENCES:
         halvings += 1
     if halvings:
-        logger.warning("the text has %d words: the counts are divided by %d", sum(counts.values()), 1 << halvings)
+        logger.warning(
+            "the text has %d words: the counts are divided by %d, so that pieces which occur less often are not found",
+            *(sum(counts.values()), 1 << halvings),
+        )
+        trainer.min_frequency = max(trainer.min_frequency >> halvings, 1)
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.train_from_iterator(_occurrences(counts, halvings), trainer)
 

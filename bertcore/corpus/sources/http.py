@@ -21,6 +21,7 @@ from bertcore.corpus.sources import local
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
 from bertcore.files import alone_in, checksum, disk_errors
+from bertcore.progress import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,10 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
             "recorded; download the file and give its path"
         )
     name = PurePosixPath(unquote(parts.path)).name
+    try:
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{uri}: {error}; correct the address") from None
     if not parts.hostname or Path(plain_name(Path(name))).suffix not in local.READERS:
         raise ConfigError(
             f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(local.READERS)} (also .gz, .zst)"
@@ -142,8 +147,12 @@ def _download(url: str, part: Path) -> None:
         start = have if response.status == 206 else 0
         _validator(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
         length = response.headers.get("Content-Length")
+        whole = None if length is None else (start + int(length)) // CHUNK_BYTES
+        progress = Progress("download", whole, start // CHUNK_BYTES)
         while chunk := response.read(CHUNK_BYTES):
             file.write(chunk)
+            progress.advance(f"MiB of {part.stem}")
+        progress.close()
         file.flush()
         os.fsync(file.fileno())
     if length is not None and _size(part) - start != int(length):

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertcore.compressed import COMPRESSIONS, damaged, open_binary, plain_name, read_lines
+from bertcore.compressed import compression_of, damaged, open_binary, plain_name, read_lines
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError
@@ -36,7 +36,15 @@ MEANINGS = {
     BEYOND_JSON: "line has too long a number or too deep a nesting",
 }
 """Of the reasons why a record is left out."""
+REMEDIES = {
+    NOT_UTF8: "convert the file to UTF-8",
+    NOT_JSON: 'write an object on every line, such as {"text": "…"}',
+    NO_TEXT: "name the field with the text 'text'",
+    BEYOND_JSON: "write the numbers as strings, or leave the field out",
+}
 BATCH_ROWS = 256
+PARQUET_BUFFER = 1 << 20
+"""Bytes of a column that are read at once: by default Arrow holds the whole file."""
 UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
 """About how much text a byte of a packed file holds, in bytes."""
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
@@ -99,13 +107,19 @@ class LocalSource(Source):
         """See `read`."""
         yield from read(self.uri, list(files) or find_files(self.uri), dropped)
 
+    def look(self) -> None:
+        """Read the first record of each file, where a packed one need not be unpacked for it."""
+        for path in find_files(self.uri):
+            if not (_format(path) == ".parquet" and compression_of(path)):
+                next(READERS[_format(path)](path, _Drops(path, Counter())), None)
+
     @property
     def unread(self) -> Sequence[Path]:
         path = Path(self.uri).expanduser()
         return [item for item in _files_below(path) if _format(item) not in READERS] if path.is_dir() else ()
 
     def text_bytes(self, documents: int | None = None) -> float:
-        whole = sum(file.stat().st_size * UNPACKED.get(file.suffix, 1.0) for file in self.files)
+        whole = sum(file.stat().st_size * UNPACKED.get(file.suffix.lower(), 1.0) for file in self.files)
         if documents is None:
             return whole
         first = [
@@ -125,10 +139,7 @@ class _Drops:
     def add(self, reason: str, number: int, *, first: bool) -> None:
         where = f"{self._path}:{number}: {MEANINGS[reason]}"
         if first:
-            raise InputError(
-                f"{where}, in the file's first record; convert the file to UTF-8 in one of the layouts at the head of "
-                "bertcore/corpus/sources/local.py"
-            )
+            raise InputError(f"{where}, in the file's first record; {REMEDIES[reason]} (docs/corpus.md)")
         if reason not in self._said:
             logger.warning("%s; left out, and counted with all others like it", where)
             self._said.add(reason)
@@ -147,8 +158,11 @@ def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
             continue
         if not paragraphs:
             continue
+        text = b"\n".join(paragraphs)
         try:
-            yield str(index), b"\n".join(paragraphs).decode("utf-8")
+            if index == 0 and b"\0" in text:  # as UTF-16 has it, whose ASCII is UTF-8, too
+                drops.add(NOT_UTF8, begin, first=True)
+            yield str(index), text.decode("utf-8")
         except UnicodeDecodeError as error:
             bad = begin + error.object[: error.start].count(b"\n")
             drops.add(NOT_UTF8, bad, first=index == 0)
@@ -198,10 +212,10 @@ def _read_json_lines(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
 def _read_parquet(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
     with tempfile.TemporaryDirectory() as directory:
         try:
-            plain = _unpacked(path, Path(directory)) if path.suffix in COMPRESSIONS else path
-            with pq.ParquetFile(plain) as file:
+            plain = _unpacked(path, Path(directory)) if compression_of(path) else path
+            with pq.ParquetFile(plain, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file:
                 yield from _rows(path, file, drops)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             if getattr(error, "errno", None) in FULL:
                 raise InputError(
                     f"{path}: no space left below {directory} to unpack it; free some, or set TMPDIR to another disk"
@@ -211,6 +225,8 @@ def _read_parquet(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
 
 def _rows(path: Path, file: pq.ParquetFile, drops: _Drops) -> Iterator[tuple[str, str]]:
     types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+    if file.schema_arrow.names.count("text") > 1:
+        raise InputError(f"{path}: found several columns 'text', expected one; rename the others")
     if not _is_text(types.get("text")):
         columns = ", ".join(f"{name} ({type_})" for name, type_ in types.items())
         raise InputError(
@@ -268,7 +284,7 @@ def _unpacked(path: Path, directory: Path) -> Path:
 
 
 def _format(path: Path) -> str:
-    return Path(plain_name(path)).suffix
+    return Path(plain_name(path)).suffix.lower()
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -36,6 +36,10 @@ class Source:
         """
         raise NotImplementedError
 
+    def look(self) -> None:
+        """Raise `InputError` for a local file that holds something else than it should, as far as a look at its
+        beginning tells."""
+
     def warnings(self, files: Sequence[Path]) -> list[str]:
         """What a reader of the corpus must know of `files`, a line each."""
         return []

@@ -212,6 +212,45 @@ def test_documents_of_an_evaluation_text_are_dropped_on_request(tmp_path: Path) 
     assert {f"t.jsonl:{index}" for index in range(40)} - ids == {"t.jsonl:6"} < gone
 
 
+def test_what_holds_an_evaluation_text_stands_in_no_other_ones_way(tmp_path: Path) -> None:
+    clean = " ".join(f"word{index}" for index in range(200))
+    evaluation = " ".join(f"dev{index}" for index in range(14))
+    (tmp_path / "dev.txt").write_text(evaluation)
+    contamination = ContaminationConfig(texts=[str(tmp_path / "dev.txt")])
+    texts = [*TEXTS, f"{clean} {evaluation}", clean]
+    metrics, output = build(tmp_path, texts, contamination=contamination, near_duplicates=NearDuplicatesConfig())
+    assert metrics["dropped"] == {"in_evaluation_text": 1}
+    assert "t.jsonl:41" in {row["id"] for split in ("train", "heldout") for row in rows(output, split)}
+
+
+def test_a_file_of_evaluation_texts_that_finds_nothing_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "dev.tsv").write_text("1\t6 has a first sentence it HAS A second\n")
+    (tmp_path / "words.tsv").write_text("The\tDET\nend\tNOUN\n")
+    files = [str(tmp_path / name) for name in ("dev.tsv", "words.tsv")]
+    build(tmp_path, TEXTS, contamination=ContaminationConfig(texts=files, ngram=9))
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == "words.tsv: 0 of 4 evaluation texts have 9 words, and are looked for"
+
+
+def test_ids_that_documents_share_are_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """They decide what is held out: of five ids, none, one, or two."""
+    lines = [json.dumps({"text": f"{number} {text}", "id": number % 5}) for number, text in enumerate(TEXTS * 20)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    said = []
+    for seed in range(6):
+        (tmp_path / str(seed)).mkdir()
+        config = CorpusConfig(sources=[str(tmp_path / "t.jsonl")], min_words=3, heldout_fraction=0.1, seed=seed)
+        caplog.clear()
+        build_corpus(config, tmp_path / "none", tmp_path / str(seed))
+        said.append("documents are held out, 80 were expected: many share an id" in caplog.text)
+    assert all(said)
+    caplog.clear()
+    build(tmp_path, TEXTS * 20)
+    assert "share an id" not in caplog.text
+
+
 def test_evaluation_texts_are_read_again_where_they_have_changed(tmp_path: Path) -> None:
     """As by the workers of a cluster, which outlive a run."""
     evaluation = tmp_path / "dev.tsv"
@@ -342,6 +381,10 @@ def test_long_paragraphs_are_cut_at_blanks_and_nothing_is_lost(monkeypatch: pyte
     assert max(map(len, sentences)) <= 50
     assert "".join(sentences).replace(" ", "") == text.replace(" ", "")
     assert not any(sentence.startswith("ne ") for sentence in sentences)
+
+
+def test_accents_are_composed_across_what_cannot_be_seen() -> None:
+    assert cleaning.normalise("cafe\u200d\u0301 re\u00ad\u0301sume\u0301") == "caf\u00e9 r\u00e9sum\u00e9"
 
 
 def test_pages_and_lines_of_other_programs_part_words() -> None:

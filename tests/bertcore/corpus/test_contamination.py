@@ -54,6 +54,7 @@ def test_texts_of_every_layout(tmp_path: Path, packed: str) -> None:
         "a.csv": b'1,"the first, quoted"\n',
         "a.txt": "caf\u00e9\nat the corner\n \n\nanother\n".encode("utf-8-sig"),
         "a.conll": b"EU B-ORG\nrejects O\n\nPeter B-PER\n",
+        "b.conll": b"# text = It ends.\n1\tIt\tit\n2-3\tends\tend\n\n1\tHere\there\n",
         "a.json": json.dumps({"data": [{"q": "who?", "n": 3}, ["x"]]}).encode(),
         "a.jsonl": b'{"text": "one"}\n\n{"text": ["two", null]}\n',
     }
@@ -63,6 +64,7 @@ def test_texts_of_every_layout(tmp_path: Path, packed: str) -> None:
         "a.csv": ["1", "the first, quoted"],
         "a.txt": ["caf\u00e9\nat the corner", "another"],
         "a.conll": ["EU\nrejects", "Peter"],
+        "b.conll": ["It\nends", "Here"],
         "a.json": ["who?", "x"],
         "a.jsonl": ["one", "two"],
     }

@@ -104,3 +104,12 @@ def test_training_on_counts_is_training_on_the_texts(
     monkeypatch.setattr(words, "MOST_OCCURRENCES", counts.total() // 3)
     rare = Counter(counts | {"seldom": 3})
     assert "sel" not in trained(texts, rare) and "the counts are divided by 4" in caplog.text
+
+
+def test_a_minimum_holds_for_divided_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counter({"aa": 1000, "bb": 12, "cc": 6})
+    monkeypatch.setattr(words, "MOST_OCCURRENCES", counts.total() // 3)
+    trainer = trainers.BpeTrainer(vocab_size=100, min_frequency=8, initial_alphabet=["a", "b", "c"])
+    tokenizer = Tokenizer(models.BPE())
+    words.train(tokenizer, trainer, counts)
+    assert set(tokenizer.get_vocab()) == {"a", "b", "c", "aa", "bb"}

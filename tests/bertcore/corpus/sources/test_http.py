@@ -165,6 +165,11 @@ def test_an_address_with_a_secret_is_refused_without_saying_it(address: str, fou
     assert "s3cret" not in str(error.value)
 
 
+def test_an_address_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="http://h:abc/x.txt: Port could not be cast to integer .*; correct the addr"):
+        source_of("http://h:abc/x.txt")
+
+
 def test_nobody_answers(server: FaultyServer, tmp_path: Path) -> None:
     server.server.server_close()
     with pytest.raises(UnavailableError, match="cannot be downloaded .*refused"):

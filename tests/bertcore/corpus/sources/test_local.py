@@ -118,9 +118,10 @@ def test_a_bad_first_record_is_an_error(line: bytes, message: str, tmp_path: Pat
         read(pack(tmp_path / "a.jsonl", b"\n" + line + b'\n{"text": "one"}'))
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
 def test_a_text_in_another_encoding_is_an_error(encoding: str, tmp_path: Path) -> None:
-    path = pack(tmp_path / "a.txt", "Sch\u00f6n.\n\nUnd noch sch\u00f6ner.\n".encode(encoding))
+    text = "Schon.\n\nUnd noch schon.\n" if encoding == "utf-16-le" else "Sch\u00f6n.\n\nUnd noch sch\u00f6ner.\n"
+    path = pack(tmp_path / "a.txt", text.encode(encoding))
     with pytest.raises(InputError, match=r"a.txt:1: not UTF-8, in the file's first record; convert the file to UTF-8"):
         read(path)
 
@@ -202,6 +203,33 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
     assert count == 20_000 and peak < 8 << 20
 
 
+@pytest.mark.parametrize("group_rows", [500, 20_000])
+def test_memory_of_parquet_stays_bounded(group_rows: int, tmp_path: Path) -> None:
+    table = pa.table({"text": [f"{number} " * 200 for number in range(20_000)]})  # 22 MB
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=group_rows, compression="none", use_dictionary=False)
+    del table
+    before, peak = pa.total_allocated_bytes(), 0
+    for _ in local.read("u", [tmp_path / "a.parquet"], Counter()):
+        peak = max(peak, pa.total_allocated_bytes() - before)
+    assert peak < 8 << 20
+
+
+def test_a_look_tells_what_reading_would(tmp_path: Path) -> None:
+    pack(tmp_path / "a.jsonl", b'{"text": "one"}')
+    local.LocalSource(str(tmp_path)).look()
+    pack(tmp_path / "z.jsonl.gz", b'{"content": "one"}')
+    with pytest.raises(
+        InputError, match=r"z.jsonl.gz:1: no text in the field 'text', .*; name the field with the text"
+    ):
+        local.LocalSource(str(tmp_path)).look()
+
+
+@pytest.mark.parametrize("name", ["A.TXT", "a.txt.GZ", "a.Txt.zst"])
+def test_endings_in_capitals(name: str, tmp_path: Path) -> None:
+    pack(tmp_path / name.lower(), b"one").rename(tmp_path / name)
+    assert [document.text for document in read(*local.find_files(str(tmp_path)))[0]] == ["one"]
+
+
 def test_find_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("b.txt", "a.jsonl.gz", "deep/c.parquet", "README.md"):
         pack(tmp_path / name, b"")
@@ -254,6 +282,13 @@ def test_columns_of_text_in_all_their_forms(type_: pa.DataType, tmp_path: Path) 
     found, dropped = read(pack(tmp_path / "a.parquet", parquet(id=column, text=column)))
     assert pairs(found) == [("a.parquet:one", "one"), ("a.parquet:one", "one"), ("a.parquet:zwölf", "zwölf")]
     assert dropped == {local.NO_TEXT: 1}
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="a.parquet: found several columns 'text', expected one; rename the others"):
+        read(tmp_path / "a.parquet")
 
 
 def test_a_column_of_no_text_is_named_with_its_type(tmp_path: Path) -> None:

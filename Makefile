@@ -45,7 +45,7 @@ ui: $(VENV)/.installed
 	@python -m flows.ui
 
 MODEL = models/pretrained
-OUT = $(notdir $(MODEL:/=)).onnx
+OUT = $(notdir $(MODEL:/=))$(if $(INT8),-int8).onnx
 onnx: $(VENV)/.installed-onnx
 	@python -m bertcore convert "$(MODEL)" "$(OUT)" $(if $(INT8),--int8)
 

@@ -33,6 +33,8 @@ def compression_of(path: Path) -> str | None:
 
 def open_binary(path: Path) -> BinaryIO:
     """The unpacked bytes of `path`. Reading a cut-off or damaged archive raises `OSError`; see `read_lines`."""
+    if path.is_fifo():
+        raise InputError(f"{path}: found a pipe, expected a file, which is read more than once; save it as one")
     if not path.is_file():
         raise InputError(f"{path}: no such file; correct the path")
     packed = compression_of(path)

@@ -19,6 +19,15 @@ class InputError(BertcoreError):
     """A file, a data set, a row or a text that was given cannot be used."""
 
 
+class TextError(InputError):
+    """One of several texts cannot be used."""
+
+    def __init__(self, place: int, message: str) -> None:
+        """`place`: which one it is, counted from 0."""
+        super().__init__(message)
+        self.place = place
+
+
 class UnavailableError(BertcoreError):
     """A network or a server does not answer now; the same attempt may succeed later."""
 

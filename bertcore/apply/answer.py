@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from bertcore.apply.finetuned import FineTuned
-from bertcore.errors import InputError
+from bertcore.errors import TextError
 from bertcore.examples.files import is_empty
 from bertcore.examples.schema import QUESTION_ANSWERING
 from bertcore.finetune.answers import Answer
@@ -30,12 +30,12 @@ def answer_pairs(
     """For each (question, context) the `answer`, and the `best` ones with `probability`, `start` and `end`: the
     characters of the place in the context that it was cut out of; null for "".
 
-    `InputError` for a question or a context without words.
+    `TextError` for a question or a context without words.
     """
-    for pair in pairs:
+    for place, pair in enumerate(pairs):
         for name, text in zip(("question", "context"), pair, strict=True):
             if is_empty(text):
-                raise InputError(f"{name}: found {text[:60]!r}, expected words; give some")
+                raise TextError(place, f"{name}: found {text[:60]!r}, expected words; give some")
     rows: list[dict[str, Any]] = [
         {"id": str(number), "title": "", "context": context, "question": question, "answers": None}
         for number, (question, context) in enumerate(pairs)

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.apply.compact import Precision, restored
-from bertcore.apply.pooling import extract, load_encoder
+from bertcore.apply.pooling import extract, load_encoder, longest_of
 from bertcore.embedding.directory import Reading
 from bertcore.embedding.directory import read as read_reading
-from bertcore.embedding.vectors import normalized
+from bertcore.embedding.vectors import cutting, normalized
 from bertcore.errors import ConfigError
 from bertcore.files import replace_file
 from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
@@ -64,13 +64,14 @@ class Embedder:
         width = model.config.hidden_size
         if dimensions is not None and not 1 <= dimensions <= width:
             raise ConfigError(f"dimensions: found {dimensions}, expected 1 to {width}, the width of {directory}")
+        longest = reading.max_length if max_length is None else max_length
         return cls(
             directory=directory,
             model=model,
-            tokenizer=tokenizer,
+            tokenizer=cutting(tokenizer, longest_of(model, longest)),
             pooling=reading.pooling if pooling is None else pooling,
             layer=layer,
-            max_length=reading.max_length if max_length is None else max_length,
+            max_length=longest,
             dimensions=dimensions,
             normalize=reading.normalize,
         )

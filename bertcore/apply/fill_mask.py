@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.apply.directory import require
-from bertcore.errors import InputError
+from bertcore.errors import TextError
 from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.finetune.inference import by_length
 from bertcore.minimal_pairs.scoring import load_masked_language_model
@@ -54,7 +54,7 @@ def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) ->
     """For each text its `masks`, in their order: the `top` likeliest words, each with `word`, `probability` and `text`,
     the text with that word in the mask's place. Several masks are filled independently of each other.
 
-    `InputError` for a text without a mask, or one that is longer than the model reads.
+    `TextError` for a text without a mask, or one that is longer than the model reads.
     """
     own = kind_of(model.tokenizer).special.mask
     written = [text.replace(MASK, own) for text in texts]
@@ -73,13 +73,15 @@ def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) ->
 
 def _check(texts: Sequence[str], sequences: Sequence[NDArray[np.int64]], model: MaskedLanguageModel) -> None:
     longest = model.model.config.max_sequence_length
-    for text, ids in zip(texts, sequences, strict=True):
+    for place, (text, ids) in enumerate(zip(texts, sequences, strict=True)):
         if not (ids == model.vocabulary.mask).any():
-            raise InputError(f"{text[:60]!r}: found no {MASK}, expected one where a word is to be found; write it")
+            message = f"{text[:60]!r}: found no {MASK}, expected one where a word is to be found; write it"
+            raise TextError(place, message)
         if len(ids) > longest:
-            raise InputError(
+            raise TextError(
+                place,
                 f"{text[:60]!r}…: found {len(ids)} tokens, expected at most the {longest} that the model reads; "
-                f"give less of the text around {MASK}"
+                f"give less of the text around {MASK}",
             )
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertcore.embedding.vectors import encode
 from bertcore.errors import ConfigError
-from bertcore.finetune.inference import by_length
+from bertcore.finetune.inference import by_length, tokens_at_once
 from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
@@ -20,7 +20,6 @@ from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import Layout
 from bertcore.progress import Progress
 
-_TOKENS_AT_ONCE = 8192
 _SHORTEST = 3
 """[CLS], one token of the text, [SEP]."""
 
@@ -46,25 +45,29 @@ def extract(
 ) -> tuple[NDArray[np.float32], int]:
     """(texts, H) vectors, computed in float32, and how many texts were cut to `max_length` tokens.
 
-    `max_length` None means as many as the model reads. `progress`: the name that the work is shown under, counted in
-    texts; None shows nothing. `ConfigError` for a `max_length` that leaves nothing of a text,
-    for a layer that the model has not, or without attention for the pooling `attention`.
+    `max_length`: see `longest_of`. `progress`: the name that the work is shown under, counted in texts; None shows
+    nothing. `ConfigError` for a layer that the model has not, or without attention for the pooling `attention`.
     """
-    if max_length is not None and max_length < _SHORTEST:
-        raise ConfigError(f"max_length: found {max_length}, expected at least {_SHORTEST}: [CLS], a token and [SEP]")
     depth = _depth(model, layer, pooling)
-    positions = model.config.max_sequence_length
-    longest = min(max_length or positions, positions)
-    features = encode(tokenizer, texts, longest)
+    features = encode(tokenizer, texts, longest_of(model, max_length))
     device = model.token_embeddings.weight.device
     vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
     shown = Progress(progress or "", len(texts), shown=progress is not None)
-    for rows in by_length(features.lengths, _TOKENS_AT_ONCE):
+    for rows in by_length(features.lengths, tokens_at_once(device)):
         batch = features.batch(rows).to(device)
         vectors[rows] = POOLINGS[pooling](_states(model, batch.input_ids, batch.layout, depth)).cpu().numpy()
         shown.advance(steps=len(rows))
     shown.close()
     return vectors, features.counts["truncated"]
+
+
+def longest_of(model: Encoder, max_length: int | None) -> int:
+    """Tokens that are read of a text: `max_length`, or as many as the model reads; `ConfigError` where that leaves
+    nothing of it."""
+    if max_length is not None and max_length < _SHORTEST:
+        raise ConfigError(f"max_length: found {max_length}, expected at least {_SHORTEST}: [CLS], a token and [SEP]")
+    positions = model.config.max_sequence_length
+    return min(max_length or positions, positions)
 
 
 def _depth(model: Encoder, layer: int, pooling: str) -> int:

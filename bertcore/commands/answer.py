@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,8 @@ EXAMPLES = """\
   bertcore answer --squad dev-v1.1.json --out predictions.json   # as bertcore.evaluation.squad scores them
 """
 
-_ENDINGS = (".txt", ".md", ".gz", ".zst")
-"""Of what is rather the name of a file than a text."""
+_NAME = re.compile(r"\S*\w\.\w{1,5}")
+"""What is rather the name of a file than a text."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +64,8 @@ def run(options: argparse.Namespace) -> None:
     progress = progress_of("answer", len(pairs))
     found = in_parts(pairs, lambda part: answer_pairs(model, part, progress))
     records: Iterator[Record] = (
-        {"question": question, "answer": row["answer"], "best": row["best"][: options.top or 3]}
-        for (question, _), row in found
+        {"number": number, "question": question, "answer": row["answer"], "best": row["best"][: options.top or 3]}
+        for number, ((question, _), row) in enumerate(found, start=1)
     )
     write(options, records, _rows)
     say_unseen(model)
@@ -90,7 +91,7 @@ def text_or_file(given: str) -> str:
         is_file = Path(given).is_file()
     except OSError:  # longer than any name of a file
         is_file = False
-    if not is_file and (given.endswith(_ENDINGS) or os.sep in given) and len(given.split()) == 1:
+    if not is_file and (_NAME.fullmatch(given) or os.sep in given) and len(given.split()) == 1:
         raise InputError(f"--context: found {given!r}, but there is no such file; correct its name, or give a text")
     return read_text(Path(given)) if is_file else given
 
@@ -98,4 +99,4 @@ def text_or_file(given: str) -> str:
 def _rows(record: Record) -> Iterator[Record]:
     for rank, each in enumerate(record["best"], start=1):
         shown = each["text"] or "(no answer)"
-        yield {"question": record["question"], "rank": rank, **each, "text": shown}
+        yield {"number": record["number"], "question": record["question"], "rank": rank, **each, "text": shown}

@@ -33,16 +33,21 @@ EXAMPLES = """\
 """
 
 
+_OF_TABLES = ("context_column", "question_column", "choices_column", "delimiter")
+"""Options of --file, each a field of `ChoicesOptions`."""
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("choices", nargs="*", metavar="CHOICE", help="two or more, for one --context")
     parser.add_argument("--context", help="a text, or a file with one; also .gz, .zst")
     parser.add_argument("--question", help="what is put before each choice")
     parser.add_argument("--file", type=Path, help="a table: .csv, .tsv, .jsonl or .parquet; also .gz, .zst")
-    parser.add_argument("--context-column", metavar="NAME", default="context", help="(default: %(default)s)")
+    parser.add_argument("--context-column", metavar="NAME", help="(default: context)")
     parser.add_argument("--question-column", metavar="NAME", help="(default: none)")
     help_of_choices = "with a list (in CSV as JSON), or a column for each choice (default: choices)"
-    parser.add_argument("--choices-column", metavar="NAME", nargs="+", default=["choices"], help=help_of_choices)
+    parser.add_argument("--choices-column", metavar="NAME", nargs="+", help=help_of_choices)
+    parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
     parser.add_argument(
         "--top", type=at_least_one("--top"), help="choices of each context, the best first (default: all)"
     )
@@ -52,6 +57,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     if (options.context is None) == (options.file is None) or bool(options.choices) != (options.context is not None):
         raise ConfigError("found no --context with its choices, expected both of them, or --file alone; give either")
+    for name in _OF_TABLES if options.file is None else ("question",):
+        if getattr(options, name) is not None:
+            option, beside = f"--{name.replace('_', '-')}", "--context" if options.file is None else "--file"
+            raise ConfigError(f"{option}: found it beside {beside}, where it has no effect; leave it out")
     check_output(options)
     table = None if options.file is None else _read(options)
     model = FineTuned.load(model_directory(options, "choose"), "choose")
@@ -62,11 +71,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _read(options: argparse.Namespace) -> pa.Table:
     columns = options.choices_column
-    values = {
-        "context_column": options.context_column,
-        "question_column": options.question_column,
-        "choices_column": columns[0] if len(columns) == 1 else columns,
-    }
+    values = {name: getattr(options, name) for name in _OF_TABLES if getattr(options, name) is not None}
+    if columns is not None and len(columns) == 1:
+        values["choices_column"] = columns[0]
     layout = parse(ChoicesOptions, values, "options")
     return table_of(Rows(str(options.file), read_rows(options.file, layout)), layout, BadRows(), labelled=False)
 

@@ -35,9 +35,11 @@ def predict(options: argparse.Namespace, uses: tuple[str, ...], *, keep_all: boo
 
     def records() -> Iterator[Record]:
         progress = progress_of("classify", len(texts))
-        for text, row in in_parts(texts, lambda part: classify(model, part, progress)):
+        found = in_parts(texts, lambda part: classify(model, part, progress))
+        for number, (text, row) in enumerate(found, start=1):
             pair = {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
-            yield {**{key: value for key, value in row.items() if keep_all or key != "probabilities"}, **pair}
+            row = {key: value for key, value in row.items() if keep_all or key != "probabilities"}
+            yield {**({} if options.texts else {"number": number}), **row, **pair}
 
     write(options, records())
     say_unseen(model)

@@ -4,8 +4,10 @@ import argparse
 from pathlib import Path
 
 from bertcore.commands.onnx_scores import calibration, scores
+from bertcore.compressed import read_json
 from bertcore.errors import ConfigError
 from bertcore.export import onnx
+from bertcore.model.huggingface import CRF
 
 EXAMPLES = """\
   bertcore convert models/finetuned/topic                  # writes topic.onnx
@@ -15,7 +17,13 @@ EXAMPLES = """\
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="MODEL", help="what a stage saved, such as models/pretrained")
-    parser.add_argument("path", type=Path, nargs="?", metavar="OUT.onnx", help="default: the name of MODEL, here")
+    parser.add_argument(
+        "path",
+        type=Path,
+        nargs="?",
+        metavar="OUT.onnx",
+        help="default: MODEL.onnx or MODEL-int8.onnx, here",
+    )
     parser.add_argument("--int8", action="store_true", help="a quarter of the size; its numbers are others")
     parser.add_argument(
         "--calibrate",
@@ -31,7 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    path = options.path or Path(f"{options.directory.resolve().name}.onnx")
+    path = options.path or Path(f"{options.directory.resolve().name}{'-int8' if options.int8 else ''}.onnx")
     examples = options.examples or Path("data/examples") / options.directory.resolve().name
     if options.calibrate and not (options.int8 and examples.is_dir()):
         missing = f"no directory {examples}" if options.int8 else "no --int8"
@@ -45,5 +53,7 @@ def run(options: argparse.Namespace) -> None:
     print(onnx.export(options.directory, path, int8=options.int8, examples=batches))
     if options.examples is not None or (options.int8 and examples.is_dir()):
         found = scores(options.directory, path, examples)
+        chain = CRF in read_json(options.directory / "config.json")
+        of_file = f"{path.name}{', decoded by the chain of config.json, which is not in it' if chain else ''}"
         for metric, value in found["model"].items():
-            print(f"{metric} on {examples}: {value:.4f} as a model, {found['onnx'][metric]:.4f} as {path.name}")
+            print(f"{metric} on {examples}: {value:.4f} as a model, {found['onnx'][metric]:.4f} as {of_file}")

@@ -4,6 +4,7 @@ import argparse
 import csv
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -79,16 +80,27 @@ def _jsonl(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
         file.write(json.dumps(record, ensure_ascii=False) + "\n")
 
 
-def _separated(delimiter: str) -> Callable[[TextIO, Iterable[Record], Flatten], None]:
-    def write(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
-        writer = None
-        for row in (row for record in records for row in flatten(record)):
-            if writer is None:
-                writer = csv.DictWriter(file, list(row), delimiter=delimiter, lineterminator="\n")
-                writer.writeheader()
-            writer.writerow({name: _cell(value) for name, value in row.items()})
+def _csv(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
+    writer = None
+    for row in (row for record in records for row in flatten(record)):
+        if writer is None:
+            writer = csv.DictWriter(file, list(row), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow({name: _cell(value) for name, value in row.items()})
 
-    return write
+
+def _tsv(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
+    """Without quotes, as tasks and other programs read it: a tab or a line break within a cell becomes a blank."""
+    is_first = True
+    for row in (row for record in records for row in flatten(record)):
+        if is_first:
+            file.write("\t".join(row) + "\n")
+            is_first = False
+        cells = ("" if value is None else str(_cell(value)) for value in row.values())
+        file.write("\t".join(_BREAKS.sub(" ", cell) for cell in cells) + "\n")
+
+
+_BREAKS = re.compile(r"[\t\r\n]")
 
 
 def _cell(value: Any) -> Any:
@@ -121,11 +133,11 @@ def _text_file(printer: Callable[[TextIO, Iterable[Record], Flatten], None]) -> 
     return write
 
 
-_PRINTERS = {"table": _table, "jsonl": _jsonl, "csv": _separated(","), "tsv": _separated("\t")}
+_PRINTERS = {"table": _table, "jsonl": _jsonl, "csv": _csv, "tsv": _tsv}
 WRITERS: dict[str, Callable[[Path, Iterable[Record], Flatten], None]] = {
     ".jsonl": _text_file(_jsonl),
-    ".csv": _text_file(_separated(",")),
-    ".tsv": _text_file(_separated("\t")),
+    ".csv": _text_file(_csv),
+    ".tsv": _text_file(_tsv),
     ".parquet": _parquet,
 }
 """By the ending of --out; `.parquet` and `.jsonl` keep records as they are, the others have flat rows."""

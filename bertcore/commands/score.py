@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_input(parser)
     add_model(parser)
     parser.add_argument("--pairs", nargs="+", metavar="FILE", help="minimal pairs, BLiMP's or good, bad, kind; .jsonl")
-    parser.add_argument("--share", type=float, default=1.0, help="of each paradigm's pairs (default: %(default)s)")
+    parser.add_argument("--share", type=float, help="of each paradigm's pairs (default: all)")
     parser.add_argument(
         "--variant",
         choices=get_args(Variant),
@@ -40,6 +40,8 @@ def run(options: argparse.Namespace) -> None:
     if options.pairs:
         _pairs(options)
         return
+    if options.share is not None:
+        raise ConfigError(f"--share: found {options.share} without --pairs, of which it is a share; leave it out")
     check_output(options)
     texts = texts_of(options)
     model = MaskedLanguageModel.load(model_directory(options, "fill-mask"))
@@ -57,7 +59,11 @@ def _pairs(options: argparse.Namespace) -> None:
         raise ConfigError(
             f"--format: found {options.format} with --pairs, which shows a table and pipes JSON; leave it out"
         )
-    values = {"pairs": options.pairs, "variant": options.variant, "share": options.share}
+    values = {
+        "pairs": options.pairs,
+        "variant": options.variant,
+        "share": 1.0 if options.share is None else options.share,
+    }
     config = parse(MinimalPairsConfig, values, "options")
     metrics = score_pairs(MaskedLanguageModel.load(model_directory(options, "fill-mask")), config)
     print(as_table(metrics), file=sys.stdout if sys.stdout.isatty() else sys.stderr)

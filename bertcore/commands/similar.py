@@ -17,11 +17,14 @@ EXAMPLES = """\
 """
 
 
+_TOP = 10
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("texts", nargs="+", metavar="TEXT", help="the first one is compared with the others")
     parser.add_argument("--file", type=Path, help="find the nearest of these texts to each TEXT instead")
     parser.add_argument("--column", default="text", help="of the texts in a table (default: %(default)s)")
-    parser.add_argument("--top", type=at_least_one("--top"), default=10, help="of a file (default: %(default)s)")
+    parser.add_argument("--top", type=at_least_one("--top"), help=f"of the texts of --file (default: {_TOP})")
     add_model(parser)
     add_pooling(parser)
     add_output(parser)
@@ -32,15 +35,18 @@ def run(options: argparse.Namespace) -> None:
     check_arguments(options.texts)
     if options.file is None and len(options.texts) < 2:
         raise ConfigError("found one text, expected two or more, or --file with texts to compare it with; add some")
+    if options.file is None and options.top is not None:
+        raise ConfigError(f"--top: found {options.top} without --file, expected texts in a file; leave it out")
     if options.file is None:
-        queries, texts = options.texts[:1], options.texts[1:]
+        queries, texts, top = options.texts[:1], options.texts[1:], len(options.texts)
     else:
         queries, texts = options.texts, [str(text) for text in read_file(options.file, options.column)]
+        top = options.top or _TOP
     embedder = embedder_of(options)
     found, cut = embedder.embed([*queries, *texts], progress_of("embed", len(texts)))
     say_cut(cut, len(queries) + len(texts))
     vectors = normalized(found)
-    rows, cosines = nearest(vectors[: len(queries)], vectors[len(queries) :], options.top)
+    rows, cosines = nearest(vectors[: len(queries)], vectors[len(queries) :], top)
 
     def records() -> Iterator[Record]:
         for query, nearest_rows, values in zip(queries, rows.tolist(), cosines.tolist(), strict=True):

@@ -5,20 +5,24 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from bertcore.apply import directory
 from bertcore.apply.finetuned import UNSEEN, FineTuned
 from bertcore.compressed import plain_name, read_lines
-from bertcore.config import suggest
-from bertcore.errors import ConfigError, InputError
+from bertcore.config import parse, suggest
+from bertcore.errors import ConfigError, InputError, TextError
 from bertcore.examples.files import BadRowError, decode
-from bertcore.examples.table_rows import READERS, TextLayout, read_rows
+from bertcore.examples.table_rows import READERS, TextLayout, advice_on, read_rows
 from bertcore.finetune.texts import Text
 
 FORMATS = ("txt", "csv", "tsv", "jsonl", "parquet")
 LINES = ".txt"
+COLUMN = "text"
+PIPES = (Path("-"), Path("/dev/stdin"))
+"""What --file names for the pipe."""
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
@@ -57,11 +61,12 @@ def add_input(parser: argparse.ArgumentParser, *, pairs: bool = False) -> None:
     """The arguments that say where the texts are; with `pairs` also those of second texts."""
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="without any: --file, or what comes through a pipe")
     parser.add_argument("--file", type=Path, help=f".txt, a text a line, or {', '.join(FORMATS[1:])}; also .gz, .zst")
-    parser.add_argument("--column", default="text", help="of the texts in a table (default: %(default)s)")
+    parser.add_argument("--column", help=f"of the texts in a table (default: {COLUMN})")
+    parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
     if pairs:
         parser.add_argument("--pair", metavar="TEXT", help="the second text, for models of two")
         parser.add_argument("--pair-column", metavar="NAME", help="of the second texts in a table")
-    parser.add_argument("--input-format", choices=FORMATS, default="txt", help="of a pipe (default: %(default)s)")
+    parser.add_argument("--input-format", choices=FORMATS, help=f"of a pipe (default: {FORMATS[0]})")
 
 
 def texts_of(options: argparse.Namespace) -> list[str]:
@@ -72,25 +77,40 @@ def texts_of(options: argparse.Namespace) -> list[str]:
 def read(options: argparse.Namespace) -> list[Text]:
     """The texts or pairs that the arguments of `add_input` name; `InputError` where there are none, or one of them
     cannot be read, `ConfigError` for arguments that contradict each other."""
+    _check_input(options)
     second, pair_column = getattr(options, "pair", None), getattr(options, "pair_column", None)
-    if options.texts and options.file:
-        raise ConfigError(f"found a text and --file {options.file}, expected one of them; leave one out")
-    if options.texts and pair_column is not None:
-        raise ConfigError(f"--pair-column: found {pair_column} beside a text, expected a table; give --file, or --pair")
-    if second is not None and len(options.texts) != 1:
-        raise ConfigError(f"--pair: found {len(options.texts)} first texts, expected one; give a table of pairs")
     if options.texts:
         check_arguments([*options.texts, *([second] if second else [])])
         return list(options.texts) if second is None else [(options.texts[0], second)]
-    if options.file is not None:
-        return _told(read_file(options.file, options.column, pair_column), str(options.file))
+    layout = parse(TextLayout, {"delimiter": options.delimiter}, "--delimiter")
+    read_it = partial(read_file, column=options.column or COLUMN, pair_column=pair_column, layout=layout)
+    if options.file is not None and options.file not in PIPES:
+        return _told(read_it(options.file), str(options.file))
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError("found no text, expected one as an argument, in --file FILE or through a pipe; give one")
     with tempfile.TemporaryDirectory(prefix="bertcore-pipe-") as folder:
-        piped = Path(folder) / f"stdin.{options.input_format}"
+        piped = Path(folder) / f"stdin.{options.input_format or FORMATS[0]}"
         with piped.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        return _told(read_file(piped, options.column, pair_column, "the pipe"), "the pipe")
+        return _told(read_it(piped, name="the pipe"), "the pipe")
+
+
+def _check_input(options: argparse.Namespace) -> None:
+    """`ConfigError` for arguments of `add_input` that contradict each other, or would have no effect."""
+    second = getattr(options, "pair", None)
+    if options.texts and options.file:
+        raise ConfigError(f"found a text and --file {options.file}, expected one of them; leave one out")
+    for name in ("column", "pair_column", "delimiter", "input_format"):
+        given, option = getattr(options, name, None), f"--{name.replace('_', '-')}"
+        if given is not None and options.texts:
+            remedy = "give --file, or --pair" if name == "pair_column" else "give --file, or leave it out"
+            raise ConfigError(f"{option}: found {given} beside a text, expected a table; {remedy}")
+    if options.input_format is not None and options.file is not None and options.file not in PIPES:
+        raise ConfigError(
+            f"--input-format: found {options.input_format} beside --file, whose ending says it; leave it out"
+        )
+    if second is not None and len(options.texts) != 1:
+        raise ConfigError(f"--pair: found {len(options.texts)} first texts, expected one; give a table of pairs")
 
 
 def _told(found: list[Text], name: str) -> list[Text]:
@@ -99,7 +119,13 @@ def _told(found: list[Text], name: str) -> list[Text]:
     return found
 
 
-def read_file(path: Path, column: str = "text", pair_column: str | None = None, name: str | None = None) -> list[Text]:
+def read_file(
+    path: Path,
+    column: str = COLUMN,
+    pair_column: str | None = None,
+    name: str | None = None,
+    layout: TextLayout = TextLayout(),  # noqa: B008 # frozen
+) -> list[Text]:
     """The texts of a file, or the pairs of a table; `name` stands for it in errors."""
     where, ending = name or str(path), Path(plain_name(path)).suffix.lower()
     if ending not in READERS:
@@ -108,7 +134,7 @@ def read_file(path: Path, column: str = "text", pair_column: str | None = None, 
         return list(_lines(path, where))
     columns = [column] if pair_column is None else [column, pair_column]
     found: list[Text] = []
-    for cells in _cells(path, columns, where):
+    for cells in _cells(path, columns, where, layout):
         found.append(cells[0] if pair_column is None else (cells[0], cells[1]))
     return found
 
@@ -130,20 +156,19 @@ def check_encodable(text: str, where: str) -> None:
 def _lines(path: Path, where: str) -> Iterator[str]:
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            yield decode(line, first=number == 1).removesuffix("\r")
+            yield decode(line, first=number == 1)
         except BadRowError as error:
             raise InputError(f"{where}:{number}: {error}; convert the file") from None
 
 
-def _cells(path: Path, columns: Sequence[str], where: str) -> Iterator[list[str]]:
-    for number, row in read_rows(path, TextLayout()):
+def _cells(path: Path, columns: Sequence[str], where: str, layout: TextLayout) -> Iterator[list[str]]:
+    for number, row in read_rows(path, layout):
         if isinstance(row, BadRowError):
             raise InputError(f"{where}:{number}: {row}; correct the row")
         for column in columns:
             if column not in row:
-                raise InputError(
-                    f"{where}:{number}: found no column {column!r}; {suggest(column, list(map(str, row)))}"
-                )
+                advice = advice_on(list(row)) or suggest(column, list(map(str, row)))
+                raise InputError(f"{where}:{number}: found no column {column!r}; {advice}")
             if not isinstance(row[column], str):
                 kind = type(row[column]).__name__
                 raise InputError(f"{where}:{number}: {column}: found a {kind}, expected a text; correct the row")
@@ -152,10 +177,16 @@ def _cells(path: Path, columns: Sequence[str], where: str) -> Iterator[list[str]
 
 
 def in_parts(texts: Sequence[Item], compute: Callable[[Sequence[Item]], Iterable[Row]]) -> Iterator[tuple[Item, Row]]:
-    """Each of `texts` with what `compute` says of it, `AT_ONCE` of them at a time."""
+    """Each of `texts` with what `compute` says of it, `AT_ONCE` of them at a time. `InputError` says which one of
+    several cannot be used."""
     for start in range(0, len(texts), AT_ONCE):
         part = texts[start : start + AT_ONCE]
-        yield from zip(part, compute(part), strict=True)
+        try:
+            rows = compute(part)
+        except TextError as error:
+            which = f"text {start + error.place + 1}: " if len(texts) > 1 else ""
+            raise InputError(f"{which}{error}") from None
+        yield from zip(part, rows, strict=True)
 
 
 def say_unseen(model: FineTuned) -> None:

@@ -127,14 +127,14 @@ def _tells(text: str) -> bool:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a file of JSON lines (.jsonl or .json, also .gz, .zst), or of all such `visible_files` of a
-    directory; `InputError` names the line that is none."""
-    files = visible_files(path) if path.is_dir() else [path]
+    """The pairs of a file of JSON lines, or of all `visible_files` of a directory that end in .jsonl or .json (also
+    .gz, .zst); `InputError` names the line that is none."""
+    below = visible_files(path) if path.is_dir() else []
+    files = [file for file in below if plain_name(file).endswith((".jsonl", ".json"))] if path.is_dir() else [path]
     for file in files:
-        if plain_name(file).endswith((".jsonl", ".json")):
-            for number, line in enumerate(read_lines(file), 1):
-                if line.strip():
-                    yield _parse(f"{file}:{number}", line)
+        for number, line in enumerate(read_lines(file), 1):
+            if line.strip():
+                yield _parse(f"{file}:{number}", line)
 
 
 def _parse(where: str, line: bytes) -> Pair:

@@ -18,11 +18,20 @@ def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return (vectors / np.maximum(lengths, np.float32(1e-12))).astype(np.float32, copy=False)
 
 
+def cutting(tokenizer: Tokenizer, sequence_length: int) -> Tokenizer:
+    """`tokenizer` itself where it cuts texts to that many tokens already, else a copy that does. To copy a large
+    vocabulary takes longer than to embed a text."""
+    if (tokenizer.truncation or {}).get("max_length") == sequence_length:
+        return tokenizer
+    copy = own_tokenizer(tokenizer)
+    copy.enable_truncation(sequence_length)
+    return copy
+
+
 def encode(tokenizer: Tokenizer, texts: Sequence[str], sequence_length: int) -> Features:
     """Each text as a sequence of at most `sequence_length` tokens; counted are those `truncated`."""
-    cutting = own_tokenizer(tokenizer)
-    cutting.enable_truncation(sequence_length)
-    found = [each for part in chunks(texts) for each in cutting.encode_batch_fast(part)]
+    cut = cutting(tokenizer, sequence_length)
+    found = [each for part in chunks(texts) for each in cut.encode_batch_fast(part)]
     tokens = [np.asarray(each.ids, dtype=np.int32) for each in found]
     lengths = np.asarray([len(each) for each in tokens], dtype=np.int64)
     return Features(

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -166,10 +166,24 @@ def require_columns(first: Row, named: Mapping[str, str | None], layout: TextLay
     """`InputError` naming the option if a column of `named`, option -> name, is missing in the first row at `where`."""
     for option, name in named.items():
         if name is not None and name not in first:
+            remedy = f"correct the option {option}{'' if layout.header else ' (there is no header: give its number)'}"
             raise InputError(
                 f"{where}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
-                f"correct the option {option}{'' if layout.header else ' (there is no header: give its number)'}"
+                f"{advice_on(list(first)) or remedy}"
             )
+
+
+def advice_on(names: Sequence[Any]) -> str:
+    """What is probably wrong with the header of a table that has other columns than were asked for; "" where nothing
+    tells."""
+    told = [str(name) for name in names]
+    if len(told) == 1 and (other := next((each for each in ";\t|," if each in told[0]), None)):
+        return f"columns seem to be parted by {other!r}: give that as the delimiter"
+    if told and all(name[:1] == name[-1:] == '"' and len(name) > 1 for name in told):
+        return "names stand in quotes: set quotes to true"
+    if any(name != name.strip() for name in told):
+        return "a name begins or ends with a blank: name it so, or take the blank out of the header"
+    return ""
 
 
 def cell_of(row: Row, name: str) -> Any:

@@ -23,7 +23,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
-from bertcore.errors import ArtifactError, ConfigError, InputError
+from bertcore.errors import ArtifactError, ConfigError, TextError
 from bertcore.minimal_pairs.pairs import Scorer, Variant
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
@@ -147,13 +147,15 @@ def pseudo_log_likelihoods(
 
 
 def encode(tokenizer: Tokenizer, sentences: Sequence[str], longest: int) -> list[Sentences]:
-    """The sentences by their length in tokens, the shortest first; special tokens are added around them."""
+    """The sentences by their length in tokens, the shortest first; special tokens are added around them. `TextError`
+    for one of more than `longest`."""
     groups: dict[int, list[tuple[int, Encoding]]] = {}
     for place, encoding in enumerate(tokenizer.encode_batch(list(sentences))):
         if len(encoding) > longest:
-            raise InputError(
-                f"minimal pairs: the sentence {sentences[place][:60]!r}… has {len(encoding)} tokens, expected at most "
-                f"the {longest} positions of the model; shorten or remove it"
+            raise TextError(
+                place,
+                f"{sentences[place][:60]!r}…: found {len(encoding)} tokens, expected at most the {longest} positions "
+                "of the model; shorten or remove it",
             )
         groups.setdefault(len(encoding), []).append((place, encoding))
     return [_group(groups[length]) for length in sorted(groups)]

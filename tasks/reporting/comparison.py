@@ -16,6 +16,9 @@ CORRELATIONS = ("mcc", "pearson", "spearmanr")
 STANDARD_ERRORS = 2.0
 """A difference of fewer standard errors is taken for chance: about one in twenty would be as large without a cause."""
 
+FEWEST_EXAMPLES = 30
+"""From which on resampling them says how far chance reaches."""
+
 _NAMES = {
     RANDOM: "random initialisation",
     PRETRAINED: "pre-trained",
@@ -63,8 +66,9 @@ class Comparison:
 
     @property
     def helped(self) -> bool:
-        """Whether pre-training is better than random weights for certain, as far as dev examples and seeds tell."""
-        return self.against_random.low > 0
+        """Whether pre-training is better than random weights for certain, as far as dev examples and seeds tell. A few
+        that all agree leave a bootstrap no doubt, and prove nothing."""
+        return self.against_random.low > 0 and self.dev_examples >= FEWEST_EXAMPLES
 
     def verdict(self) -> "Verdict":
         """Against random weights first; then against what needs no network, unless that is behind for certain."""
@@ -76,11 +80,11 @@ class Comparison:
         return effect.with_remark(remark) if remark else effect
 
     def _remark(self) -> "Verdict | None":
+        if self.against_majority.low <= 0:
+            return Verdict("no better than majority", BAD)
         lead = self.against_baseline
         if lead is not None and lead.low <= 0:
             return Verdict(f"baseline {'better' if lead.high < 0 else 'as good'}", MIXED)
-        if self.against_majority.low <= 0:
-            return Verdict("no better than majority", BAD)
         return None
 
 

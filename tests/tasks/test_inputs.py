@@ -211,6 +211,19 @@ def test_files_of_a_source_that_are_not_read_are_said(
     assert said.endswith(": 2 (texts/notes.pdf, texts/page.html)")
 
 
+def test_every_file_of_a_source_is_looked_at(project: Path, values: dict[str, Any]) -> None:
+    (project / "texts").mkdir()
+    (project / "texts" / "a.jsonl").write_text('{"text": "one"}\n')
+    (project / "texts" / "z.jsonl").write_text('{"content": "two"}\n')
+    values["corpus"]["sources"] = ["texts"]
+    write(project, values)
+    with pytest.raises(
+        InputError, match=r"corpus.sources\[0\]: texts/z.jsonl:1: no text in the field 'text', .*; name"
+    ):
+        run()
+    assert not Path("data/inputs").exists()
+
+
 def test_encoder_of_a_task_is_linked_beside_its_data(project: Path, values: dict[str, Any]) -> None:
     whole_model(project / "bert")
     for name in ("cola/train.tsv", "cola/dev.tsv"):

@@ -130,7 +130,7 @@ def test_a_model_of_others_says_that_it_finds_an_answer_always(
     assert "nothing says whether questions may have no answer" in caplog.text
 
 
-@pytest.mark.parametrize("given", ["page.txt", "texts/page", "page.md.gz"])
+@pytest.mark.parametrize("given", ["page.txt", "texts/page", "page.md.gz", "notes.html"])
 def test_a_context_that_can_only_be_the_name_of_a_file_is_no_text(given: str) -> None:
     with pytest.raises(InputError, match="but there is no such file"):
         text_or_file(given)

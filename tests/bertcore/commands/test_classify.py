@@ -150,7 +150,9 @@ def test_numbers_of_pairs_are_the_predictions_of_the_stage_digit_for_digit(make:
     arguments = ["--file", str(tmp_path / "in.jsonl"), "--column", "x", "--pair-column", "y"]
     out = tmp_path / "out.tsv"
     assert main(["regress", "--model", str(model), *arguments, "--out", str(out)]) == 0
-    assert [line.split("\t")[0] for line in out.read_text().splitlines()[1:]] == predictions(tmp_path)
+    header, *lines = out.read_text().splitlines()
+    assert header == "number\tscore\ttext\tpair"
+    assert [line.split("\t")[1] for line in lines] == predictions(tmp_path)
 
 
 def test_sets_of_labels_are_the_predictions_of_the_stage(
@@ -211,6 +213,7 @@ def test_a_wrong_use_is_one_line_that_names_the_right_one(
         ),
         (["regress", "--model", "nowhere", "a"], "nowhere/config.json: not found"),
         (["regress", "--model", str(model), "a", "b", "--pair", "c"], "--pair: found 2 first texts, expected one"),
+        (["regress", "--model", str(model), "a", "--column", "b"], "--column: found b beside a text, expected a table"),
         (["regress", "--model", str(model), "a", "--file", "b.txt"], "found a text and --file b.txt, expected one"),
         (
             ["regress", "--model", str(model), "a", "--out", "b.xls"],

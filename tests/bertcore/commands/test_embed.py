@@ -1,5 +1,6 @@
 """Pooled vectors against the hidden states and attentions of `transformers`."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from bertcore.apply.compact import compact
 from bertcore.apply.embed import Embedder
 from bertcore.apply.pooling import POOLINGS, extract, load_encoder
 from bertcore.commands.main import main
+from bertcore.embedding.vectors import cutting
 from bertcore.errors import BAD_INPUT, ConfigError
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 
+LINES = Path("lines.txt")
 TEXTS = ["the red cat", "a", "", "where is the dog, on the table? berlin", "blue " * 100]
 
 
@@ -119,6 +122,11 @@ def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
     [
         ("in.jsonl", '{"text": "a"}\n{"txt": "b"}\n', [], "in.jsonl:2: found no column 'text'; did you mean 'txt'?"),
         ("in.tsv", "id\tbody\n1\ta\n", [], "in.tsv:2: found no column 'text'; "),
+        ("in.csv", "id;text\n1;a\n", [], "no column 'text'; columns seem to be parted by ';': give that as the delim"),
+        ("in.csv", "id\ttext\n1\ta\n", ["--delimiter", "tab"], "delimiter: found 'tab', expected one character"),
+        ("in.tsv", '"id"\t"text"\n1\ta\n', [], "names stand in quotes: set quotes to true"),
+        ("in.csv", "id, text\n1,a\n", [], "a name begins or ends with a blank"),
+        ("in.csv", "text\na\n", ["--input-format", "csv"], "--input-format: found csv beside --file, whose ending"),
         ("in.tsv", "id\ttext\n1\n", [], "in.tsv:2: found 1 columns, expected 2"),
         ("in.doc", "a\n", [], "in.doc: found the ending '.doc', expected .csv, .tsv, .txt"),
         *(
@@ -143,6 +151,34 @@ def test_what_cannot_be_is_one_line(
     error = capsys.readouterr().err
     assert error.startswith("error: ") and said in error and error.count("\n") == 1
     assert not (tmp_path / "out.npy").exists()
+
+
+def test_columns_are_parted_by_what_is_said(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id;text\n1;red, cat\n")
+    arguments = ["--file", str(tmp_path / "in.csv"), "--delimiter", ";", "--out", str(tmp_path / "out.jsonl")]
+    assert main(["embed", "--model", str(saved), *arguments]) == 0
+    assert json.loads((tmp_path / "out.jsonl").read_text())["text"] == "red, cat"
+
+
+def test_the_tokenizer_of_an_embedder_is_copied_once(saved: Path) -> None:
+    embedder = Embedder.load(saved, max_length=4)
+    assert cutting(embedder.tokenizer, 4) is embedder.tokenizer is not cutting(embedder.tokenizer, 5)
+    assert embedder.embed(["red cat dog", "red"])[1] == 1
+
+
+@pytest.mark.parametrize("file", [[], ["--file", str(LINES)]])
+def test_all_texts_are_compared_or_the_nearest_ones_of_a_file(
+    file: list[str], saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    texts = [f"red cat {'dog ' * number}" for number in range(13)]
+    LINES.write_text("\n".join(texts))
+    arguments = ["similar", "--model", str(saved), "red", *(file or texts)]
+    assert main(arguments) == 0
+    assert len(capsys.readouterr().out.splitlines()) == (10 if file else 13)
+    assert main([*arguments, "--top", "2"]) == (0 if file else BAD_INPUT)
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 2 if file else "--top: found 2 without --file" in said.err
 
 
 def test_shortest_length_leaves_one_token_of_a_text(saved: Path, tokenizer: Tokenizer) -> None:

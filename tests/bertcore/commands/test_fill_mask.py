@@ -85,3 +85,5 @@ def test_what_has_no_mask_or_does_not_fit_is_one_line(saved: Path, capsys: pytes
         assert main(["fill-mask", "--model", str(saved), text]) == BAD_INPUT
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+    assert main(["fill-mask", "--model", str(saved), "the [MASK]", "the cat"]) == BAD_INPUT
+    assert capsys.readouterr().err.startswith("error: text 2: 'the cat': found no [MASK]")

@@ -94,6 +94,11 @@ def test_a_pipe_goes_in_and_json_lines_come_out(tokenizer: Tokenizer, config: Be
         "embed", "--model", str(tmp_path / "model"), "--input-format", "csv", "--column", "body", given=table
     )
     assert json.loads(done.stdout) == rows[0]
+    done = command(
+        *("embed", "--model", str(tmp_path / "model"), "--file", "-", "--input-format", "csv", "--column", "body"),
+        given=table,
+    )
+    assert json.loads(done.stdout) == rows[0]
 
 
 def test_what_the_file_system_refuses_is_one_line(

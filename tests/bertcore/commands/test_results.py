@@ -10,6 +10,8 @@ import pytest
 
 from bertcore.commands.results import Record, check_output, write
 from bertcore.errors import ConfigError, InputError
+from bertcore.examples.files import BadRowError
+from bertcore.examples.table_rows import TextLayout, read_rows
 
 RECORDS = [{"text": "a\tb", "score": 0.1, "best": [{"x": 1}, {"x": 2}]}, {"text": "é", "score": 1e-07, "best": []}]
 
@@ -28,9 +30,17 @@ def test_each_kind_of_file(tmp_path: Path) -> None:
     assert [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()] == RECORDS
     assert pq.read_table(tmp_path / "out.parquet").to_pylist() == RECORDS
     assert (tmp_path / "out.csv").read_text() == "text,score,x\na\tb,0.1,1\na\tb,0.1,2\n"
-    assert (tmp_path / "out.tsv").read_text() == 'text\tscore\tx\n"a\tb"\t0.1\t1\n"a\tb"\t0.1\t2\n'
+    assert (tmp_path / "out.tsv").read_text() == "text\tscore\tx\na b\t0.1\t1\na b\t0.1\t2\n"
     write(options(tmp_path / "whole.csv"), RECORDS)
     assert (tmp_path / "whole.csv").read_text().splitlines()[2] == "é,1e-07,[]"
+
+
+def test_what_is_written_as_tsv_is_read_as_it_was(tmp_path: Path) -> None:
+    texts = ['he said "hi"', '"', "two\r\nlines and a\ttab", '""quoted""']
+    write(options(tmp_path / "out.tsv"), [{"text": text, "score": 1.0} for text in texts])
+    rows = [dict(row) for _, row in read_rows(tmp_path / "out.tsv", TextLayout()) if not isinstance(row, BadRowError)]
+    expected = [*texts[:2], "two  lines and a tab", texts[3]]
+    assert rows == [{"text": text, "score": "1.0"} for text in expected]
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:

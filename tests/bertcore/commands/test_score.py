@@ -77,6 +77,13 @@ def test_a_mistake_is_one_line(
     assert said.startswith(f"error: {message}") and said.count("\n") == 1
 
 
+def test_a_share_of_no_pairs_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "--model", str(saved), "red cat", "--share", "0.1"]) == BAD_INPUT
+    assert capsys.readouterr().err.startswith("error: --share: found 0.1 without --pairs")
+    assert main(["score", "--model", str(saved), "red cat", "red " * 999]) == BAD_INPUT
+    assert "error: text 2: 'red red" in capsys.readouterr().err
+
+
 def test_pseudo_perplexity_is_of_the_tokens_masked_one_at_a_time(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

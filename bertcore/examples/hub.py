@@ -13,9 +13,8 @@ from bertcore.errors import ConfigError, InputError
 from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, is_empty
 from bertcore.examples.formats import parse_options
 from bertcore.examples.glue import TASKS, GlueTask
-from bertcore.examples.hub_rows import read_choices, read_table, read_tagged
-from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet, schema_of
-from bertcore.examples.squad import check
+from bertcore.examples.hub_rows import read_choices, read_questions, read_table, read_tagged
+from bertcore.examples.schema import ExampleSet, schema_of
 
 SPLITS = {
     "train": "train",
@@ -44,9 +43,10 @@ BY_COLUMNS: dict[str, Callable[[str, Mapping[str, Any], Any], ExampleSet]] = {
     "table": read_table,
     "conll": read_tagged,
     "choices": read_choices,
+    "squad": read_questions,
 }
 
-READABLE = (*(f"glue/{name}" for name in TASKS), "squad", *BY_COLUMNS)
+READABLE = (*(f"glue/{name}" for name in TASKS), *BY_COLUMNS)
 """The formats that can be read from the hub."""
 
 
@@ -62,7 +62,7 @@ def check_format(uri: str, format_name: str) -> None:
 
 def read_hub(uri: str, format_name: str, options: Mapping[str, Any] | None = None) -> ExampleSet:
     """The data set at `uri` (`hf://ORG/NAME[/CONFIG][@REVISION]`): of `glue/TASK` and `squad` the columns are known, of
-    `table`, `choices` and `conll` they are named by `options`, which are as in params.yaml.
+    `table`, `choices` and `conll` they are named by `options`, which are as in params.yaml and may name splits, too.
 
     `InputError` where the set cannot be loaded or has other columns, or for a bad row that is not to be skipped.
     """
@@ -74,23 +74,13 @@ def read_hub(uri: str, format_name: str, options: Mapping[str, Any] | None = Non
     loaded = dict(_splits(uri, _load(uri, task), task))
     try:
         tables = {
-            split: _question_table(rows, f"{uri}: {split}", split, bad)
-            if format_name == "squad"
-            else _glue_table(task, rows, f"{uri}: {split}", split in ("train", "dev"), bad)
+            split: _glue_table(task, rows, f"{uri}: {split}", split in ("train", "dev"), bad)
             for split, rows in loaded.items()
         }
     except KeyError as error:
         raise InputError(
             f"{uri}: no column {error}, expected the columns of {format_name}; correct uri or format"
         ) from None
-    if format_name == "squad":
-        return ExampleSet(
-            family="question_answering",
-            labels=None,
-            metrics=["f1", "exact_match"],
-            splits=tables,
-            dropped=dict(bad.counts),
-        )
     metrics = {split: each for split, each in TASKS[task].split_metrics.items() if split in tables}
     return ExampleSet(
         family="classification",
@@ -151,25 +141,3 @@ def _label(task: GlueTask, value: float | None) -> str | float | None:
     if not 0 <= value < len(task.labels):
         raise BadRowError(UNKNOWN_LABEL, f"found the label {value!r}, expected 0 to {len(task.labels) - 1}")
     return task.labels[int(value)]
-
-
-def _answers(columns: Mapping[str, list[Any]] | None, where: str) -> list[dict[str, Any]]:
-    if columns is None:
-        raise InputError(f"{where}: found no answers (null), expected some, as other questions of the split have")
-    pairs = zip(columns["text"], columns["answer_start"], strict=True)
-    return [{"text": text, "answer_start": start} for text, start in pairs]
-
-
-def _question_table(rows: Iterable[Mapping[str, Any]], where: str, split: str, bad: BadRows) -> pa.Table:
-    """A test split that has no answers at all, or only empty lists of them, has null `answers`."""
-    hidden = split == "test" and not any((row.get("answers") or {}).get("text") for row in rows)
-    questions = (
-        {
-            **{name: row[name] for name in ("id", "context", "question")},
-            "title": row["title"] or "",
-            "answers": None if hidden else _answers(row["answers"], f"{where}: question {row['id']}"),
-        }
-        for row in rows
-    )
-    kept = [checked for row in questions if (checked := check(row, where, split == "train", bad)) is not None]
-    return pa.Table.from_pylist(kept, QUESTION_ANSWERING)

@@ -1,14 +1,18 @@
-"""Tasks of the formats `table`, `choices` and `conll` from a set on the hub, in columns that the options name."""
+"""Tasks of the formats `table`, `choices` and `conll` from a set on the hub, in columns that the options name, and of
+`squad` in its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
+
 from bertcore.errors import InputError
-from bertcore.examples import choices, conll, table
+from bertcore.examples import choices, conll, squad, table
 from bertcore.examples.choices import ChoicesOptions
 from bertcore.examples.conll import BROKEN_TAG, ConllOptions, Sentence
 from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions
-from bertcore.examples.schema import ExampleSet
+from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
+from bertcore.examples.squad import SquadOptions
 from bertcore.examples.table import TableOptions
 from bertcore.examples.table_rows import NumberedRow, Rows
 
@@ -34,6 +38,41 @@ def read_tagged(uri: str, loaded: Mapping[str, Any], options: ConllOptions) -> E
     where = {split: f"{uri}: {split}" for split in chosen}
     sentences = {split: list(_sentences(rows, where[split], options, split, bad)) for split, rows in chosen.items()}
     return conll.from_sentences(sentences, where, options, bad)
+
+
+def read_questions(uri: str, loaded: Mapping[str, Any], options: SquadOptions) -> ExampleSet:
+    """The questions of `loaded` likewise, in the columns of SQuAD."""
+    bad = BadRows(on_error=options.on_error)
+    chosen = _choose(uri, loaded, options)
+    try:
+        tables = {split: question_table(rows, f"{uri}: {split}", split, bad) for split, rows in chosen.items()}
+    except KeyError as error:
+        raise InputError(f"{uri}: no column {error}, expected the columns of squad; correct uri or format") from None
+    return squad.from_tables(tables, f"{uri}: train", options, bad)
+
+
+def question_table(rows: Iterable[Mapping[str, Any]], where: str, split: str, bad: BadRows) -> pa.Table:
+    """In the schema `QUESTION_ANSWERING`. A test split that has no answers at all, or only empty lists of them, has
+    null `answers`."""
+    hidden = split == "test" and not any((row.get("answers") or {}).get("text") for row in rows)
+    questions = (
+        {
+            **{name: row[name] for name in ("id", "context", "question")},
+            "title": row.get("title") or "",
+            "answers": None if hidden else _answers(row["answers"], f"{where}: question {row['id']}"),
+        }
+        for row in rows
+    )
+    kept = [checked for row in questions if (checked := squad.check(row, where, split == "train", bad)) is not None]
+    squad.check_ids(kept, where)
+    return pa.Table.from_pylist(kept, QUESTION_ANSWERING)
+
+
+def _answers(columns: Mapping[str, list[Any]] | None, where: str) -> list[dict[str, Any]]:
+    if columns is None:
+        raise InputError(f"{where}: found no answers (null), expected some, as other questions of the split have")
+    pairs = zip(columns["text"], columns["answer_start"], strict=True)
+    return [{"text": text, "answer_start": start} for text, start in pairs]
 
 
 def _choose(uri: str, loaded: Mapping[str, Any], options: SplitOptions) -> dict[str, Any]:

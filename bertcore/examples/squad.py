@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0 from their JSON files: `train-v*.json` and `dev-v*.json`, plain, `.gz` or `.zst`."""
+"""SQuAD 1.1 and 2.0, and other sets in their layout, from JSON files, plain, `.gz` or `.zst`."""
 
 import re
 from collections import Counter
@@ -11,10 +11,20 @@ import pyarrow as pa
 
 from bertcore.compressed import plain_name, read_json
 from bertcore.errors import InputError
-from bertcore.examples.files import EMPTY_TEXT, BadRowError, BadRows, OnError, is_empty, log_unused
+from bertcore.examples.files import (
+    EMPTY_TEXT,
+    BadRowError,
+    BadRows,
+    OnError,
+    SplitOptions,
+    draw_dev,
+    find_splits,
+    is_empty,
+    log_unused,
+)
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 
-_FILE = re.compile(r"(?P<split>train|dev|test)(?P<version>-v[0-9.]+)?\.json")
+_FILE = re.compile(r"(?P<split>train|dev|test)(?P<version>-v[0-9.]+)\.json")
 
 REPAIRED = "answer_start moved to where the answer stands"
 ANSWER_DROPPED = "answer not in the context"
@@ -24,8 +34,8 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class SquadOptions:
-    """How to read the files."""
+class SquadOptions(SplitOptions):
+    """Where the questions are, and how to read them."""
 
     on_error: OnError = "skip"
     """What becomes of an answer that does not stand at its place, and of an empty text. `strict`: it is named and ends
@@ -33,7 +43,8 @@ class SquadOptions:
 
 
 def read(directory: Path, options: SquadOptions) -> ExampleSet:
-    """The train file of `directory` and the dev (and test) file of the same version; any others are not read.
+    """The files of `directory` as one task: beside a `train-v*.json` those of its version, or else as `files` finds
+    them.
 
     An `answer_start` that does not fit is moved to the nearest place where the answer's text stands in the context. An
     answer that stands nowhere is dropped, in train with its question if it was the only one; dev and test keep theirs
@@ -42,15 +53,19 @@ def read(directory: Path, options: SquadOptions) -> ExampleSet:
     have no answers, or only empty lists of them where no question is marked as impossible: its `answers` are null.
     """
     bad = BadRows(on_error=options.on_error)
-    splits = {
-        split: read_file(path, split == "train", bad, labelled=split != "test")
-        for split, path in _find(directory).items()
-    }
+    paths = _of_one_version(directory, options) or find_splits(directory, options, (".json",))
+    tables = {split: read_file(path, split == "train", bad, labelled=split != "test") for split, path in paths.items()}
+    return from_tables(tables, str(paths["train"]), options, bad)
+
+
+def from_tables(tables: Mapping[str, pa.Table], where: str, options: SquadOptions, bad: BadRows) -> ExampleSet:
+    """The questions of each split as one task; `where`: those of train are from."""
+    drawn = {} if "dev" in tables else draw_dev(tables["train"], options, where)
     return ExampleSet(
         family="question_answering",
         labels=None,
         metrics=["f1", "exact_match"],
-        splits=splits,
+        splits={**tables, **drawn},
         dropped=dict(bad.counts),
     )
 
@@ -70,7 +85,7 @@ def read_file(path: Path, is_train: bool, bad: BadRows | None = None, *, labelle
         raise InputError(
             f"{path}: not SQuAD's layout{after} ({type(error).__name__}: {error}); give a SQuAD file"
         ) from None
-    _check_ids(rows, path)
+    check_ids(rows, str(path))
     return pa.Table.from_pylist(rows, QUESTION_ANSWERING)
 
 
@@ -142,27 +157,35 @@ def _nearest(context: str, text: str, start: int) -> int:
     return min(places, key=lambda place: abs(place - start), default=NOWHERE)
 
 
-def _check_ids(rows: list[dict[str, Any]], path: Path) -> None:
+def check_ids(rows: Sequence[Mapping[str, Any]], where: str) -> None:
+    """`InputError` where there is no question, or two have one id."""
     counts = Counter(row["id"] for row in rows)
     if not rows or (twice := [key for key, count in counts.items() if count > 1]):
         found = f"the id {twice[0]!r} for {counts[twice[0]]} questions" if rows else "no question"
-        raise InputError(f"{path}: found {found}, expected questions with an id of their own; correct the file")
+        raise InputError(f"{where}: found {found}, expected questions with an id of their own; correct the file")
 
 
-def _find(directory: Path) -> dict[str, Path]:
-    """Split -> file, all of the version of the one train file."""
+def _of_one_version(directory: Path, options: SquadOptions) -> dict[str, Path]:
+    """Split -> file, all of the version of the one `train-v*.json`; none where there is no such file, or an option
+    names one."""
     found: dict[tuple[str, str], Path] = {}
     for path in sorted(directory.iterdir()):
         if match := _FILE.fullmatch(plain_name(path)):
-            found.setdefault((match["split"], match["version"] or ""), path)
+            found.setdefault((match["split"], match["version"]), path)
     versions = sorted(version for split, version in found if split == "train")
-    if len(versions) != 1:
+    if not versions or options.train_file or options.dev_file or options.test_file:
+        return {}
+    if len(versions) > 1:
         raise InputError(
-            f"{directory}: found {len(versions)} train-v*.json, expected one (also .gz, .zst); "
-            f"give a directory with the files of one version"
+            f"{directory}: found {len(versions)} train-v*.json, expected one (also .gz, .zst); give a directory with "
+            "the files of one version, or name the files with the options train_file and dev_file"
         )
-    if ("dev", versions[0]) not in found:
-        raise InputError(f"{directory}: no dev{versions[0]}.json beside train{versions[0]}.json; add it")
+    others = sorted(version for split, version in found if split == "dev" and version != versions[0])
+    if ("dev", versions[0]) not in found and others:
+        raise InputError(
+            f"{directory}: found dev{others[0]}.json beside train{versions[0]}.json, expected one version; add "
+            f"dev{versions[0]}.json, or name the file with the option dev_file"
+        )
     taken = {split: found[split, versions[0]] for split in ("train", "dev", "test") if (split, versions[0]) in found}
     log_unused(directory, (path for path in directory.iterdir() if plain_name(path).endswith(".json")), taken.values())
     return taken

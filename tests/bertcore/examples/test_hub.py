@@ -15,7 +15,7 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from bertcore.errors import InputError
 from bertcore.examples import schema
 from bertcore.examples.files import BadRows
-from bertcore.examples.hub import _question_table
+from bertcore.examples.hub_rows import question_table
 from bertcore.examples.squad import REPAIRED
 from tests.hub_server import HubServer
 
@@ -83,6 +83,10 @@ def test_glue_and_squad(tmp_path: Path) -> None:
     names = ("title", "context", "question")
     squad = Features({"id": Value("int64"), **dict.fromkeys(names, text), "answers": answer_lists})
     unanswered = {**question, "id": 8, "answers": {"text": [], "answer_start": []}}
+    untitled = [
+        {"id": f"q{number}", "context": f"The fox {number}.", "question": "Who?", "answers": answers}
+        for number in range(20)
+    ]
     repositories = {
         "o/cola": repository("cola", {"train": cola, "validation": cola, "test": hidden}),
         "o/glue": two_configurations(
@@ -98,6 +102,7 @@ def test_glue_and_squad(tmp_path: Path) -> None:
             {"train": [{**question, "id": 7}], "validation": [{**question, "id": 7}], "test": [unanswered]},
             squad,
         ),
+        "o/other": repository("plain_text", {"pages": untitled}),
         "o/half": repository("cola", {"train": cola}),
         "o/bad": repository("cola", {"train": [*cola, {"sentence": " ", "label": 1}, *hidden], "validation": sevens}),
     }
@@ -112,6 +117,7 @@ def test_glue_and_squad(tmp_path: Path) -> None:
         ["hf://o/bad", "glue/cola"],
         ["hf://o/bad", "glue/cola", {"on_error": "skip"}],
         ["hf://o/hidden", "squad"],
+        ["hf://o/other", "squad", {"train_file": "pages", "dev_fraction": 0.5}],
     ]
     half, columns, unknown, bad = run(asked, repositories, tmp_path)
     assert half[0] == "InputError" and "no split 'validation' among train" in half[1]
@@ -133,6 +139,8 @@ def test_glue_and_squad(tmp_path: Path) -> None:
     assert read[2].labels is None and read[2].splits["train"]["label"].to_pylist() == [2.5]
     assert read[3].splits["dev"]["answers"].to_pylist() == [[{"text": "fox", "answer_start": 4}] * 2]
     assert read[3].dropped == {REPAIRED: 2}  # one in train, one in dev
+    drawn = schema.read(tmp_path / "out/10").splits
+    assert set(drawn) == {"train", "dev"} and sum(table.num_rows for table in drawn.values()) == 20
     hidden_answers = schema.read(tmp_path / "out/9").splits
     assert hidden_answers["train"]["id"].to_pylist() == ["7"] and hidden_answers["dev"]["answers"].null_count == 0
     assert hidden_answers["test"]["answers"].to_pylist() == [None]
@@ -213,4 +221,4 @@ def test_a_question_without_answers_beside_others_is_named() -> None:
     row = {"id": "q8", "title": "t", "context": "The fox.", "question": "Who?"}
     rows = [{**row, "id": "q7", "answers": {"text": ["fox"], "answer_start": [4]}}, {**row, "answers": None}]
     with pytest.raises(InputError, match=r"o/squad: question q8: found no answers \(null\), expected some"):
-        _question_table(rows, "o/squad", "test", BadRows())
+        question_table(rows, "o/squad", "test", BadRows())

@@ -166,14 +166,29 @@ def test_other_layouts_are_refused(content: bytes, message: str, tmp_path: Path)
 
 
 def test_the_files_must_be_of_one_version(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"found 0 train-v\*.json, expected one"):
+    content = dataset(question("a", ("dog", 27)))
+    for name in ("train-v1.1.json", "dev-v2.0.json"):
+        pack(tmp_path / name, content)
+    with pytest.raises(InputError, match="found dev-v2.0.json beside train-v1.1.json, expected one version"):
         squad.read(tmp_path, SquadOptions())
-    pack(tmp_path / "train-v1.1.json", b"{}")
-    with pytest.raises(InputError, match="no dev-v1.1.json beside train-v1.1.json"):
-        squad.read(tmp_path, SquadOptions())
-    pack(tmp_path / "train-v2.0.json", b"{}")
+    named = squad.read(tmp_path, SquadOptions(dev_file="dev-v2.0.json"))
+    assert set(named.splits) == {"train", "dev"}
+    pack(tmp_path / "train-v2.0.json", content)
     with pytest.raises(InputError, match="found 2 train-v"):
         squad.read(tmp_path, SquadOptions())
+
+
+@pytest.mark.parametrize("name", ["train-v1.1.json", "GermanQuAD_train.json", "mine.json.gz"])
+def test_without_a_dev_file_dev_is_drawn_by_context(name: str, tmp_path: Path) -> None:
+    """As annotation tools export a set, in one file of any name."""
+    paragraphs = [
+        {"context": f"The fox {number}.", "qas": [question(f"{number}{key}", ("fox", 4)) for key in "ab"]}
+        for number in range(40)
+    ]
+    pack(tmp_path / name, json.dumps({"data": [{"paragraphs": paragraphs}]}).encode())
+    examples = squad.read(tmp_path, SquadOptions(dev_fraction=0.5))
+    contexts = [set(examples.splits[split]["context"].to_pylist()) for split in ("train", "dev")]
+    assert not contexts[0] & contexts[1] and sum(table.num_rows for table in examples.splits.values()) == 80
 
 
 def test_to_articles_is_the_inverse(shared_data: Path) -> None:

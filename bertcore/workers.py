@@ -20,6 +20,7 @@ from itertools import chain, islice
 from types import ModuleType
 from typing import Any, TypeVar
 
+from bertcore import cores
 from bertcore.errors import ConfigError, UnavailableError
 
 SCHEDULER = "BERTCORE_DASK"
@@ -53,7 +54,7 @@ def on_this_machine(
     work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int | None = None
 ) -> Iterator[Result]:
     """As `run`, for pieces that a cluster may not see."""
-    workers, pieces = workers or available_cores(), iter(pieces)
+    workers, pieces = workers or cores.available(), iter(pieces)
     first = list(islice(pieces, 2))
     if workers == 1 or len(first) < 2:
         return map(work, chain(first, pieces))
@@ -68,11 +69,6 @@ def check_cluster() -> None:
             socket.create_connection(dask.comm.get_address_host_port(address), ANSWER).close()
         except (OSError, ValueError) as error:
             raise _no_scheduler(address, error) from None
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_processes(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int) -> Iterator[Result]:

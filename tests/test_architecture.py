@@ -26,6 +26,7 @@ RANKS = [
         "bertcore.files",
         "bertcore.progress",
         "bertcore.compressed",
+        "bertcore.cores",
         "bertcore.hub",
         "bertcore.memory",
         "bertcore.precision",

@@ -16,7 +16,8 @@ STAGES = YAML(typ="safe", pure=True).load((ROOT / "dvc.yaml").read_text())["stag
 
 # What cannot change a stage's output but an error message, a progress bar or how bytes reach the disk.
 NEUTRAL = {
-    Path("bertcore") / f"{name}.py" for name in ("config", "errors", "files", "progress", "compressed", "__init__")
+    Path("bertcore") / f"{name}.py"
+    for name in ("config", "cores", "errors", "files", "progress", "compressed", "__init__")
 }
 
 RECIPES = Path("bertcore/recipes.py")

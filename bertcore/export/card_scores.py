@@ -1,6 +1,6 @@
 """The scores that a run of the pipeline has left, as a table for an encoder's card."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,11 @@ Row = tuple[str, str, str, str, str]
 def score_table(metrics: Path) -> str:
     """Markdown: a row for the masked LM, one for the minimal pairs and one for each task, as far as `metrics` has
     them; `InputError` where it has none."""
-    rows = [*_pretraining(metrics), *_minimal_pairs(metrics), *_tasks(metrics)]
+    rows = [
+        *_rows_of(metrics / "pretrain.json", _pretraining),
+        *_rows_of(metrics / "minimal_pairs.json", _minimal_pairs),
+        *(row for path in sorted((metrics / "finetune").glob("*.json")) for row in _rows_of(path, _task)),
+    ]
     if not rows:
         raise InputError(
             f"{metrics}: found no pretrain.json, minimal_pairs.json or finetune/TASK.json, expected the metrics of a "
@@ -23,28 +27,36 @@ def score_table(metrics: Path) -> str:
     return table([("what", "metric", "this encoder", "over seeds", "beside"), *rows]) + "\n\nOn dev, or held-out text."
 
 
-def _pretraining(metrics: Path) -> Iterator[Row]:
-    if (path := metrics / "pretrain.json").is_file():
-        found = read_json(path)
-        for name in (name for name, value in found.items() if isinstance(value, float)):
-            yield "pre-training", name, _number(found[name]), "", ""
+def _rows_of(path: Path, rows: Callable[[str, Any], Iterator[Row]]) -> list[Row]:
+    """Those of one file, none where it is not there; `InputError` where it has another layout."""
+    if not path.is_file():
+        return []
+    try:
+        return list(rows(path.stem, read_json(path)))
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise InputError(
+            f"{path}: not the metrics of a stage ({type(error).__name__}: {error}); give the directory that a run of "
+            "the pipeline has left"
+        ) from None
 
 
-def _minimal_pairs(metrics: Path) -> Iterator[Row]:
-    path = metrics / "minimal_pairs.json"
-    if path.is_file() and "accuracy" in (found := read_json(path)):
+def _pretraining(_: str, found: Any) -> Iterator[Row]:
+    for name in (name for name, value in found.items() if isinstance(value, float)):
+        yield "pre-training", name, _number(found[name]), "", ""
+
+
+def _minimal_pairs(_: str, found: Any) -> Iterator[Row]:
+    if "accuracy" in found:
         others = {name: each["accuracy"] for name, each in found["systems"].items() if name != "model"}
         yield "minimal pairs", "accuracy", _number(found["accuracy"]), "", _beside(others)
 
 
-def _tasks(metrics: Path) -> Iterator[Row]:
-    for path in sorted((metrics / "finetune").glob("*.json")):
-        found = read_json(path)
-        headline = found["metrics"][0]
-        others = {name: each[headline] for name, each in found.items() if _is_score(each, headline)}
-        spread = found["spread"]["pretrained"]["dev"][headline]
-        over = "" if spread["min"] == spread["max"] else f"{_number(spread['min'])} to {_number(spread['max'])}"
-        yield path.stem, headline, _number(others.pop("pretrained")), over, _beside(others)
+def _task(name: str, found: Any) -> Iterator[Row]:
+    headline = found["metrics"][0]
+    others = {name: each[headline] for name, each in found.items() if _is_score(each, headline)}
+    spread = found["spread"]["pretrained"]["dev"][headline]
+    over = "" if spread["min"] == spread["max"] else f"{_number(spread['min'])} to {_number(spread['max'])}"
+    yield name, headline, _number(others.pop("pretrained")), over, _beside(others)
 
 
 def _is_score(value: Any, metric: str) -> bool:

@@ -26,6 +26,7 @@ from accelerate import Accelerator
 from accelerate.commands.config.config_args import load_config_from_file
 from torch import distributed
 
+from bertcore import cores
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.precision import precision
 
@@ -99,7 +100,7 @@ def finetune_processes(runs: int) -> int:
 
 def threads(processes: int) -> int:
     """CPU threads of each process: the cores this process may use, shared evenly."""
-    return max(len(os.sched_getaffinity(0)) // processes, 1)
+    return max(cores.available() // processes, 1)
 
 
 def micro_batch_size(share: int) -> int:

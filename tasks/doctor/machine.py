@@ -8,10 +8,11 @@ from pathlib import Path
 import psutil
 import torch
 
+from bertcore import cores
+from bertcore.cores import control_groups
 from bertcore.corpus.sources.pydoc.installation import compare, few, read_lock
 from bertcore.precision import has_fast_bf16, precision
 from bertcore.training import distributed
-from bertcore.workers import available_cores
 from tasks import environment
 from tasks.doctor.findings import Finding
 from tasks.doctor.plan import Plan
@@ -47,7 +48,7 @@ def check_devices() -> Finding:
     """What computes, in how many processes, how precisely; `ConfigError` for a variable that cannot be used."""
     processes, number = distributed.process_count(), precision()
     count, threads = torch.cuda.device_count(), distributed.threads(processes)
-    where = f"{count} x {torch.cuda.get_device_name(0)}" if count else f"no GPU, {_counted(available_cores(), 'core')}"
+    where = f"{count} x {torch.cuda.get_device_name(0)}" if count else f"no GPU, {_counted(cores.available(), 'core')}"
     text = f"{where}; {_counted(processes, 'training process')} of {_counted(threads, 'thread')}, precision {number}"
     if count and processes > count:
         remedy = f"set BERTCORE_PROCESSES to at most {count}, or unset it"
@@ -108,23 +109,12 @@ def free_memory(root: Path = Path("/")) -> int:
 
 def _of_control_groups(root: Path) -> Iterator[int]:
     """What the limits of this process's groups leave, in both versions of Linux's control groups."""
-    try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in groups:
-        number, controllers, path = line.split(":", 2)
-        if number == "0":
-            mounted, limit, used, cached = root / "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"
-        elif "memory" in controllers.split(","):
-            mounted, cached = root / "sys/fs/cgroup/memory", "total_inactive_file"
-            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+    for version, place in control_groups("memory", root):
+        if version == 2:
+            limit, used, cached = "memory.max", "memory.current", "inactive_file"
         else:
-            continue
-        group = mounted / path.lstrip("/")
-        for place in (group, *group.parents):
-            if place.is_relative_to(mounted):
-                yield from _left(place / limit, place / used, place / "memory.stat", cached)
+            limit, used, cached = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+        yield from _left(place / limit, place / used, place / "memory.stat", cached)
 
 
 def _left(limit: Path, used: Path, statistics: Path, cached: str) -> Iterator[int]:

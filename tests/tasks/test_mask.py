@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ruamel.yaml import YAML
 
-from bertcore import workers
+from bertcore import cores
 from bertcore.errors import ArtifactError
 from bertcore.files import checksum
 from bertcore.instances import sources as instances
@@ -35,7 +35,7 @@ class Recorder:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two training shards and a held-out one, with their tokenizer."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(workers, "available_cores", lambda: 1)  # this process, in which tests replace functions
+    monkeypatch.setattr(cores, "available", lambda: 1)  # this process, in which tests replace functions
     SHARDS.mkdir(parents=True)
     TOKENIZER.mkdir(parents=True)
     save_tokenizer(tokenizer(), TOKENIZER, lowercase=True)

@@ -143,19 +143,22 @@ function choose(use) {
 }
 
 async function send() {
-  const row = USES[state.use];
+  if (at("send").disabled) return;
+  const use = state.use, row = USES[use];
   const values = Object.fromEntries(row.fields.map(([name]) => [name, at(`field-${name}`).value]));
   const names = row.compared ? [at("first").value, ...(at("second").value ? [at("second").value] : [])] : [null];
   at("send").disabled = true;
   say("…");
   try {
     const began = performance.now();
-    const found = await Promise.all(names.map((name) => ask(`/v1/${state.use}`, { ...row.body(values), ...(name ? { model: name } : {}) })));
+    const found = await Promise.all(names.map((name) => ask(`/v1/${use}`, { ...row.body(values), ...(name ? { model: name } : {}) })));
+    if (state.use !== use) return; // another tab was chosen meanwhile, whose results these are not
     at("results").replaceChildren(...found.map((each, number) => element("section", null, { class: "result" }, [
       ...(names[number] ? [element("h2", names[number])] : []), ...row.show(each, values),
     ])));
     say(`${Math.round(performance.now() - began)} ms`);
   } catch (error) {
+    if (state.use !== use) return;
     at("results").replaceChildren();
     say(error.message, true);
   } finally {

@@ -23,6 +23,10 @@ def test_a_best_possible_ranking_has_one_whatever_the_number_of_relevant_passage
     assert ndcg(np.tile(np.arange(30), (3, 1)), relevant) == 1.0
 
 
+def test_bm25_of_passages_without_words() -> None:
+    assert BM25(["...", "?"]).scores(["a file", "?"]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
 def test_bm25_by_hand() -> None:
     """Three passages of 4, 2 and 3 words; the mean is 3."""
     found = BM25(["open a file file", "a list", "File of bytes"], k1=1.5, b=0.6).scores(["file", "a file file", "none"])

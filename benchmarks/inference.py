@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from benchmarks import machine
 from benchmarks.results import show
 from benchmarks.turns import Turns, Work, faster
+from bertcore.apply.prepacked import pack
 from bertcore.commands.onnx_scores import onnx_logits
 from bertcore.export import onnx
 from bertcore.finetune.features import Features
 from bertcore.finetune.inference import logits_of
 from bertcore.model.config import ModelConfig, build_head
 from bertcore.model.huggingface import label_names, load_config, load_pretrained, save_pretrained
-from bertcore.model.packed import pack
 from bertcore.precision import precision
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer, save_tokenizer
 from bertcore.training.distributed import make_accelerator

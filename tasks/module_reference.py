@@ -24,8 +24,8 @@ finds every stage cached.
 
 - **`flows -> tasks -> bertcore`.** Imports go down only, also between the packages of `bertcore`; a test reads them.
   `flows` alone imports prefect and dvc, `tasks` alone imports mlflow, and `bertcore` knows no orchestrator.
-- **Packages are stages.** A package of `bertcore` holds what its stage computes with, and `dvc.yaml` names packages as
-  dependencies: editing anything else re-runs nothing.
+- **Packages are stages.** A package of `bertcore` holds what its stage computes with, and `dvc.yaml` names packages, or
+  files of them, as dependencies: editing anything else re-runs `inputs` alone, which checks parameters with all of it.
 - **One section, one dataclass.** A section of `params.yaml` is a frozen dataclass beside the code that it configures.
 - **Variants are rows.** A source, format, head family, architecture, objective or optimizer is a file and a row in a
   plain dict at the foot of a module; [CONTRIBUTING.md](../CONTRIBUTING.md) walks each way.

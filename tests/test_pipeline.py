@@ -71,6 +71,14 @@ def test_deps_are_the_imported_files(stage: str) -> None:
     )
 
 
+@pytest.mark.parametrize("stage", ["mask", "pretrain", "minimal_pairs"])
+def test_what_takes_hours_is_not_done_anew_for_code_that_it_does_not_run(stage: str) -> None:
+    """Not even for a file of a package that it uses other files of."""
+    closure = set().union(*(import_closure(file) for file in code_of(stage)))
+    watched = {file.relative_to(ROOT) for dep in deps(stage) for file in (ROOT / dep).rglob("*.py")}
+    assert {file for file in watched - closure if (ROOT / file).stat().st_size} == set()
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_data_deps_are_outs_of_other_stages(stage: str) -> None:
     outs = [Path(out) for other in STAGES for out in lineage.stage_paths(other, "TASK")[1]]

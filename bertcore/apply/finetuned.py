@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bertcore.apply import directory as directories
 from bertcore.apply.directory import USES, Description
+from bertcore.apply.prepacked import pack
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.schema import ExampleSet
@@ -30,7 +31,6 @@ from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
 from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import CRF, FAMILY, READING, load_config, load_pretrained
-from bertcore.model.packed import pack
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
 

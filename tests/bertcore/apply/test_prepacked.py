@@ -5,9 +5,9 @@ import copy
 import pytest
 import torch
 
+from bertcore.apply.prepacked import PackedLinear, pack
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head
 from bertcore.model.layout import Layout
-from bertcore.model.packed import PackedLinear, pack
 
 ENTRIES = 60
 LENGTHS = [[16], [5, 40, 23], [7, 7]]

@@ -12,7 +12,6 @@ from bertcore.evaluation.baselines import Scores, baselines
 from bertcore.evaluation.bootstrap import compare
 from bertcore.evaluation.per_example import Records
 from bertcore.examples import schema
-from bertcore.examples.schema import ExampleSet
 from bertcore.export import gate
 from bertcore.files import write_json
 from bertcore.finetune import side_by_side
@@ -32,9 +31,6 @@ from tasks.stage import main
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
 from tasks.training import checkpoints
-
-PERCENT = "question_answering"
-"""The family whose official scores are percentages; all others are shares, and so is every number written here."""
 
 TRUNCATED = ("truncated", "questions_cut", "words_cut", "choices_cut")
 """Among the counts of a split: texts, questions, words and choices with their context whose end the model does not
@@ -72,7 +68,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
     timing: dict[str, Any] = {"seconds": seconds}
     if (distilled := compare_with_teacher(finetuning, pretrained)) is not None:
-        metrics["distillation"] = {"teacher": _shares(distilled.teacher, examples), **distilled.sizes}
+        metrics["distillation"] = {"teacher": distilled.teacher, **distilled.sizes}
         timing["distillation"] = distilled.speeds
     write_json(METRICS / "finetune" / f"{name}.json", metrics)
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", timing)
@@ -94,16 +90,12 @@ def _metrics(
         "format": task.format,
         "family": examples.family,
         "metrics": examples.metrics,
-        **{system: _shares(outcome.metrics["dev"], examples) for system, outcome in outcomes.items()},
-        **{baseline: _shares(of_baseline, examples) for baseline, of_baseline in scores.items()},
-        "comparison": _shares(_comparison(records, scores, finetuning.headline), examples),
-        "other_splits": {
-            split: _shares(of_split, examples)
-            for split, of_split in pretrained.metrics.items()
-            if split not in ("dev", CHOICE)
-        },
-        "spread": {system: _shares(outcome.spread, examples) for system, outcome in outcomes.items()},
-        "runs": {system: _rows(outcome, examples) for system, outcome in outcomes.items()},
+        **{system: outcome.metrics["dev"] for system, outcome in outcomes.items()},
+        **scores,
+        "comparison": _comparison(records, scores, finetuning.headline),
+        "other_splits": {split: scored for split, scored in pretrained.metrics.items() if split not in ("dev", CHOICE)},
+        "spread": {system: outcome.spread for system, outcome in outcomes.items()},
+        "runs": {system: [run.row() for run in outcome.runs] for system, outcome in outcomes.items()},
         "protocol": _protocol(task, pretrained, random, finetuning.counts.get(CHOICE, {}).get("examples", 0)),
         "counts": finetuning.counts,
         "truncated": sum(each.get(reason, 0) for each in finetuning.counts.values() for reason in TRUNCATED),
@@ -184,19 +176,6 @@ _NOT_PROTOCOL = ("format", "data", "init_from", "seed")
 
 def _is_list(task: TaskConfig, key: str) -> bool:
     return isinstance(getattr(task, key), list)
-
-
-def _rows(outcome: Outcome, examples: ExampleSet) -> list[dict[str, Any]]:
-    """Every run, with its scores by split."""
-    rows = (run.row() for run in outcome.runs)
-    return [{**row, "scores": _shares(row["scores"], examples)} for row in rows]
-
-
-def _shares(scores: Any, examples: ExampleSet) -> Any:
-    """Numbers, and mappings of them to any depth."""
-    if isinstance(scores, dict):
-        return {key: _shares(value, examples) for key, value in scores.items()}
-    return 0.01 * scores if examples.family == PERCENT and isinstance(scores, float) else scores
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def test_parameters_are_accepted(block: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def commands() -> Iterator[Any]:
-    for block in blocks("sh"):
+    for block in blocks("(?:sh|console)"):
         for line in re.sub(r"\\\n\s*", "", block.values[0]).splitlines():
             for part in re.split(r"\s\|\s|\s&&\s|;\s", re.sub(r"\s#\s.*", "", line)):
                 words = re.match(r"\$?\s*(?:[A-Z_]+=\S+\s+)*bertcore\s+(?P<rest>.*)", part)

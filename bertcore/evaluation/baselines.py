@@ -17,7 +17,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from bertcore.evaluation import classification, multi_label, squad, tagging
-from bertcore.evaluation.squad import to_articles
 from bertcore.evaluation.words import letter
 from bertcore.examples.schema import ExampleSet
 
@@ -178,8 +177,7 @@ def _score_tagging(examples: ExampleSet, predicted: Any) -> dict[str, float]:
 
 
 def _score_question_answering(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    scores = squad.evaluate(to_articles(examples.splits["dev"]), predicted)
-    return {name: scores[name] for name in examples.metrics}
+    return squad.shares(examples.splits["dev"], predicted, examples.metrics)
 
 
 BASELINES: dict[str, Callable[[ExampleSet, int], Predicted]] = {

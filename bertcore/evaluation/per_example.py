@@ -64,7 +64,7 @@ def _tagging(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str)
 
 def _question_answering(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
     found = squad.by_question(squad.to_articles(table), predicted)[metric]
-    return "mean", 100.0 * np.asarray([found[key] for key in table["id"].to_pylist()], np.float64)[:, None]
+    return "mean", np.asarray([found[key] for key in table["id"].to_pylist()], np.float64)[:, None]
 
 
 def _multiple_choice(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:

@@ -115,6 +115,13 @@ def evaluate(
     return {"exact_match": scores["exact"], **scores}
 
 
+def shares(table: pa.Table, predictions: Mapping[str, str], metrics: Sequence[str]) -> dict[str, float]:
+    """`metrics` of `evaluate` for the questions of a table (`schema.QUESTION_ANSWERING`), as shares like those of all
+    other tasks."""
+    scores = evaluate(to_articles(table), predictions)
+    return {name: 0.01 * scores[name] for name in metrics}
+
+
 def to_articles(table: pa.Table) -> list[dict[str, Any]]:
     """The questions of a table (`schema.QUESTION_ANSWERING`) as `evaluate` takes them, neighbours of one context
     together."""

@@ -79,8 +79,7 @@ class Answers:
         return {key: "" if self.null_odds[key] > self.null_threshold else text for key, text in self.spans.items()}
 
     def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        scores = squad.evaluate(to_articles(self.table), self.predicted)
-        return {name: scores[name] for name in metrics}
+        return squad.shares(self.table, self.predicted, metrics)
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.json` as the official script takes it, `SPLIT_nbest.json`, and `SPLIT_null_odds.json` (2.0)."""

@@ -106,14 +106,14 @@ def test_questions_by_hand() -> None:
         question("e", "Nothing.", "?", "x"),
     ]
     assert baselines(example_set("question_answering", None, ["f1", "exact_match"], train, dev), seed=1) == {
-        "majority": {"f1": 50.0, "exact_match": 50.0},
-        "overlap_sentence": {"f1": 50.0, "exact_match": 50.0},
+        "majority": {"f1": 0.5, "exact_match": 0.5},
+        "overlap_sentence": {"f1": 0.5, "exact_match": 0.5},
     }
     impossible = [question("g", "c", "?"), question("h", "c", "?")]
     scores = baselines(
         example_set("question_answering", None, ["exact_match"], impossible, [*dev, *impossible]), seed=1
     )
-    assert scores["majority"] == {"exact_match": 50.0}
+    assert scores["majority"] == {"exact_match": 0.5}
 
 
 def choice(key: str, context: str, label: int, *choices: str, question: str | None = None) -> dict:

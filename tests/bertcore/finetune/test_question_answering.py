@@ -178,7 +178,7 @@ def test_files_are_in_the_official_layout(
     (best, *_) = json.loads((tmp_path / "dev_nbest.json").read_text())["0"]
     assert best.keys() == {"text", "probability", "start_logit", "end_logit"} and best["text"] == "red"
     assert not (tmp_path / "dev_null_odds.json").exists()
-    assert answers.score(["f1", "exact_match"]) == {"f1": 100.0, "exact_match": 100.0}
+    assert answers.score(["f1", "exact_match"]) == {"f1": 1.0, "exact_match": 1.0}
 
 
 def test_question_must_leave_room_for_the_context(
@@ -208,7 +208,7 @@ def test_null_threshold_is_tuned_on_what_is_kept_back_for_all_splits(
         predictions[split] = family.predict(table, features, logits, UNUSED)
     untouched = predictions["dev"].score(["f1"])["f1"]
     assert family.tune(predictions) == {"null_threshold": 2.0}
-    assert untouched == 75.0 and predictions["dev"].score(["f1"])["f1"] == 100.0
+    assert untouched == 0.75 and predictions["dev"].score(["f1"])["f1"] == 1.0
     assert predictions["dev"].predicted == {"0": "red", "1": "", "2": "bird", "3": ""}
     assert predictions["test"].null_threshold == 2.0
     fixed = QuestionAnswering(make_task(null_threshold=-5.0), examples, tokenizer)

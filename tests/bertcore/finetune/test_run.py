@@ -79,7 +79,7 @@ TOYS: dict[str, tuple[Callable[[list[str]], dict[str, Any]], str, list[str] | No
     "multi_label": (multi_label, "multi_label", ["bird", "cat", "dog"], "micro_f1", 0.75),
     "regression": (regression, "classification", None, "pearson", 0.9),
     "tagging": (tagging, "tagging", ["B-COLOUR", "O"], "f1", 0.95),
-    "question_answering": (question_answering, "question_answering", None, "f1", 95.0),
+    "question_answering": (question_answering, "question_answering", None, "f1", 0.95),
 }
 
 Toy = Callable[..., ExampleSet]

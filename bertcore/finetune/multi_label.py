@@ -16,9 +16,9 @@ from bertcore.evaluation import multi_label
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import write_predictions
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.divergences import yes_no_divergence
 from bertcore.finetune.family import Exported, Predictions, label_index
 from bertcore.finetune.features import Batch
+from bertcore.finetune.kl_divergence import yes_no_divergence
 from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head

@@ -21,9 +21,9 @@ from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import write_predictions
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.divergences import class_divergence
 from bertcore.finetune.family import Exported, Predictions
 from bertcore.finetune.features import IGNORED, Batch, Features
+from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.finetune.texts import TextReader
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head

@@ -23,7 +23,6 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import LinearChain
-from bertcore.finetune.divergences import class_divergence
 from bertcore.finetune.family import Exported, Predictions, label_index
 from bertcore.finetune.features import (
     IGNORED,
@@ -35,6 +34,7 @@ from bertcore.finetune.features import (
     own_tokenizer,
     windows,
 )
+from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
 from bertcore.model.huggingface import CRF, label_names

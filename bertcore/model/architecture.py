@@ -16,7 +16,7 @@ from torch.nn import functional
 from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.layers import EncoderLayer, LayerStack
-from bertcore.model.layout import Layout, even
+from bertcore.model.layout import Layout, rounded_up
 from bertcore.model.positions import PLAIN, Positions
 
 Initializer = Literal["truncated_normal", "normal"]
@@ -232,7 +232,7 @@ class Encoder(EncoderModule):
         ids = [input_ids, token_type_ids, layout.position_ids]
         if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
             return self.final(self.encoder(self.embedded(*ids), layout, rows))
-        filling = (0, even(layout.total) - layout.total)
+        filling = (0, rounded_up(layout.total) - layout.total)
         hidden = self.encoder(self.embedded(*(functional.pad(each, filling) for each in ids)), layout, rows)
         return self.final(hidden[: layout.total] if rows is None else hidden)
 

@@ -28,7 +28,7 @@ from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.heads import MaskedLM, QuestionAnswering, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
-from bertcore.model.layout import Layout, by_even_rows
+from bertcore.model.layout import Layout, by_rounded_rows
 from bertcore.model.normalization import LayerNorm
 
 
@@ -130,7 +130,7 @@ class DetectionHead(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, hidden: Tensor) -> Tensor:
-        inner = by_even_rows(lambda rows: self.activation(self.dense(rows)), hidden)
+        inner = by_rounded_rows(lambda rows: self.activation(self.dense(rows)), hidden)
         return scores(self.dense_prediction, inner).squeeze(-1)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def even(number: int) -> int:
+def rounded_up(number: int) -> int:
     """`number` rounded up to a multiple of 8, from 512 on of a 64th of it, so that few different ones remain.
 
     On the CPU a matrix product's code is generated for its shape, and kept for a thousand shapes: another number of
@@ -24,13 +24,13 @@ def even(number: int) -> int:
 
 
 def filled(rows: Tensor) -> Tensor:
-    """(R, H) with rows of zeros behind them, so that their number is `even`, on the CPU."""
-    filling = even(len(rows)) - len(rows)
+    """(R, H) with rows of zeros behind them, so that their number is `rounded_up`, on the CPU."""
+    filling = rounded_up(len(rows)) - len(rows)
     return functional.pad(rows, (0, 0, 0, filling)) if filling and rows.device.type == "cpu" else rows
 
 
-def by_even_rows(compute: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
-    """`compute(rows)`, which treats each of the (R, H) by itself, of an `even` number of them on the CPU."""
+def by_rounded_rows(compute: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor:
+    """`compute(rows)`, which treats each of the (R, H) by itself, of a `rounded_up` number of them on the CPU."""
     return compute(filled(rows))[: len(rows)]
 
 

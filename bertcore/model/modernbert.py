@@ -17,7 +17,7 @@ from bertcore.model.dropout import dropout
 from bertcore.model.heads import MaskedLM
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
-from bertcore.model.layout import Layout, by_even_rows
+from bertcore.model.layout import Layout, by_rounded_rows
 from bertcore.model.modernbert_config import PRESETS, ModernBertConfig, read_config, write_config
 from bertcore.model.modernbert_names import from_huggingface, to_huggingface
 from bertcore.model.normalization import LayerNorm
@@ -119,7 +119,7 @@ class PredictionHead(nn.Module):
         self.norm = _norm(config)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        return by_even_rows(lambda rows: self.norm(functional.gelu(self.dense(rows))), hidden)
+        return by_rounded_rows(lambda rows: self.norm(functional.gelu(self.dense(rows))), hidden)
 
 
 class _WithHead(EncoderModule):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from bertcore.model.layout import Layout, even
+from bertcore.model.layout import Layout, rounded_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class PreTrainingBatch:
     layout: Layout
     """Where each sequence begins and ends."""
     masked_positions: Tensor
-    """(M',) int64: flat indices into the T tokens. The first M count, the rest fill up to an `even` number."""
+    """(M',) int64: flat indices into the T tokens. The first M count, the rest fill up to a `rounded_up` number."""
     masked_labels: Tensor
     """(M,) int64: the original ids at those positions; M may be 0."""
     next_sentence_labels: Tensor | None
@@ -58,7 +58,7 @@ class PreTrainingBatch:
             input_ids=_tensor(input_ids),
             token_type_ids=_tensor(token_type_ids),
             layout=Layout.from_lengths(_tensor(lengths)),
-            masked_positions=functional.pad(_tensor(masked_positions), (0, even(masked) - masked)),
+            masked_positions=functional.pad(_tensor(masked_positions), (0, rounded_up(masked) - masked)),
             masked_labels=_tensor(masked_labels),
             next_sentence_labels=None if next_sentence_labels is None else _tensor(next_sentence_labels),
             masked_draws=None if masked_draws is None else torch.from_numpy(masked_draws),

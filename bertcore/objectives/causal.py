@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.layout import Layout, even, filled
+from bertcore.model.layout import Layout, filled, rounded_up
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
@@ -91,7 +91,7 @@ def with_causal(batch: PreTrainingBatch, causal: torch.Tensor) -> PreTrainingBat
         input_ids=ids,
         token_type_ids=batch.token_type_ids[tokens],
         layout=layout,
-        masked_positions=functional.pad(positions, (0, even(len(positions)) - len(positions))),
+        masked_positions=functional.pad(positions, (0, rounded_up(len(positions)) - len(positions))),
         masked_labels=torch.cat([batch.masked_labels[kept], ids[predicting + 1]]),
         masked_draws=None,
         sequence_draws=None,

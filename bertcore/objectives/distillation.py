@@ -20,9 +20,9 @@ from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
 from bertcore.model.huggingface import Loaded, load_config, load_pretrained, look_at_pretrained
 from bertcore.model.layers import EncoderLayer
-from bertcore.model.layout import by_even_rows, filled
+from bertcore.model.layout import by_rounded_rows, filled
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.divergence import divergence, wide
+from bertcore.objectives.kl_divergence import kl_divergence, wide
 from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head, require_weights
 
@@ -107,14 +107,14 @@ class Distillation(Objective):
         mlm_logits = logits.index_select(0, masked) if self._everywhere else logits.clone()
         if "kl" in counts:
             imitated = expected if self._everywhere else expected.index_select(0, masked[: counts["kl"]])
-            loss_sum, same = divergence(logits, self._predicted, imitated, self._options.temperature)
+            loss_sum, same = kl_divergence(logits, self._predicted, imitated, self._options.temperature)
             terms["kl"] = Sums(loss_sum=loss_sum, count=counts["kl"], correct=same)
         terms["mlm"] = class_sums(mlm_logits, batch.masked_labels)
         return {term: terms[term] for term in counts}
 
     def _predicted(self, states: Tensor) -> Tensor:
         """The teacher's logits; published tables may have rows beyond the vocabulary."""
-        return by_even_rows(self._teacher[0].token_logits, states)[:, : self._config.vocab_size]
+        return by_rounded_rows(self._teacher[0].token_logits, states)[:, : self._config.vocab_size]
 
     def logit_rows(self, tokens: int, masked: int) -> int:
         """Where all tokens have logits, the gradient of the masked ones stands in an array as large."""

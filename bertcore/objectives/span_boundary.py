@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.initialization import initialize
-from bertcore.model.layout import even
+from bertcore.model.layout import rounded_up
 from bertcore.model.normalization import LayerNorm
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
@@ -110,7 +110,7 @@ class SpanBoundaryModeling(Objective):
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         spans, masked = self._spans(batch), batch.masked_positions
-        filling = (0, even(len(spans.index)) - len(spans.index))
+        filling = (0, rounded_up(len(spans.index)) - len(spans.index))
         before, behind, places = (functional.pad(each, filling) for each in (spans.before, spans.behind, spans.places))
         rows = torch.cat([masked, before, behind])
         states = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout, rows)

@@ -17,8 +17,8 @@ from torch.nn import functional
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import DistillationConfig, RunConfig
-from bertcore.finetune.divergences import class_divergence, yes_no_divergence
 from bertcore.finetune.inference import logits_of
+from bertcore.finetune.kl_divergence import class_divergence, yes_no_divergence
 from bertcore.finetune.run import Finetuning
 from bertcore.model.architecture import EncoderConfig
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcore.model.layout import Layout, even
+from bertcore.model.layout import Layout, rounded_up
 
 LENGTHS = st.lists(st.integers(1, 12), min_size=1, max_size=8)
 
@@ -71,10 +71,12 @@ def test_empty_sequences_are_refused(lengths):
 
 
 @given(st.integers(0, 2**40))
-def test_an_even_number_is_little_larger(number):
-    rounded = even(number)
-    assert number <= rounded <= max(number + 7, number * 65 / 64) and rounded % 8 == 0 and even(rounded) == rounded
+def test_a_rounded_number_is_little_larger(number):
+    rounded = rounded_up(number)
+    assert (
+        number <= rounded <= max(number + 7, number * 65 / 64) and rounded % 8 == 0 and rounded_up(rounded) == rounded
+    )
 
 
 def test_even_numbers_are_few():
-    assert len({even(number) for number in range(3500, 4097)}) == 19
+    assert len({rounded_up(number) for number in range(3500, 4097)}) == 19

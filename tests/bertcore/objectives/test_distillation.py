@@ -21,7 +21,7 @@ from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.huggingface import save_pretrained
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.objectives.distillation import DistillationOptions, check
-from bertcore.objectives.divergence import divergence
+from bertcore.objectives.kl_divergence import kl_divergence
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
@@ -117,7 +117,7 @@ def test_divergence_is_the_closed_form(
     student, expected = ((torch.randn(rows, entries, generator=generator, dtype=torch.float64) * 4) for _ in range(2))
     student.requires_grad_()
     behind = torch.ones(filling, entries, dtype=torch.float64, requires_grad=True)
-    loss, same = divergence(torch.cat([student, behind]), lambda states: states, expected, temperature)
+    loss, same = kl_divergence(torch.cat([student, behind]), lambda states: states, expected, temperature)
     (factor * loss).backward()
     assert behind.grad is not None and not behind.grad.any()
     p, q = ((each.detach() / temperature).softmax(1) for each in (expected, student))
@@ -130,14 +130,14 @@ def test_autocast_does_not_round_the_divergence() -> None:
     generator = torch.Generator().manual_seed(1)
     student, expected = (torch.randn(64, 300, generator=generator) * 4 for _ in range(2))
     with torch.autocast("cpu", torch.bfloat16):
-        loss, _ = divergence(student.clone(), lambda states: states, expected, 2.0)
+        loss, _ = kl_divergence(student.clone(), lambda states: states, expected, 2.0)
     p, q = ((each.double() / 2).softmax(1) for each in (expected, student))
     assert float(loss) == pytest.approx(float((p * (p / q).log()).sum() * 4), rel=1e-5)
 
 
 def test_a_student_that_is_its_teacher_has_nothing_to_learn() -> None:
     logits = torch.randn(70, 12, requires_grad=True)
-    loss, same = divergence(logits * 1.0, lambda states: states, logits.detach(), 2.0)
+    loss, same = kl_divergence(logits * 1.0, lambda states: states, logits.detach(), 2.0)
     loss.backward()
     assert float(loss.detach()) == 0.0 and int(same) == 70 and logits.grad is not None and not logits.grad.any()
 

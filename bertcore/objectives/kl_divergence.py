@@ -18,7 +18,7 @@ _OTHER_ROWS = 4096
 _ROWS_IN_CACHE = 8
 
 
-def divergence(
+def kl_divergence(
     student: Tensor, teacher: Callable[[Tensor], Tensor], states: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """(S, V) logits of the student, those behind the first R filling; `teacher(states)` gives (r, V) of the teacher for

@@ -48,7 +48,7 @@ class QualityConfig:
     max_repeated_line_share: float | None = None
     """Drop documents in which more of the lines than this have stood before (Gopher: 0.3)."""
     min_letter_share: float = 0.5
-    """Drop documents in which fewer of the characters that are no blanks are letters, or vowel signs and other marks on
+    """Drop documents in which fewer of the non-whitespace characters are letters, or vowel signs and other marks on
     them."""
     max_words: int | None = None
     """Drop documents of more words (Gopher: 100,000)."""

@@ -151,7 +151,8 @@ class MaskConfig(MaskingRule):
     As in the paper, attention crosses the documents that `full_sentences` puts into one sequence; `doc_sentences`
     never puts two into one."""
     duplicates: int = 1
-    """Static masked copies of the corpus, one an epoch, then again from the first; 0 draws anew in every epoch."""
+    """Static masked copies of the corpus (BERT's `dupe_factor`), one an epoch, then again from the first; 0 draws anew
+    in every epoch (RoBERTa's dynamic masking)."""
     masked_lm_prob_start: float | None = None
     """Share predicted in step 0 of the training; it falls linearly to `masked_lm_prob` in the last step, and
     `max_predictions_per_seq` with it. None = `masked_lm_prob` in all steps. Of masks that are drawn while training."""

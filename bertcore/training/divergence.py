@@ -23,7 +23,7 @@ _MEMORY = 0.98
 """Of the running mean: it follows the last 50 steps or so."""
 _SETTLED = 20
 """Steps after which the running mean is one; before, the first large gains would look like spikes."""
-LEAP = 1.3
+_WARNED = 1.3
 """Times the running mean: a loss from which a warning tells; that of a few hundred predicted tokens varies by 5 %."""
 MOST_SKIPPED = 10
 """Steps skipped one after the other, before it is no longer the data that is wrong."""
@@ -50,9 +50,9 @@ class LossWatch:
             )
         return None
 
-    def leaps(self, loss: float) -> bool:
+    def spikes(self, loss: float) -> bool:
         """Whether a loss that may be taken is one to warn of: the first of those far above the mean."""
-        before, self._above = self._above, self.mean is not None and loss > LEAP * self.mean
+        before, self._above = self._above, self.mean is not None and loss > _WARNED * self.mean
         return self._above and not before
 
     def add(self, loss: float) -> None:
@@ -92,9 +92,9 @@ class DivergenceGuard:
         """
         problem = self._watch.problem(computed.loss, computed.norm)
         if problem is None:
-            if self._watch.leaps(computed.loss) and self._control.main:
+            if self._watch.spikes(computed.loss) and self._control.main:
                 logger.warning(
-                    "step %s: the loss leapt from about %.3g to %.3g; if it does so again, lower "
+                    "step %s: the loss spiked from about %.3g to %.3g; if it does so again, lower "
                     "pretrain.learning_rate, or set pretrain.loss_spike",
                     f"{step:,}",
                     self._watch.mean,

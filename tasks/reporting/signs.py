@@ -11,7 +11,7 @@ from tasks.reporting.summary import Summary
 
 _BEFORE = 10
 """Points of the training's curve that a point is compared with."""
-_LEAP = 0.35
+_SPIKE = 0.35
 """Nats above the median of those before: a step or two in which weights were lost. Noise of one point is a tenth."""
 _LOST = 0.1
 """Nats of held-out loss."""
@@ -38,7 +38,7 @@ class Sign:
 
 def signs(measurements: Measurements, summary: Summary) -> list[Sign]:
     """Of the pre-training; empty where nothing is off."""
-    found = (_leaps, _lost_again, _plateau, _behind, _by_heart, _vocabulary)
+    found = (_spikes, _lost_again, _plateau, _behind, _by_heart, _vocabulary)
     return [sign for each in found for sign in each(measurements, summary)]
 
 
@@ -46,27 +46,27 @@ def part(found: Sequence[Sign]) -> Table | Paragraph:
     """What the report shows of them."""
     if not found:
         return Paragraph(
-            "Signs of trouble: none. The loss made no leaps and ended at its lowest, far from that of the unigrams, "
+            "Signs of trouble: none. The loss had no spikes and ended at its lowest, far from that of the unigrams, "
             "and where an encoder of this size was measured, not behind it; the text was not learned by heart; the "
             "vocabulary suits it."
         )
     return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)
 
 
-def _leaps(measurements: Measurements, _: Summary) -> Iterator[Sign]:
+def _spikes(measurements: Measurements, _: Summary) -> Iterator[Sign]:
     curve = measurements.curve("curves/pretrain_train", "train/mlm_loss")
     steps, losses = list(curve.index), list(curve)
     above = [
         losses[place] - statistics.median(losses[place - _BEFORE : place]) for place in range(_BEFORE, len(losses))
     ]
-    # A leap is counted where it begins: what follows is the way back.
-    begins = [place for place, rise in enumerate(above) if rise > _LEAP and (not place or above[place - 1] <= _LEAP)]
+    # A spike is counted where it begins: what follows is the way back.
+    begins = [place for place, rise in enumerate(above) if rise > _SPIKE and (not place or above[place - 1] <= _SPIKE)]
     if begins:
         highest = max(range(len(above)), key=above.__getitem__)
         times = "once" if len(begins) == 1 else f"{len(begins)} times"
         yield Sign(
-            name="leaps",
-            found=f"the training loss leapt {times}, the most by {above[highest]:.1f} before step "
+            name="spikes",
+            found=f"the training loss spiked {times}, the most by {above[highest]:.1f} before step "
             f"{count(steps[highest + _BEFORE])}",
             remedy="lower `pretrain.learning_rate`, or lengthen `pretrain.warmup_steps`",
         )
@@ -105,8 +105,8 @@ def _behind(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
                 name="behind",
                 found=f"the loss is {gain:.2f} below that of the unigrams; that of an encoder of this size was "
                 f"{curve.unigram_loss - expected:.2f} after as many tokens (benchmarks/results/{curve.source})",
-                remedy="see whether its curve leaps or stands still: try a third of `pretrain.learning_rate`, then "
-                "three times as much",
+                remedy="see whether its curve has spikes or stands still: try a third of `pretrain.learning_rate`, "
+                "then three times as much",
             )
 
 

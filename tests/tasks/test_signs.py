@@ -64,14 +64,14 @@ def test_a_normal_training_has_none(project: Path) -> None:
     assert isinstance(signs.part([]), Paragraph)
 
 
-def test_leaps_are_counted_where_they_begin(project: Path) -> None:
+def test_spikes_are_counted_where_they_begin(project: Path) -> None:
     losses = learned()
-    for leap, height in ((2000, 3.0), (4000, 1.0)):
-        losses |= {leap + 20 * n: falling(leap) + height * 0.7**n for n in range(8)}
+    for spike, height in ((2000, 3.0), (4000, 1.0)):
+        losses |= {spike + 20 * n: falling(spike) + height * 0.7**n for n in range(8)}
     (sign,) = found(project, curves__pretrain_train=curve("train", losses))
-    assert sign.found == "the training loss leapt 2 times, the most by 3.0 before step 2,000"
+    assert sign.found == "the training loss spiked 2 times, the most by 3.0 before step 2,000"
     table = signs.part([sign])
-    assert isinstance(table, Table) and list(table.rows) == [["leaps", sign.found, sign.remedy]]
+    assert isinstance(table, Table) and list(table.rows) == [["spikes", sign.found, sign.remedy]]
 
 
 def test_a_loss_that_was_lower_before(project: Path) -> None:

@@ -97,12 +97,12 @@ def test_a_spike_is_told_from_the_noise_after_the_first_steps() -> None:
     assert LossWatch(None).problem(float("inf"), 1.0) is not None
 
 
-def test_a_leap_is_warned_of_once() -> None:
+def test_a_spike_is_warned_of_once() -> None:
     watch = LossWatch(None)
     for _ in range(20):
-        assert not watch.leaps(100.0), "there is no mean yet"
+        assert not watch.spikes(100.0), "there is no mean yet"
         watch.add(5.0)
-    assert [watch.leaps(loss) for loss in (6.4, 6.6, 9.0, 6.0, 7.0)] == [False, True, False, False, True]
+    assert [watch.spikes(loss) for loss in (6.4, 6.6, 9.0, 6.0, 7.0)] == [False, True, False, False, True]
     assert watch.problem(9.0, 1.0) is None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
 from bertcore.model.architecture import EncoderModule
 from tasks import params
-from tasks.paths import SOURCE, TEXT
+from tasks.paths import EMBEDDING, SOURCE, TEXT
 from tasks.tracking import lineage
 
 _ALWAYS = "It gives one of its own answers to every input, also where none fits. "
@@ -76,6 +76,31 @@ def of_finetuned(
             f"{protocol['sequence_length']} tokens at a time; {metrics['truncated']:,} of the examples were cut. "
             "On other data its scores are others. The licences of its data and of the encoder's text decide under "
             "which one it can be shared: set `license` above.",
+        },
+    ).render()
+
+
+def of_embedding(model: EncoderModule, metrics: Mapping[str, Any]) -> str:
+    """The card of models/embedding; `metrics` as metrics/embed.json has them."""
+    scores, python = metrics["systems"], "from sentence_transformers import SentenceTransformer"
+    rows = [["", *scores["model"]], *([system, *map(_number, found.values())] for system, found in scores.items())]
+    return Card(
+        name="embedding",
+        model_type=model.config.model_type,
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-transformers"],
+        sections={
+            "Model": f"Vectors of {metrics['width']} numbers: the mean of the states of `{model.architecture}`, of "
+            f"length 1. Trained in {metrics['steps']:,} steps on {metrics['train_pairs']:,} pairs "
+            f"(`{metrics['pairs']}`) without any label, each told from all others of its batch.",
+            "Lineage": _lineage("embed", None),
+            "Recipe": _yaml({"embed": params.read().get("embed")}),
+            "Scores": f"From {metrics['queries']:,} held-out anchors to their own positives among "
+            f"{metrics['passages']:,}; one seed. `before` is the encoder before this training.\n\n{table(rows)}",
+            "Use": f'```sh\nbertcore search --model {EMBEDDING} "a question" --in docs\n```\n\n'
+            f'```python\n{python}\n\nuse = SentenceTransformer("{EMBEDDING}")\n```',
+            "Limits": "Near are texts that stand near each other in the text that it has read, whatever their truth. "
+            "The licence of the text decides under which one it can be shared: set `license` above.",
         },
     ).render()
 

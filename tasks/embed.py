@@ -4,7 +4,6 @@ Scored by what they find among held-out pairs, beside BM25 and beside the encode
 nothing to do, and the outputs are empty.
 """
 
-import json
 import logging
 import sys
 from typing import Any
@@ -17,17 +16,15 @@ from bertcore.embedding.pairs import PairSets, read_pair_sets
 from bertcore.embedding.training import ContrastiveTraining
 from bertcore.errors import ConfigError
 from bertcore.export import gate
-from bertcore.export.card import Card, table
 from bertcore.files import replace_directory, write_json
 from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
-from tasks import params
+from tasks import cards, params
 from tasks.paths import CORPUS, EMBEDDING, INPUTS, METRICS, PRETRAINED
 from tasks.stage import main
-from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
 
 logger = logging.getLogger(__name__)
@@ -43,7 +40,7 @@ def run(stage_run: StageRun) -> None:
         return
     pairs = read_pair_sets(config, CORPUS, INPUTS / "embed")
     model, metrics = _train(config, pairs, stage_run)
-    directory.save(model, EMBEDDING, PRETRAINED, config.sequence_length, _card(model, pairs, metrics))
+    directory.save(model, EMBEDDING, PRETRAINED, config.sequence_length, cards.of_embedding(model, metrics))
     gate.check(model, EMBEDDING, PRETRAINED)
     write_json(METRICS / "embed.json", metrics)
     stage_run.log_metrics(metrics["systems"], metrics["steps"])
@@ -84,33 +81,6 @@ def _encoder(config: EmbedConfig) -> Encoder:
     model = architecture_of(shape).encoder(shape.with_dropout(config.dropout, 0.0))
     load_pretrained(model, PRETRAINED)
     return model
-
-
-def _card(model: Encoder, pairs: PairSets, metrics: dict[str, Any]) -> str:
-    scores = metrics["systems"]
-    names = list(scores["model"])
-    rows = [["", *names], *([system, *(f"{found[name]:.4f}" for name in names)] for system, found in scores.items())]
-    hashes = sorted(lineage.data_hashes(lineage.stage_paths("embed", None)[0]).items())
-    python = f'from sentence_transformers import SentenceTransformer\n\nuse = SentenceTransformer("{EMBEDDING}")'
-    return Card(
-        name="embedding",
-        model_type=model.config.model_type,
-        pipeline_tag="sentence-similarity",
-        tags=["sentence-transformers"],
-        sections={
-            "Model": f"Vectors of {metrics['width']} numbers: the mean of the states of `{model.architecture}`, of "
-            f"length 1. Trained in {metrics['steps']:,} steps on {len(pairs.train):,} pairs (`{metrics['pairs']}`) "
-            "without any label, each told from all others of its batch.",
-            "Lineage": table([["data", "hash"], *([f"`{path}`", f"`{value}`"] for path, value in hashes)]),
-            "Recipe": f"```json\n{json.dumps(params.read().get('embed'), indent=2)}\n```",
-            "Scores": f"From {metrics['queries']:,} held-out anchors to their own positives among "
-            f"{metrics['passages']:,}; one seed. `before` is the encoder before this training.\n\n{table(rows)}",
-            "Use": f'```sh\nbertcore search --model {EMBEDDING} "a question" --in docs\n```\n\n'
-            f"```python\n{python}\n```",
-            "Limits": "Near are texts that stand near each other in the text that it has read, whatever their truth. "
-            "The licence of the text decides under which one it can be shared: set `license` above.",
-        },
-    ).render()
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def run(_: StageRun) -> None:
     values = params.read()
     configs, tasks = check(values)
     entries = params.task_entries(values)
-    for name, task in tasks.items():
+    for name, task in tasks.items():  # not among what `check` looks at: `finetune-flow` copies such a model first
         check_no_output(f"finetune.tasks.{name}.init_from", task.init_from, FINETUNED)
     _check_text_pairs(configs["embed"])
     with replace_directory(INPUTS) as beside:

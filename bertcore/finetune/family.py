@@ -62,7 +62,9 @@ class Family(Protocol):
     def build(self, config: EncoderConfig) -> EncoderModule:
         """The encoder with the family's head, with initial weights.
 
-        Called with the token ids, the segment ids and the layout of a batch, it gives logits: (B, …) or (T, …).
+        Called with the token ids (T,), the segment ids (T,) and the layout of a batch, it gives logits: (B, C) for
+        classes and sets of labels, (B, 1) for numbers and choices, each a sequence, (T, C) for tags, (T, 2) for the
+        beginnings and the ends of answers.
         """
 
     def exported(self, model: EncoderModule) -> Exported:
@@ -78,7 +80,8 @@ class Family(Protocol):
         """Scalar: how far `logits` are from those of a teacher, of the same shape, summed as `loss` is."""
 
     def predict(self, table: pa.Table, features: Any, logits: NDArray[np.float32], model: Any) -> Predictions:
-        """From the logits that `model` gave for all sequences of `features`, which are `featurize(table)`."""
+        """From the logits that `model` gave for all sequences of `features`, which are `featurize(table)`: as `build`
+        says, of all sequences or of all tokens."""
 
     def tune(self, predictions: dict[str, Any]) -> dict[str, float]:
         """Set what examples outside of the training tell best, where the task asks for it, in the predictions of all

@@ -343,7 +343,7 @@ def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]
         found.pop("model")
     if _differs(values, found, "objective"):
         found.pop("objective_options", None)
-    if isinstance(steps, int) and found.get("warmup_steps", 0) > _LONGEST_WARMUP * steps:
+    if isinstance(steps, int) and found.get("warmup_steps", 0) > _LONGEST_WARMUP_SHARE * steps:
         found.pop("warmup_steps", None)
     if values.get("optimizer", found.get("optimizer")) != found.get("optimizer"):
         return {
@@ -361,7 +361,7 @@ def _differs(given: Any, recipe: Any, key: str) -> bool:
     return both and given.get(key) is not None and given[key] != recipe.get(key)
 
 
-_LONGEST_WARMUP = 0.1
+_LONGEST_WARMUP_SHARE = 0.1
 """Of a training's steps; the recipes' own are 6 % at most."""
 _PEAKS = ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate")
 

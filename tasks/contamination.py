@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bertcore import workers
 from bertcore.corpus.contamination import Ngrams
-from bertcore.corpus.documents import RowGroup, copy_name, corpus_shards, row_groups
+from bertcore.corpus.documents import RowGroup, first_copies, row_groups
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
@@ -59,9 +59,7 @@ def measure(sets: dict[str, ExampleSet], corpus: Path, count: int | None = None)
         for row, fields in enumerate(map(_texts, table.to_pylist())):
             owners += [(task, split, row)] * len(fields)
             texts += fields
-    # Further copies of documents hold nothing that the first ones do not.
-    shards = [path.resolve() for path in corpus_shards(corpus, "train") if copy_name(path) == "train"]
-    groups = list(row_groups(shards))
+    groups = list(row_groups(path.resolve() for path in first_copies(corpus)))
     parts = [_Part(texts, groups[start : start + GROUPS_AT_ONCE]) for start in range(0, len(groups), GROUPS_AT_ONCE)]
     flags = track(workers.run(_met, parts, count), "contamination", len(parts))
     long_enough, met_anywhere = reduce(np.logical_or, flags)

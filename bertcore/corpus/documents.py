@@ -156,6 +156,11 @@ def copy_name(shard: Path) -> str:
     return shard.stem.rpartition("-")[0]
 
 
+def first_copies(directory: Path) -> list[Path]:
+    """The training shards of a corpus without those of further copies, which hold nothing that these do not."""
+    return [path for path in corpus_shards(directory, "train") if copy_name(path) == "train"]
+
+
 @dataclass(frozen=True)
 class RowGroup:
     """A block of documents of the corpus, the smallest part that is read at once."""

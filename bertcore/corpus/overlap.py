@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertcore import workers
-from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
+from bertcore.corpus.documents import RowGroup, corpus_shards, first_copies, row_groups
 
 MOST_SENTENCES = 1_000_000
 """Held-out sentences that are looked for, the first ones: some 100 MB, which every worker holds."""
@@ -37,7 +37,7 @@ def shared_sentences(corpus: Path, count: int | None = None) -> float:
 
 def _parts(corpus: Path) -> Iterator[_Part]:
     heldout = tuple(row_groups(corpus_shards(corpus, "heldout")))
-    groups = row_groups(corpus_shards(corpus, "train"))
+    groups = row_groups(first_copies(corpus))
     while train := tuple(islice(groups, GROUPS_AT_ONCE)):
         yield _Part(train, heldout)
 

@@ -66,13 +66,13 @@ class LossWatch:
         """Of the loss; None in the first steps."""
         return self._mean if self._steps >= _SETTLED else None
 
-    def state(self) -> dict[str, float]:
+    def state(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"mean": self._mean, "steps": self._steps}
+        return {"mean": self._mean, "steps": self._steps, "skipped": self.skipped}
 
-    def restore(self, state: Mapping[str, float]) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """What `state` gave."""
-        self._mean, self._steps = state["mean"], int(state["steps"])
+        self._mean, self._steps, self.skipped = state["mean"], state["steps"], list(state["skipped"])
 
 
 class DivergenceGuard:

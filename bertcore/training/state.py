@@ -69,7 +69,6 @@ class TrainingState:
             "ranks": ranks,
             "step": self.step,
             "tokens": self.tokens,
-            "skipped": self.watch.skipped,
             "watch": self.watch.state(),
             "history": self.history.rows,
             "timed": vars(self.timed),
@@ -88,7 +87,6 @@ class TrainingState:
             self.average.restore(saved["average"])
         self.step, self.tokens = saved["step"], saved["tokens"]
         self.watch.restore(saved["watch"])
-        self.watch.skipped[:] = saved["skipped"]
         self.resumed_from = {"step": self.step, "run_id": saved["run_id"]}
         if accelerator.is_main_process:
             logger.info("going on from the checkpoint of step %d", self.step)

@@ -121,10 +121,13 @@ def optimum(python: Path, directory: Path, lengths: tuple[int, ...]) -> Work:
     return work
 
 
+_WARMUP = 2
+
+
 def in_turns(variants: Mapping[str, Work], turns: int, units: int) -> dict[str, Turns]:
     """As `benchmarks.turns.take_turns`, without a process for each: loading transformers takes longer than the work."""
     rates: dict[str, list[float]] = {name: [] for name in variants}
-    for turn in range(-2, turns):
+    for turn in range(-_WARMUP, turns):
         for name, work in variants.items():
             began = time.perf_counter()
             tokens = sum(work() for _ in range(units))

@@ -1,11 +1,11 @@
 """What a measurement was made on."""
 
-import os
 from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
+from bertcore import cores
 from bertcore.precision import precision
 from bertcore.training.distributed import device
 from bertcore.training.flops import peak_flops
@@ -17,9 +17,9 @@ PACKAGES = ("torch", "transformers", "accelerate", "tokenizers", "numpy")
 def describe(code: Path = Path(__file__).parent) -> dict[str, str]:
     """Device, cores, precision, versions, and the commit of the working tree that `code` is in."""
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
-    cores = len(os.sched_getaffinity(0))
+    count = cores.available()
     return {
-        "device": f"{name}, {cores} core{'s' * (cores > 1)}, {torch.get_num_threads()} threads",
+        "device": f"{name}, {count} core{'s' * (count > 1)}, {torch.get_num_threads()} threads",
         "precision": {"bf16": "bfloat16 autocast", "no": "float32"}[precision()],
         "versions": ", ".join(f"{name} {version(name)}" for name in PACKAGES),
         "commit": git_commit(code) or "unknown",

@@ -15,9 +15,10 @@ _SECONDS = 5.0
 
 
 class Progress:
-    """Counts up to `total` steps of the work called `name`; None where nobody knows how many there will be.
+    """Counts up to `total` steps of the work called `name`, which may be an estimate; None where there is none.
 
-    The lines are ``NAME  37% 296/800 note``, at most one every five seconds, and always that of the last step.
+    The lines are ``NAME  37% 296/800 note``, without a total ``NAME   ?% 296 note``: at most one every five seconds,
+    and always that of the last step.
     """
 
     def __init__(self, name: str, total: int | None, start: int = 0, shown: bool = True):
@@ -39,8 +40,8 @@ class Progress:
 
     def _counted(self) -> str:
         if self._total is None:
-            return str(self._done)
-        return f"{100 * self._done // max(self._total, 1):3d}% {self._done}/{self._total}"
+            return f"  ?% {self._done}"
+        return f"{min(100 * self._done // max(self._total, 1), 100):3d}% {self._done}/{self._total}"
 
     def close(self) -> None:
         if self._bar is not None:

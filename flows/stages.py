@@ -27,8 +27,9 @@ from flows.room import StoppedWaitingError, room
 
 Log = Logger | LoggerAdapter[Any]
 
-PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+)%")
-"""A stage's progress line, `pretrain  37% 296/800 …`: its name, per cent done, then whatever a person wants to know."""
+PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+|\?)%")
+"""A stage's progress line, `pretrain  37% 296/800 …`: its name, per cent done (a question mark where nobody knows of
+how much), then whatever a person wants to know."""
 
 EVALUATED = re.compile(r"^held-out loss (\S+) at step (\d+)$")
 """What a training says after each evaluation (`tasks.tracking.curves`)."""
@@ -222,7 +223,7 @@ class _Output:
             elif failed := FAILED_COMMAND.match(line):
                 self._status = int(failed[1])
             elif progress := PROGRESS.match(line):
-                self._progress(min(100, int(progress[2])), line)
+                self._progress(None if progress[2] == "?" else min(100, int(progress[2])), line)
             elif not DVC_CHATTER.match(raw):
                 if evaluated := EVALUATED.match(line):
                     self._heldout.add(int(evaluated[2]), float(evaluated[1]))
@@ -249,11 +250,11 @@ class _Output:
                 return line
         return "\n".join(lines[-1:] if any(line.startswith("Traceback") for line in lines) else lines[-5:])
 
-    def _progress(self, percent: int, line: str) -> None:
+    def _progress(self, percent: int | None, line: str) -> None:
         now = time.monotonic()
         if now - self._logged >= LOG_EVERY or percent == 100:
             self._logged = now
             self._log.info(line)
-        if now - self._shown >= 1.0 or percent == 100:
+        if percent is not None and (now - self._shown >= 1.0 or percent == 100):
             self._shown = now
             self._bar.show(percent, line)

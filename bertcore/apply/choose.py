@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertcore.apply.classify import softmax
 from bertcore.apply.finetuned import FineTuned
-from bertcore.errors import InputError
+from bertcore.errors import TextError
 from bertcore.examples.choices import check
 from bertcore.examples.files import BadRowError
 from bertcore.examples.schema import MULTIPLE_CHOICE
@@ -29,13 +29,13 @@ class Asked:
 
 def choose(model: FineTuned, asked: Sequence[Asked], progress: str | None = None) -> list[dict[str, Any]]:
     """For each context the best `choice` with its `index` from 0 and its `probability` among the choices; `ranked` has
-    all of them so, the best first. `InputError` for a context or a choice without words, or fewer than two choices."""
+    all of them so, the best first. `TextError` for a context or a choice without words, or fewer than two choices."""
     rows = []
     for number, each in enumerate(asked):
         try:
             check(each.context, each.choices)
         except BadRowError as error:
-            raise InputError(f"context {each.context[:60]!r}: {error}; correct it") from None
+            raise TextError(number, f"context {each.context[:60]!r}: {error}; correct it") from None
         rows.append({"id": str(number), **vars(each), "label": None})
     return choose_rows(model, pa.Table.from_pylist(rows, MULTIPLE_CHOICE), progress)
 

@@ -70,12 +70,18 @@ class Description:
     @property
     def family(self) -> str | None:
         """The head family that trained it; None where nothing says so, as of models that others have trained."""
-        return (self.values.get(READING) or {}).get(FAMILY)
+        return self._reading.get(FAMILY)
 
     @property
     def pairs(self) -> bool | None:
         """Whether it was fine-tuned on pairs of texts; None where nothing says so, or on both."""
-        return (self.values.get(READING) or {}).get(PAIRS)
+        return self._reading.get(PAIRS)
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        """What stands under `READING`, if that is what should."""
+        found = self.values.get(READING)
+        return found if isinstance(found, dict) else {}
 
     @property
     def use(self) -> str:

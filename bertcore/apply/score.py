@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
-from bertcore.errors import InputError
+from bertcore.errors import TextError
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant, read_pairs, score, subset
 from bertcore.minimal_pairs.results import summarize
 from bertcore.minimal_pairs.scoring import encode, pseudo_likelihood_scorer, pseudo_log_likelihoods
@@ -17,13 +17,13 @@ def score_texts(
     model: MaskedLanguageModel, texts: Sequence[str], variant: Variant = "original"
 ) -> list[dict[str, Any]]:
     """For each text its `tokens`, its `pseudo_log_likelihood` in nats and its `pseudo_perplexity`, exp of minus the
-    mean of the tokens (Salazar et al. 2020, section 2.4). `InputError` for a text without a token."""
+    mean of the tokens (Salazar et al. 2020, section 2.4). `TextError` for a text without a token."""
     tokens = np.zeros(len(texts), dtype=np.int64)
     for group in encode(model.tokenizer, texts, model.model.config.max_sequence_length):
         tokens[group.places] = (group.words >= 0).sum(axis=1)
-    for text, count in zip(texts, tokens, strict=True):
+    for place, (text, count) in enumerate(zip(texts, tokens, strict=True)):
         if not count:
-            raise InputError(f"found the text {text[:60]!r}, which has no token, expected words; remove it")
+            raise TextError(place, f"found the text {text[:60]!r}, which has no token, expected words; remove it")
     sums = pseudo_log_likelihoods(model.model, model.tokenizer, texts, variant)
     return [
         {

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,12 @@ from bertcore.apply.answer import answer, answer_pairs
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
 from bertcore.commands.texts import (
+    add_delimiter,
     add_model,
     at_least_one,
     check_arguments,
     in_parts,
+    layout_of,
     model_directory,
     progress_of,
     read_file,
@@ -30,8 +31,8 @@ EXAMPLES = """\
   bertcore answer --squad dev-v1.1.json --out predictions.json   # as bertcore.evaluation.squad scores them
 """
 
-_NAME = re.compile(r"\S*\w\.\w{1,5}")
-"""What is rather the name of a file than a text."""
+_ENDINGS = (".txt", ".md", ".html", ".rst", ".pdf", ".json", ".jsonl", ".csv", ".gz", ".zst")
+"""Of what is rather the name of a file than a text."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +40,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question", action="append", help="may be given several times")
     parser.add_argument("--context", help="a text of any length, or a file with one; also .gz, .zst")
     parser.add_argument("--file", type=Path, help="a table with the columns question and context")
+    add_delimiter(parser)
     parser.add_argument("--squad", type=Path, help="a file in SQuAD's layout; also .gz, .zst")
     parser.add_argument(
         "--top", type=at_least_one("--top"), help="answers for each question (default: 3; at most the task's n_best)"
@@ -48,6 +50,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     given = [options.squad is not None, options.file is not None, options.question is not None]
+    if options.delimiter is not None and options.file is None:
+        raise ConfigError(
+            f"--delimiter: found {options.delimiter!r} without --file, whose columns it parts; leave it out"
+        )
     if sum(given) != 1 or (options.question is None) != (options.context is None):
         raise ConfigError("found no --question with a --context, expected both of them, or --file, or --squad alone")
     if options.squad is not None:
@@ -55,17 +61,18 @@ def run(options: argparse.Namespace) -> None:
         return
     check_output(options)
     if options.file is not None:
-        pairs = [pair for pair in read_file(options.file, "question", "context") if not isinstance(pair, str)]
+        found = read_file(options.file, "question", "context", layout=layout_of(options, options.file))
+        pairs = [pair for pair in found if not isinstance(pair, str)]
     else:
         context = text_or_file(options.context)
         check_arguments([context, *options.question])
         pairs = [(question, context) for question in options.question]
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     progress = progress_of("answer", len(pairs))
-    found = in_parts(pairs, lambda part: answer_pairs(model, part, progress))
+    answered = in_parts(pairs, lambda part: answer_pairs(model, part, progress))
     records: Iterator[Record] = (
         {"number": number, "question": question, "answer": row["answer"], "best": row["best"][: options.top or 3]}
-        for number, ((question, _), row) in enumerate(found, start=1)
+        for number, ((question, _), row) in enumerate(answered, start=1)
     )
     write(options, records, _rows)
     say_unseen(model)
@@ -91,7 +98,7 @@ def text_or_file(given: str) -> str:
         is_file = Path(given).is_file()
     except OSError:  # longer than any name of a file
         is_file = False
-    if not is_file and (_NAME.fullmatch(given) or os.sep in given) and len(given.split()) == 1:
+    if not is_file and (given.endswith(_ENDINGS) or os.sep in given) and len(given.split()) == 1:
         raise InputError(f"--context: found {given!r}, but there is no such file; correct its name, or give a text")
     return read_text(Path(given)) if is_file else given
 

@@ -12,9 +12,11 @@ from bertcore.commands.answer import text_or_file
 from bertcore.commands.results import Record, add_output, check_output, write
 from bertcore.commands.texts import (
     AT_ONCE,
+    add_delimiter,
     add_model,
     at_least_one,
     check_arguments,
+    layout_of,
     model_directory,
     progress_of,
     say_unseen,
@@ -47,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question-column", metavar="NAME", help="(default: none)")
     help_of_choices = "with a list (in CSV as JSON), or a column for each choice (default: choices)"
     parser.add_argument("--choices-column", metavar="NAME", nargs="+", help=help_of_choices)
-    parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
+    add_delimiter(parser)
     parser.add_argument(
         "--top", type=at_least_one("--top"), help="choices of each context, the best first (default: all)"
     )
@@ -70,6 +72,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _read(options: argparse.Namespace) -> pa.Table:
+    layout_of(options, options.file)  # where that is no table whose columns something parts
     columns = options.choices_column
     values = {name: getattr(options, name) for name in _OF_TABLES if getattr(options, name) is not None}
     if columns is not None and len(columns) == 1:

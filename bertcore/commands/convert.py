@@ -54,6 +54,6 @@ def run(options: argparse.Namespace) -> None:
     if options.examples is not None or (options.int8 and examples.is_dir()):
         found = scores(options.directory, path, examples)
         chain = CRF in read_json(options.directory / "config.json")
-        of_file = f"{path.name}{', decoded by the chain of config.json, which is not in it' if chain else ''}"
+        of_file = f"{path.name}{' with the chain of tags in config.json, which the file lacks' if chain else ''}"
         for metric, value in found["model"].items():
             print(f"{metric} on {examples}: {value:.4f} as a model, {found['onnx'][metric]:.4f} as {of_file}")

@@ -91,12 +91,12 @@ def _csv(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
 
 def _tsv(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
     """Without quotes, as tasks and other programs read it: a tab or a line break within a cell becomes a blank."""
-    is_first = True
+    names: list[str] = []
     for row in (row for record in records for row in flatten(record)):
-        if is_first:
-            file.write("\t".join(row) + "\n")
-            is_first = False
-        cells = ("" if value is None else str(_cell(value)) for value in row.values())
+        if not names:
+            names = list(row)
+            file.write("\t".join(names) + "\n")
+        cells = ("" if row[name] is None else str(_cell(row[name])) for name in names)
         file.write("\t".join(_BREAKS.sub(" ", cell) for cell in cells) + "\n")
 
 

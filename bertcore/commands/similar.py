@@ -7,7 +7,15 @@ from pathlib import Path
 from bertcore.apply.embed import nearest
 from bertcore.commands.embed import add_pooling, embedder_of, say_cut
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_model, at_least_one, check_arguments, progress_of, read_file
+from bertcore.commands.texts import (
+    COLUMN,
+    add_delimiter,
+    add_model,
+    at_least_one,
+    check_arguments,
+    progress_of,
+    texts_in,
+)
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
 
@@ -23,7 +31,8 @@ _TOP = 10
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("texts", nargs="+", metavar="TEXT", help="the first one is compared with the others")
     parser.add_argument("--file", type=Path, help="find the nearest of these texts to each TEXT instead")
-    parser.add_argument("--column", default="text", help="of the texts in a table (default: %(default)s)")
+    parser.add_argument("--column", help=f"of the texts in a table (default: {COLUMN})")
+    add_delimiter(parser)
     parser.add_argument("--top", type=at_least_one("--top"), help=f"of the texts of --file (default: {_TOP})")
     add_model(parser)
     add_pooling(parser)
@@ -35,12 +44,13 @@ def run(options: argparse.Namespace) -> None:
     check_arguments(options.texts)
     if options.file is None and len(options.texts) < 2:
         raise ConfigError("found one text, expected two or more, or --file with texts to compare it with; add some")
-    if options.file is None and options.top is not None:
-        raise ConfigError(f"--top: found {options.top} without --file, expected texts in a file; leave it out")
+    for name in ("top", "column", "delimiter") if options.file is None else ():
+        if (given := getattr(options, name)) is not None:
+            raise ConfigError(f"--{name}: found {given} without --file, expected texts in a file; leave it out")
     if options.file is None:
         queries, texts, top = options.texts[:1], options.texts[1:], len(options.texts)
     else:
-        queries, texts = options.texts, [str(text) for text in read_file(options.file, options.column)]
+        queries, texts = options.texts, texts_in(options)
         top = options.top or _TOP
     embedder = embedder_of(options)
     found, cut = embedder.embed([*queries, *texts], progress_of("embed", len(texts)))

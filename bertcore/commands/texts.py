@@ -21,6 +21,8 @@ from bertcore.finetune.texts import Text
 FORMATS = ("txt", "csv", "tsv", "jsonl", "parquet")
 LINES = ".txt"
 COLUMN = "text"
+PARTED = (".csv", ".tsv", ".txt")
+"""Endings of tables whose columns something parts."""
 PIPES = (Path("-"), Path("/dev/stdin"))
 """What --file names for the pipe."""
 
@@ -60,13 +62,27 @@ def model_directory(options: argparse.Namespace, *uses: str) -> Path:
 def add_input(parser: argparse.ArgumentParser, *, pairs: bool = False) -> None:
     """The arguments that say where the texts are; with `pairs` also those of second texts."""
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="without any: --file, or what comes through a pipe")
-    parser.add_argument("--file", type=Path, help=f".txt, a text a line, or {', '.join(FORMATS[1:])}; also .gz, .zst")
+    endings = f".txt, a text a line, or {', '.join(FORMATS[1:])}; also .gz, .zst; - for the pipe"
+    parser.add_argument("--file", type=Path, help=endings)
     parser.add_argument("--column", help=f"of the texts in a table (default: {COLUMN})")
-    parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
+    add_delimiter(parser)
     if pairs:
         parser.add_argument("--pair", metavar="TEXT", help="the second text, for models of two")
         parser.add_argument("--pair-column", metavar="NAME", help="of the second texts in a table")
     parser.add_argument("--input-format", choices=FORMATS, help=f"of a pipe (default: {FORMATS[0]})")
+
+
+def add_delimiter(parser: argparse.ArgumentParser) -> None:
+    """The option --delimiter, which `layout_of` reads."""
+    parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
+
+
+def layout_of(options: argparse.Namespace, file: Path) -> TextLayout:
+    """How the cells of `file` are told apart; `ConfigError` where it has none, or --delimiter is no character."""
+    ending = Path(plain_name(file)).suffix.lower()
+    if options.delimiter is not None and ending not in PARTED:
+        raise ConfigError(f"--delimiter: found {options.delimiter!r} for {ending}, expected {', '.join(PARTED)}")
+    return parse(TextLayout, {"delimiter": options.delimiter}, "--delimiter")
 
 
 def texts_of(options: argparse.Namespace) -> list[str]:
@@ -82,17 +98,33 @@ def read(options: argparse.Namespace) -> list[Text]:
     if options.texts:
         check_arguments([*options.texts, *([second] if second else [])])
         return list(options.texts) if second is None else [(options.texts[0], second)]
-    layout = parse(TextLayout, {"delimiter": options.delimiter}, "--delimiter")
-    read_it = partial(read_file, column=options.column or COLUMN, pair_column=pair_column, layout=layout)
+    read_it = partial(_read, options, pair_column)
     if options.file is not None and options.file not in PIPES:
-        return _told(read_it(options.file), str(options.file))
+        return _told(read_it(options.file, str(options.file)), str(options.file))
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError("found no text, expected one as an argument, in --file FILE or through a pipe; give one")
     with tempfile.TemporaryDirectory(prefix="bertcore-pipe-") as folder:
         piped = Path(folder) / f"stdin.{options.input_format or FORMATS[0]}"
         with piped.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
-        return _told(read_it(piped, name="the pipe"), "the pipe")
+        return _told(read_it(piped, "the pipe"), "the pipe")
+
+
+def texts_in(options: argparse.Namespace) -> list[str]:
+    """The texts of --file, in its --column; see `read`."""
+    return [text for text in _read(options, None, options.file, str(options.file)) if isinstance(text, str)]
+
+
+def _read(options: argparse.Namespace, pair_column: str | None, path: Path, name: str) -> list[Text]:
+    if Path(plain_name(path)).suffix.lower() == LINES and pair_column is None:
+        for option in ("column", "delimiter"):
+            if getattr(options, option) is not None:
+                remedy = "add --input-format csv, or what it is" if name == "the pipe" else "leave it out"
+                raise ConfigError(
+                    f"--{option}: found {getattr(options, option)}, but {name} has a text a line; {remedy}"
+                )
+        return read_file(path, name=name)
+    return read_file(path, options.column or COLUMN, pair_column, name, layout_of(options, path))
 
 
 def _check_input(options: argparse.Namespace) -> None:
@@ -100,15 +132,14 @@ def _check_input(options: argparse.Namespace) -> None:
     second = getattr(options, "pair", None)
     if options.texts and options.file:
         raise ConfigError(f"found a text and --file {options.file}, expected one of them; leave one out")
-    for name in ("column", "pair_column", "delimiter", "input_format"):
+    for name in ("column", "pair_column", "delimiter"):
         given, option = getattr(options, name, None), f"--{name.replace('_', '-')}"
         if given is not None and options.texts:
             remedy = "give --file, or --pair" if name == "pair_column" else "give --file, or leave it out"
             raise ConfigError(f"{option}: found {given} beside a text, expected a table; {remedy}")
-    if options.input_format is not None and options.file is not None and options.file not in PIPES:
-        raise ConfigError(
-            f"--input-format: found {options.input_format} beside --file, whose ending says it; leave it out"
-        )
+    if options.input_format is not None and (options.texts or options.file not in (None, *PIPES)):
+        beside = "a text" if options.texts else "--file, whose ending says it"
+        raise ConfigError(f"--input-format: found {options.input_format} beside {beside}; leave it out")
     if second is not None and len(options.texts) != 1:
         raise ConfigError(f"--pair: found {len(options.texts)} first texts, expected one; give a table of pairs")
 
@@ -167,7 +198,7 @@ def _cells(path: Path, columns: Sequence[str], where: str, layout: TextLayout) -
             raise InputError(f"{where}:{number}: {row}; correct the row")
         for column in columns:
             if column not in row:
-                advice = advice_on(list(row)) or suggest(column, list(map(str, row)))
+                advice = advice_on(list(row), column) or suggest(column, list(map(str, row)))
                 raise InputError(f"{where}:{number}: found no column {column!r}; {advice}")
             if not isinstance(row[column], str):
                 kind = type(row[column]).__name__

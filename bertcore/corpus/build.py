@@ -182,7 +182,7 @@ def _check_share(config: CorpusConfig, statistics: CorpusStatistics) -> None:
 
 
 _STANDARD_DEVIATIONS = 5
-"""More of them come about in one corpus of a million by chance."""
+"""By chance one corpus in a million is further off."""
 
 
 def _remedy(split: str, statistics: CorpusStatistics) -> str:
@@ -218,7 +218,7 @@ def _shown(documents: Iterator[Document], config: CorpusConfig) -> Iterator[Docu
     """`documents`, with their progress shown, in megabytes of text."""
     progress, size = Progress("corpus", _megabytes(config)), 0
     for count, document in enumerate(documents, start=1):
-        size += len(document.text)
+        size += len(document.text.encode(errors="replace"))
         if size >= _MEGABYTE:
             progress.advance(f"MB of text, {count:,} documents", steps=size // _MEGABYTE)
             size %= _MEGABYTE
@@ -227,9 +227,12 @@ def _shown(documents: Iterator[Document], config: CorpusConfig) -> Iterator[Docu
 
 
 def _megabytes(config: CorpusConfig) -> int | None:
-    """About how much text there is to be read; None where that is not known before, or the files are not here."""
+    """About how much text there is to be read; None where only a part of it is, its size is not known before, or the
+    files are not here."""
+    if config.max_documents is not None:
+        return None
     try:
-        sizes = [source_of(uri).text_bytes(config.max_documents) for uri in config.sources]
+        sizes = [source_of(uri).text_bytes() for uri in config.sources]
     except ConfigError:
         return None
     return None if None in sizes else round(sum(size or 0 for size in sizes) / _MEGABYTE)

@@ -31,8 +31,8 @@ class ContaminationConfig:
 
     texts: list[str] = field(default_factory=list)
     """Files of evaluation texts (`.tsv`, `.csv`, `.json`, `.jsonl`, `.parquet`, `.txt`, in which a blank line ends a
-    text, and `.conll`, whose first column are the words; `.gz`, `.zst`); documents that share an n-gram with any text
-    in them are dropped."""
+    text, and `.conll`, whose first column are the words, or the second one where the first numbers them; `.gz`,
+    `.zst`); documents that share an n-gram with any text in them are dropped."""
     ngram: int = NGRAM
     """Words of an n-gram; in scripts without blanks between words, two characters count as a word."""
 
@@ -78,7 +78,7 @@ class Ngrams:
 def evaluation_texts(path: Path) -> Iterator[str]:
     """Every text in a file of examples, whatever its layout says of it: cells of a table, strings of JSON, lines up to
     a blank one."""
-    ending = Path(plain_name(path)).suffix
+    ending = Path(plain_name(path)).suffix.lower()
     if ending not in READERS:
         raise InputError(f"{path}: unknown ending, expected {', '.join(READERS)} (also .gz, .zst); convert the file")
     return READERS[ending](path)
@@ -99,11 +99,13 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _words(path: Path) -> Iterator[str]:
-    """The first of the columns, which white space parts; where that is a number in every line, as in CoNLL-U, the
-    second one. Without comments."""
-    rows = [line.split() for line in _lines(path) if not line.startswith("# ")]
-    numbered = all(len(row) > 1 and row[0][0].isdecimal() for row in rows if row)
-    return (row[numbered] if row else "" for row in rows)
+    """The first of the columns, which white space parts; where that numbers the words, as in CoNLL-U, the second one,
+    without comments."""
+    lines = list(_lines(path))
+    rows = [line.split() for line in lines if not line.startswith("# ")]
+    if all(len(row) > 1 and row[0][0].isdecimal() for row in rows if row):
+        return (row[1] if row else "" for row in rows)
+    return (line.split()[0] if line.strip() else "" for line in lines)
 
 
 def _strings(value: Any) -> Iterator[str]:

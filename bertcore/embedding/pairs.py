@@ -130,7 +130,9 @@ def read_pairs(path: Path) -> Iterator[Pair]:
     """The pairs of a file of JSON lines, or of all `visible_files` of a directory that end in .jsonl or .json (also
     .gz, .zst); `InputError` names the line that is none."""
     below = visible_files(path) if path.is_dir() else []
-    files = [file for file in below if plain_name(file).endswith((".jsonl", ".json"))] if path.is_dir() else [path]
+    files = (
+        [file for file in below if plain_name(file).lower().endswith((".jsonl", ".json"))] if path.is_dir() else [path]
+    )
     for file in files:
         for number, line in enumerate(read_lines(file), 1):
             if line.strip():

@@ -17,9 +17,8 @@ class BM25:
     def __init__(self, passages: Sequence[str], k1: float = 1.2, b: float = 0.75) -> None:
         """`k1` says how soon more of a word counts no more, `b` how much a long passage is held back."""
         self._vectorizer = CountVectorizer(token_pattern=f"{letter()}+")
-        self._vectorizer.fit(
-            [*passages, "a"]
-        )  # which refuses to know no word at all, as where all passages are numbers
+        # "a": it refuses to know no word at all, as where all passages are marks.
+        self._vectorizer.fit([*passages, "a"])
         counts = csr_matrix(self._vectorizer.transform(passages), dtype=np.float64)
         lengths = np.asarray(counts.sum(axis=1)).ravel()
         held_back = k1 * (1 - b + b * lengths / max(lengths.mean(), 1e-12))

@@ -59,7 +59,7 @@ def read(directory: Path, options: SquadOptions) -> ExampleSet:
 
 
 def from_tables(tables: Mapping[str, pa.Table], where: str, options: SquadOptions, bad: BadRows) -> ExampleSet:
-    """The questions of each split as one task; `where`: those of train are from."""
+    """The questions of each split as one task; `where`: the file or set that train is from."""
     drawn = {} if "dev" in tables else draw_dev(tables["train"], options, where)
     return ExampleSet(
         family="question_answering",
@@ -162,12 +162,12 @@ def check_ids(rows: Sequence[Mapping[str, Any]], where: str) -> None:
     counts = Counter(row["id"] for row in rows)
     if not rows or (twice := [key for key, count in counts.items() if count > 1]):
         found = f"the id {twice[0]!r} for {counts[twice[0]]} questions" if rows else "no question"
-        raise InputError(f"{where}: found {found}, expected questions with an id of their own; correct the file")
+        raise InputError(f"{where}: found {found}, expected questions with an id of their own; correct or replace it")
 
 
 def _of_one_version(directory: Path, options: SquadOptions) -> dict[str, Path]:
-    """Split -> file, all of the version of the one `train-v*.json`; none where there is no such file, or an option
-    names one."""
+    """Split -> file, all of the version of the one `train-v*.json`; none where there is no such file, none for dev, or
+    an option names one."""
     found: dict[tuple[str, str], Path] = {}
     for path in sorted(directory.iterdir()):
         if match := _FILE.fullmatch(plain_name(path)):
@@ -180,12 +180,13 @@ def _of_one_version(directory: Path, options: SquadOptions) -> dict[str, Path]:
             f"{directory}: found {len(versions)} train-v*.json, expected one (also .gz, .zst); give a directory with "
             "the files of one version, or name the files with the options train_file and dev_file"
         )
-    others = sorted(version for split, version in found if split == "dev" and version != versions[0])
-    if ("dev", versions[0]) not in found and others:
-        raise InputError(
-            f"{directory}: found dev{others[0]}.json beside train{versions[0]}.json, expected one version; add "
-            f"dev{versions[0]}.json, or name the file with the option dev_file"
-        )
+    if ("dev", versions[0]) not in found:
+        if others := sorted(version for split, version in found if split == "dev"):
+            raise InputError(
+                f"{directory}: found dev{others[0]}.json beside train{versions[0]}.json, expected one version; add "
+                f"dev{versions[0]}.json, or name the file with the option dev_file"
+            )
+        return {}
     taken = {split: found[split, versions[0]] for split in ("train", "dev", "test") if (split, versions[0]) in found}
     log_unused(directory, (path for path in directory.iterdir() if plain_name(path).endswith(".json")), taken.values())
     return taken

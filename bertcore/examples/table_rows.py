@@ -169,20 +169,19 @@ def require_columns(first: Row, named: Mapping[str, str | None], layout: TextLay
             remedy = f"correct the option {option}{'' if layout.header else ' (there is no header: give its number)'}"
             raise InputError(
                 f"{where}: no column {name!r} among {', '.join(map(repr, list(first)[:12]))}; "
-                f"{advice_on(list(first)) or remedy}"
+                f"{advice_on(list(first), name) or remedy}"
             )
 
 
-def advice_on(names: Sequence[Any]) -> str:
-    """What is probably wrong with the header of a table that has other columns than were asked for; "" where nothing
-    tells."""
-    told = [str(name) for name in names]
-    if len(told) == 1 and (other := next((each for each in ";\t|," if each in told[0]), None)):
+def advice_on(columns: Sequence[Any], wanted: str) -> str:
+    """What is probably wrong with the header of a table without the column `wanted`; "" where nothing tells."""
+    names = [str(name) for name in columns]
+    if len(names) == 1 and (other := next((each for each in ";\t|," if each in names[0]), None)):
         return f"columns seem to be parted by {other!r}: give that as the delimiter"
-    if told and all(name[:1] == name[-1:] == '"' and len(name) > 1 for name in told):
-        return "names stand in quotes: set quotes to true"
-    if any(name != name.strip() for name in told):
-        return "a name begins or ends with a blank: name it so, or take the blank out of the header"
+    if wanted in {name[1:-1] for name in names if name[:1] == name[-1:] == '"'}:
+        return "the names stand in quotes, which are part of them in a .tsv: take them out, or name the file .csv"
+    if wanted in {name.strip() for name in names}:
+        return "that name begins or ends with a blank there: take the blank out of the header"
     return ""
 
 

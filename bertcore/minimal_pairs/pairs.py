@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bertcore import draws
 from bertcore.compressed import parse_json, plain_name, read_lines
-from bertcore.errors import InputError
+from bertcore.errors import InputError, TextError
 from bertcore.files import visible_files
 
 Variant = Literal["original", "within_word_l2r"]
@@ -142,4 +142,8 @@ def score(pairs: Sequence[Pair], scorer: Scorer) -> NDArray[np.float64]:
     """(P, 2) scores of the good and the bad sentences. A sentence that occurs twice is scored once."""
     places: dict[str, int] = {}
     index = [[places.setdefault(text, len(places)) for text in (pair.good, pair.bad)] for pair in pairs]
-    return scorer(list(places))[np.array(index, np.int64).reshape(-1, 2)]
+    try:
+        scores = scorer(list(places))
+    except TextError as error:
+        raise InputError(f"minimal pairs: the sentence {error}") from None
+    return scores[np.array(index, np.int64).reshape(-1, 2)]

@@ -104,7 +104,7 @@ def train(
         halvings += 1
     if halvings:
         logger.warning(
-            "the text has %d words: the counts are divided by %d, so that pieces which occur less often are not found",
+            "the text has %d words: the counts are divided by %d, so that pieces that occur fewer times are not found",
             *(sum(counts.values()), 1 << halvings),
         )
         trainer.min_frequency = max(trainer.min_frequency >> halvings, 1)

@@ -74,8 +74,10 @@ class Comparison:
         """Against random weights first; then against what needs no network, unless that is behind for certain."""
         if self.helped:
             effect = Verdict("helps", GOOD)
+        elif self.gain <= 0:
+            effect = Verdict("does not help", BAD)
         else:
-            effect = Verdict("does not help", BAD) if self.gain <= 0 else Verdict("unclear", MIXED)
+            effect = Verdict("too few examples" if self.dev_examples < FEWEST_EXAMPLES else "unclear", MIXED)
         remark = self._remark()
         return effect.with_remark(remark) if remark else effect
 

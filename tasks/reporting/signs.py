@@ -38,7 +38,7 @@ class Sign:
 
 def signs(measurements: Measurements, summary: Summary) -> list[Sign]:
     """Of the pre-training; empty where nothing is off."""
-    found = (_spikes, _lost_again, _plateau, _behind, _by_heart, _vocabulary)
+    found = (_spikes, _lost_again, _plateau, _behind, _overfitting, _vocabulary)
     return [sign for each in found for sign in each(measurements, summary)]
 
 
@@ -47,8 +47,8 @@ def part(found: Sequence[Sign]) -> Table | Paragraph:
     if not found:
         return Paragraph(
             "Signs of trouble: none. The loss had no spikes and ended at its lowest, far from that of the unigrams, "
-            "and where an encoder of this size was measured, not behind it; the text was not learned by heart; the "
-            "vocabulary suits it."
+            "and where an encoder of this size was measured, not behind it; there is no overfitting; the vocabulary "
+            "suits the text."
         )
     return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)
 
@@ -110,14 +110,14 @@ def _behind(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
             )
 
 
-def _by_heart(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
+def _overfitting(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
     curve = measurements.curve("curves/pretrain_train", "train/mlm_loss")
     # In a text that was not yet read once, nothing can have been learned by heart.
     if len(curve) and summary["pretrain"]["tokens"] > measurements.number("corpus", "train", "words"):
         end = curve.iloc[-max(1, round(_END * len(curve))) :].mean()
         if (gap := summary["pretrain"]["mlm_loss"] - end) > _GAP:
             yield Sign(
-                name="by heart",
+                name="overfitting",
                 found=f"on the training text the loss is {gap:.2f} below that of held-out text",
                 remedy="give more text, or lower `pretrain.max_steps`",
             )

@@ -667,7 +667,7 @@ def compare(pretrained: float, random: float, baseline: float | None = None, **c
         (compare(0.50, 0.40, majority=0.5), "helps; no better than majority", BAD),
         (compare(0.90, 0.70, 0.90, majority=0.9), "helps; no better than majority", BAD),
         (compare(0.90, 0.70, dev_examples=30), "helps", GOOD),
-        (compare(0.90, 0.70, dev_examples=29), "unclear", MIXED),
+        (compare(0.90, 0.70, dev_examples=29), "too few examples", MIXED),
         (compare(0.50, 0.50, majority=0.6), "does not help; no better than majority", BAD),
         (compare(0.53, 0.40, majority=0.5), "helps; no better than majority", BAD),
         (compare(0.53, 0.40, majority=0.5, width=0.02), "helps", GOOD),

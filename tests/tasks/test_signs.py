@@ -111,9 +111,9 @@ def test_like_encoders_are_compared_by_what_they_gained(project: Path, changes: 
     )
 
 
-def test_text_is_learned_by_heart_only_where_it_was_read_again(project: Path) -> None:
+def test_overfitting_is_told_only_where_it_was_read_again(project: Path) -> None:
     (sign,) = found(project, pretrain={"mlm_loss": 4.6})
-    assert sign.name == "by heart" and "0.58 below" in sign.found
+    assert sign.name == "overfitting" and "0.58 below" in sign.found
     assert found(project, pretrain={"mlm_loss": 4.6, "tokens": 9_000}) == []
 
 

@@ -53,7 +53,7 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
         _ = parts.port
     except ValueError as error:
         raise ConfigError(f"{uri}: {error}; correct the address") from None
-    if not parts.hostname or Path(plain_name(Path(name))).suffix not in local.READERS:
+    if not parts.hostname or Path(plain_name(Path(name))).suffix.lower() not in local.READERS:
         raise ConfigError(
             f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(local.READERS)} (also .gz, .zst)"
         )
@@ -147,7 +147,7 @@ def _download(url: str, part: Path) -> None:
         start = have if response.status == 206 else 0
         _validator(part).write_text(response.headers.get("ETag") or response.headers.get("Last-Modified") or "")
         length = response.headers.get("Content-Length")
-        whole = None if length is None else (start + int(length)) // CHUNK_BYTES
+        whole = None if length is None else -(-(start + int(length)) // CHUNK_BYTES)
         progress = Progress("download", whole, start // CHUNK_BYTES)
         while chunk := response.read(CHUNK_BYTES):
             file.write(chunk)

@@ -80,8 +80,12 @@ def test_a_mistake_is_one_line(
 def test_a_share_of_no_pairs_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "--model", str(saved), "red cat", "--share", "0.1"]) == BAD_INPUT
     assert capsys.readouterr().err.startswith("error: --share: found 0.1 without --pairs")
-    assert main(["score", "--model", str(saved), "red cat", "red " * 999]) == BAD_INPUT
-    assert "error: text 2: 'red red" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["red " * 999, " "])
+def test_which_of_several_texts_cannot_be_scored(text: str, saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["score", "--model", str(saved), "red cat", text]) == BAD_INPUT
+    assert "error: text 2: " in capsys.readouterr().err
 
 
 def test_pseudo_perplexity_is_of_the_tokens_masked_one_at_a_time(

@@ -189,6 +189,9 @@ def test_without_a_dev_file_dev_is_drawn_by_context(name: str, tmp_path: Path) -
     examples = squad.read(tmp_path, SquadOptions(dev_fraction=0.5))
     contexts = [set(examples.splits[split]["context"].to_pylist()) for split in ("train", "dev")]
     assert not contexts[0] & contexts[1] and sum(table.num_rows for table in examples.splits.values()) == 80
+    pack(tmp_path / "dev.json", dataset(question("a", ("dog", 27))))
+    if name != "mine.json.gz":  # which is train by being alone
+        assert squad.read(tmp_path, SquadOptions()).splits["dev"]["id"].to_pylist() == ["a"]
 
 
 def test_to_articles_is_the_inverse(shared_data: Path) -> None:

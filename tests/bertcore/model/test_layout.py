@@ -78,5 +78,5 @@ def test_a_rounded_number_is_little_larger(number):
     )
 
 
-def test_even_numbers_are_few():
+def test_rounded_numbers_are_few():
     assert len({rounded_up(number) for number in range(3500, 4097)}) == 19

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dvc.fs import known_implementations
 from dvc.repo import Repo
@@ -68,6 +69,22 @@ def remote_url(base: Path) -> str | None:
     return url
 
 
+def _only_own_outs(repo: Repo) -> None:
+    """Let no entry of the run cache be restored that has other outs than its stage: DVC checks out what stands there,
+    and what others have written to a remote could be a module of this tree."""
+    load = repo.stage_cache._load
+
+    def own(stage: Stage) -> Any:
+        entry = load(stage)
+        others = {out["path"] for out in (entry or {}).get("outs", [])} - {out.def_path for out in stage.outs}
+        if not others:
+            return entry
+        print(f"{stage.addressing}: the run cache names other outs, {', '.join(sorted(others))}: not taken", flush=True)
+        return None
+
+    repo.stage_cache._load = own
+
+
 class Remote:
     """The remote `url` of the DVC repository in the working directory."""
 
@@ -82,6 +99,7 @@ class Remote:
         an entry in the run cache. Before them, files come that `dvc add` has recorded and that are missing here.
         """
         with self._used("be pulled from") as repo:
+            _only_own_outs(repo)
             store = repo.cloud.get_remote_odb(_NAME, "fetch --run-cache", hash_name="md5-dos2unix")
             repo.stage_cache.transfer(store, repo.cache.legacy, force=False)
             recorded = [stage for stage in repo.index.stages if not stage.cmd]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,6 +98,9 @@ def find_or_start(environment: dict[str, str]) -> Server:
     if there := _named(environment):
         return there
     environment.setdefault("PREFECT_HOME", str(STATE))
+    STATE.mkdir(exist_ok=True)
+    with contextlib.suppress(PermissionError):  # of a tree that is another user's, too
+        STATE.chmod(0o700)
     with hold(STATE / "server.lock", f"process {os.getpid()}", wait=True):
         running = _running(environment)
         return running if running is not None else _start(environment)
@@ -161,8 +165,10 @@ def _start(environment: dict[str, str]) -> Server:
         port = free_port(preferred)
         url = f"http://127.0.0.1:{port}/api"
         command = f"-m prefect --no-prompt server start --host 127.0.0.1 --port {port}".split()
-        # Without it the page asks port 4200, whatever the server's own: another tree's server, or none.
-        own = {**environment, "PREFECT_SERVER_UI_API_URL": url}
+        # Without its address the page asks port 4200, whatever the server's own: another tree's server, or none. By
+        # default Prefect takes requests from the pages of every site that the user's browser shows.
+        pages = ",".join(f"http://{host}:{port}" for host in ("127.0.0.1", "localhost"))
+        own = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": pages, **environment, "PREFECT_SERVER_UI_API_URL": url}
         service = start("Prefect server", [sys.executable, *command], own)
         try:
             until(functools.partial(healthy, url), service, "the Prefect server")
@@ -197,7 +203,30 @@ def _server(url: str, home: Path | None, service: Service | None = None) -> Serv
     return Server(url, service, own=home == STATE)
 
 
+def is_trusted(url: str) -> bool:
+    """Whether what listens at an address of this machine was started by this user or by root: whoever takes the port
+    first could otherwise hand out work to this user's worker. True where the system does not tell."""
+    port = urllib.parse.urlsplit(url).port
+    owners = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                address, state, owner = (line.split()[column] for column in (1, 3, 7))
+                if state == _LISTENS and int(address.rpartition(":")[2], 16) == port:
+                    owners.add(int(owner))
+    return owners <= {os.getuid(), *TRUSTED}
+
+
+TRUSTED = (0,)
+"""Users beside one's own: root can do everything anyway."""
+_LISTENS = "0A"
+"""TCP_LISTEN of Linux's net/tcp_states.h."""
+
+
 def _home(url: str) -> Path | None:
+    """Where a server of this user's keeps its database; None where nothing answers, or somebody else's does."""
+    if not is_trusted(url):
+        return None
     settings = get(f"{url}/admin/settings")
     return Path(settings["home"]) if isinstance(settings, dict) and "home" in settings else None
 

@@ -75,7 +75,9 @@ def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.Exi
     if store.startswith(("http://", "https://")):
         return without_password(store)
     port = server.free_port(MLFLOW_PORT)
-    command = f"-m mlflow ui --host 127.0.0.1 --port {port} --workers 1".split()
+    # By default MLflow answers to names that begin like private addresses; who owns such a name can have it lead here.
+    hosts = f"127.0.0.1:{port},localhost:{port}"
+    command = f"-m mlflow ui --host 127.0.0.1 --port {port} --workers 1 --allowed-hosts {hosts}".split()
     # Its job runner, for evaluations with language models, would start eight processes more.
     own = {"MLFLOW_BACKEND_STORE_URI": store, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     service = server.start("MLflow", [sys.executable, *command], environment | own)

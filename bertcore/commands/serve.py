@@ -41,6 +41,7 @@ _HELP = {
     "words": "of a request for tags (default: %(default)s)",
     "queue": "texts that wait; more are answered 429 (default: %(default)s)",
     "batch": "texts up to which requests are computed together (default: %(default)s)",
+    "connections": "at once; to more the server is not available, 503 (default: %(default)s)",
     "grace": "seconds for running requests at the end (default: %(default)s)",
 }
 
@@ -48,6 +49,8 @@ _HELP = {
 def run(options: argparse.Namespace) -> None:
     limits = parse(Limits, {name: getattr(options, name) for name in _HELP}, "options")
     token = token_for(options.host)
+    if options.search is not None and token is None:
+        print(f"warning: whoever uses this machine can search {options.search}; set {TOKEN_VARIABLE}", file=sys.stderr)
     index = None if options.search is None else index_directory(options.search)
     models = Models.load(options.models, options.search, index)
 

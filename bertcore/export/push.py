@@ -20,6 +20,10 @@ LEFT = (".*", "*.onnx", "checkpoint*", CARD_FILE)
 """Files of the directory that are not sent; the card is sent as it is given."""
 
 
+_CACHED = re.compile(r"/files/md5/[0-9a-f]{2}/[0-9a-f]{30}$")
+"""What DVC links the files of a tree to."""
+
+
 def push(directory: Path, uri: str, card: str, *, private: bool = True, message: str = "Upload model") -> str:
     """Send the model of `directory`, with `card` as its README.md; the address of the commit.
 
@@ -46,6 +50,11 @@ def _send(directory: Path, repository: str, card: str, private: bool, message: s
     places = [directory, *(directory / folder for folder in module_folders(directory))]
     paths = (path for place in places for path in sorted(place.iterdir()))
     files = [path for path in paths if path.is_file() and not any(map(path.match, LEFT))]
+    for path in files:
+        if not path.resolve().is_relative_to(directory.resolve()) and not _CACHED.search(path.resolve().as_posix()):
+            raise InputError(
+                f"{path}: found a link to {path.resolve()}, expected a file of the model; remove it, or copy the file"
+            )
     operations = [CommitOperationAdd(path.relative_to(directory).as_posix(), str(path)) for path in files]
     operations.append(CommitOperationAdd(CARD_FILE, card.encode()))
     try:

@@ -192,8 +192,8 @@ def _read_tensors(directory: Path, read: Callable[[Path], dict[str, Tensor]]) ->
                 "save the model again in the safetensors format"
             )
         places = _read_json(directory / INDEX).get("weight_map")
-        if not isinstance(places, dict) or not all(isinstance(each, str) for each in places.values()):
-            raise ArtifactError(f"{directory / INDEX}: found no weight_map of names to files; fetch it again")
+        if not isinstance(places, dict) or not all(_is_name(each) for each in places.values()):
+            raise ArtifactError(f"{directory / INDEX}: found no weight_map of names to files beside it; fetch it again")
         names = sorted(set(places.values()))
     tensors: dict[str, Tensor] = {}
     for name in names:
@@ -202,6 +202,10 @@ def _read_tensors(directory: Path, read: Callable[[Path], dict[str, Tensor]]) ->
         except (SafetensorError, FileNotFoundError) as error:
             raise ArtifactError(f"{directory / name}: not readable ({error}); fetch it again") from None
     return tensors
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and Path(value).name == value
 
 
 def _read_json(path: Path) -> dict[str, Any]:

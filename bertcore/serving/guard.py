@@ -1,5 +1,6 @@
 """What every request passes before it is read: the token, the size of its body; and what every answer bears."""
 
+import asyncio
 import hmac
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 
 from fastapi import HTTPException
 
-from bertcore.serving.limits import TOKEN_VARIABLE
+from bertcore.serving.limits import PATIENCE, TOKEN_VARIABLE
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -33,6 +34,10 @@ OPEN = ("/health", "/", "/page.js", "/page.css", "/page.svg")
 
 class TooLargeError(HTTPException):
     """A body beyond the limit; raised while it is read, it becomes the answer."""
+
+
+class TooSlowError(HTTPException):
+    """A body that does not come; raised while it is waited for, it becomes the answer."""
 
 
 class Guard:
@@ -71,12 +76,17 @@ class Guard:
         return hmac.compare_digest(headers.get(b"authorization", b""), f"Bearer {self._token}".encode())
 
     def _counted(self, receive: Receive) -> Receive:
-        """A body without a length that it admits is cut off where it becomes too large."""
-        total = 0
+        """A body without a length that it admits is cut off where it becomes too large, and one that does not come is
+        not waited for."""
+        total, more = 0, True
 
         async def counted() -> Message:
-            nonlocal total
-            message = await receive()
+            nonlocal total, more
+            try:
+                message = await asyncio.wait_for(receive(), PATIENCE if more else None)
+            except TimeoutError:
+                raise TooSlowError(408, f"no more of the body came in {PATIENCE:g} s") from None
+            more = bool(message.get("more_body", False))
             total += len(message.get("body", b""))
             if total > self._most:
                 raise TooLargeError(413, f"the body has more bytes than expected, at most {self._most}")

@@ -10,6 +10,10 @@ TOKEN_VARIABLE = "BERTCORE_TOKEN"
 """Environment variable with the bearer token that every request must then bear."""
 
 
+PATIENCE = 30.0
+"""Seconds in which the head of a request must come, and each further part of its body."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """`ValueError` for a limit that lets nothing through."""
@@ -27,6 +31,8 @@ class Limits:
     batch: int = 64
     """Texts up to which requests are computed together; a larger request is computed alone. While they are computed,
     the next batch gathers."""
+    connections: int = 512
+    """At once; to a further one the server is not available (503)."""
     grace: int = 20
     """Seconds that running requests get when the server is told to end."""
 

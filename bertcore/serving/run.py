@@ -9,9 +9,10 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bertcore.errors import UnavailableError
-from bertcore.serving.limits import Limits
+from bertcore.serving.limits import PATIENCE, Limits
 
 
 def serve(app: FastAPI, host: str, port: int, limits: Limits, ready: Callable[[str], None]) -> None:
@@ -29,7 +30,8 @@ def serve(app: FastAPI, host: str, port: int, limits: Limits, ready: Callable[[s
         server_header=False,
         timeout_graceful_shutdown=limits.grace,
         timeout_keep_alive=30,
-        limit_concurrency=None,  # the queue is counted in texts, and answers 429
+        limit_concurrency=limits.connections,
+        http=_Patient,
     )
     listening = _bound(host, port)
     address = f"http://{host if ':' not in host else f'[{host}]'}:{listening.getsockname()[1]}"
@@ -55,6 +57,18 @@ def _bound(host: str, port: int) -> socket.socket:
             f"{host}:{port}: {error}, expected a free port of this machine; name another one"
         ) from None
     return found
+
+
+class _Patient(H11Protocol):
+    """Closes a connection on which no request has come for a while: with many of them nobody else could ask."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE, self._close_idle)
+
+    def _close_idle(self) -> None:
+        if not self.cycle:  # of a first request
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):

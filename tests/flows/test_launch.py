@@ -7,6 +7,7 @@ import json
 import signal
 import sqlite3
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -205,6 +206,12 @@ def test_the_pages_answer_and_report_nothing_home(ui: list[str]) -> None:
     assert Path(settings["home"]).name == ".prefect"
     with urllib.request.urlopen(mlflow) as answer:
         assert answer.status == 200
+    other = urllib.request.Request(mlflow.partition("#")[0], headers={"Host": "10.evil.example:5000"})
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(other)
+    foreign = urllib.request.Request(f"{prefect}/api/health", headers={"Origin": "https://evil.example"})
+    with urllib.request.urlopen(foreign) as answer:
+        assert "access-control-allow-origin" not in answer.headers
 
 
 def _read_until(process: "subprocess.Popen[str]", text: str) -> str:

@@ -1,10 +1,12 @@
 """The DVC remote on the toy pipeline: what one tree computed, a clone elsewhere has; and what cannot be a remote."""
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from flows.environment import REMOTE
 from flows.remote import Remote, RemoteError, main, remote_url
@@ -63,6 +65,31 @@ def test_a_clone_elsewhere_has_everything_and_runs_nothing(
             done = remote(place, "stage", name)
             assert done.returncode == 0, done.stdout + done.stderr
     assert len(tree.runs()) == 4 and other.runs() == []
+
+
+def test_what_others_have_put_into_the_run_cache_is_not_checked_out(tree: Tree, tmp_path: Path) -> None:
+    """An entry whose outs are not those of the stage: a module, which the next stage would import."""
+    tree.environment[REMOTE] = str(tmp_path / "store")
+    done = remote(tree, "stage", "corpus")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (tree.root / ".gitignore").write_text("/data/\n/models/\n/reports/\n/home/\n__pycache__/\n")
+    git(tree, "rm", "--quiet", "--cached", "--ignore-unmatch", "dvc.lock")
+    (tree.root / "dvc.lock").unlink()
+    git(tree, "add", "--all")
+    git(tree, "commit", "--quiet", "--message", "nothing computed")
+    (entry,) = [path for path in (tmp_path / "store" / "runs").rglob("*") if path.is_file()]
+    yaml = YAML(typ="safe", pure=True)
+    values = yaml.load(entry.read_text())
+    values["outs"].append({**values["outs"][0], "path": "numpy.py"})
+    text = io.StringIO()
+    yaml.dump(values, text)
+    entry.chmod(0o644)
+    entry.write_text(text.getvalue())
+    other = clone(tree, tmp_path / "clone")
+    pulled = remote(other, "pull", "corpus")
+    assert pulled.returncode == 0, pulled.stdout + pulled.stderr
+    assert "corpus: the run cache names other outs, numpy.py: not taken" in pulled.stdout
+    assert not (other.root / "numpy.py").exists()
 
 
 @pytest.mark.slow

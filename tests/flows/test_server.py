@@ -99,7 +99,10 @@ def test_the_page_of_a_server_asks_that_server(tmp_path: Path, monkeypatch: pyte
     told: list[str] = []
 
     def start(name: str, command: list[str], environment: dict[str, str], grace: float = 1.0) -> server.Service:
-        shown = "from prefect.settings import get_current_settings as s; print(s().server.ui.api_url)"
+        shown = (
+            "from prefect.settings import get_current_settings as s; "
+            "print(s().server.ui.api_url, s().server.api.cors_allowed_origins)"
+        )
         told.extend(
             subprocess.check_output([sys.executable, "-c", shown], env={**os.environ, **environment}, text=True).split()
         )
@@ -108,7 +111,26 @@ def test_the_page_of_a_server_asks_that_server(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(server, "start", start)
     with pytest.raises(server.LaunchError) as raised:
         server._start({"PREFECT_HOME": str(tmp_path)})
-    assert told == [f"http://127.0.0.1:{raised.value}/api"]
+    pages = f"http://127.0.0.1:{raised.value},http://localhost:{raised.value}"
+    assert told == [f"http://127.0.0.1:{raised.value}/api", pages], "and it takes requests from no other page"
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="only Linux tells whose a socket is")
+def test_a_server_of_another_user_is_not_taken(taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "STATE", Path("/elsewhere"))
+    monkeypatch.setattr(server, "RECORD", tmp_path / "server.json")
+    (tmp_path / "server.json").write_text(json.dumps({"url": f"http://127.0.0.1:{taken}/api"}))
+    monkeypatch.setattr(server, "PREFERRED_PORT", taken)
+    assert server._running({"PREFECT_HOME": "/elsewhere"}) is not None
+    own = os.getuid()
+    table = Path("/proc/net/tcp").read_text()
+    monkeypatch.setattr(os, "getuid", lambda: own + 1)
+    others = {line.split()[7] for line in table.splitlines()[1:] if line.split()[1].endswith(f":{taken:04X}")}
+    assert others == {str(own)}
+    if own:  # root's servers are taken by all
+        assert server._running({"PREFECT_HOME": "/elsewhere"}) is None
+    monkeypatch.setattr(server, "TRUSTED", ())
+    assert server._running({"PREFECT_HOME": "/elsewhere"}) is None
 
 
 def test_what_does_not_speak_http_is_no_server() -> None:

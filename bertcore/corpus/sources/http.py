@@ -13,6 +13,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urldefrag, urlsplit
 
 from bertcore.compressed import plain_name
@@ -130,12 +131,24 @@ def _fetch(uri: str, target: Path, sleep: Callable[[float], None]) -> None:
     part.rename(target)
 
 
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """To other addresses of the same kind, or from http to https."""
+
+    def redirect_request(self, request: Any, file: Any, code: int, message: str, headers: Any, url: str) -> Any:
+        if urlsplit(url).scheme not in ("https", urlsplit(request.full_url).scheme):
+            raise InputError(f"{request.full_url}: leads to {url}, which is not encrypted; check the address")
+        return super().redirect_request(request, file, code, message, headers, url)
+
+
+_OPENER = urllib.request.build_opener(_Redirects)
+
+
 def _download(url: str, part: Path) -> None:
     """Append to `part` what it lacks of the file at `url`; raises one of `BROKEN` where the connection ends early."""
     have = _size(part)
     request = urllib.request.Request(url, headers=_resume_headers(part) if have else {})
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+        response = _OPENER.open(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise

@@ -39,6 +39,23 @@ def test_a_tokenizer(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert f"error: {saved}/tokenizer.json: not " in said(capsys, "classify", "a", "--model", str(saved))
 
 
+@pytest.mark.parametrize("command", ["classify", "embed"])
+def test_sizes_that_the_weights_do_not_have_are_not_allocated(
+    command: str, saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps({**values, "vocab_size": 10**12}))  # 128 TB
+    found = said(capsys, command, "a", "--model", str(saved))
+    assert "word_embeddings.weight: found shape (92, 32), expected (1000000000000, 32)" in found
+
+
+def test_weights_elsewhere(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (saved / "model.safetensors").rename(saved.parent / "model.safetensors")
+    index = {"weight_map": {"a": "../model.safetensors"}}
+    (saved / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert "found no weight_map of names to files beside it" in said(capsys, "classify", "a", "--model", str(saved))
+
+
 def test_the_names_of_labels(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = json.loads((saved / "config.json").read_text())
     (saved / "config.json").write_text(json.dumps({**values, "id2label": {"no": "0", "yes": "1"}}))

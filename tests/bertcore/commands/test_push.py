@@ -80,6 +80,15 @@ def test_another_address_is_refused(uri: str, said: str, saved: Path, capsys: py
     assert said in capsys.readouterr().err
 
 
+def test_what_a_link_leads_to_elsewhere_is_not_sent(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret.txt").write_text("not for the hub")
+    (saved / "notes.txt").symlink_to(tmp_path / "secret.txt")
+    assert main(["push", str(saved), "hub://team/encoder", "--license", "mit"]) == BAD_INPUT
+    assert f"notes.txt: found a link to {tmp_path}/secret.txt, expected a file of the model" in capsys.readouterr().err
+
+
 def test_half_a_model_is_not_sent(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (saved / "tokenizer.json").unlink()
     assert main(["push", str(saved), "hub://team/encoder"]) == BAD_INPUT

@@ -1,7 +1,9 @@
 """A real server: its answers are those of the library, its limits hold, and it ends when it is told to."""
 
+import contextlib
 import http.client
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -267,6 +269,30 @@ models = SimpleNamespace(index=None, by_name={}, choose=lambda *_: served)
 limits = Limits(grace=1)
 serve(create_app(models, limits), "127.0.0.1", 0, limits, lambda address: print(address, flush=True))
 """
+
+
+def test_nobody_is_kept_out_by_those_who_ask_nothing() -> None:
+    """Neither by connections without a request, nor by bodies that do not come."""
+    patience = "from bertcore.serving import guard, run\nguard.PATIENCE = run.PATIENCE = 1.0\n"
+    program = patience + SLOW.replace("grace=1", "grace=1, connections=8")
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    server = Server(process.stdout.readline().strip(), process)
+    host, _, port = server.address.removeprefix("http://").rpartition(":")
+    head = f"POST /v1/classify HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=30) as slow:
+        slow.sendall(head.encode() + b"{")
+        assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection((host, int(port)), timeout=30)) for _ in range(8)]
+        for connection in silent[:4]:
+            connection.sendall(b"GET /health HTTP/1.1\r\nX-A: ")
+        assert server.request("/health")[0] == 503
+        for connection in silent:
+            assert connection.recv(100) == b""
+        assert server.request("/health")[0] == 200
+    assert server.end() == 0
+    process.stdout.close()
 
 
 def test_what_is_not_done_in_time_ends_with_the_server_and_mistakes_are_counted() -> None:

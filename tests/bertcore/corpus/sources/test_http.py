@@ -3,6 +3,7 @@ import hashlib
 import os
 import re
 import threading
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -168,6 +169,23 @@ def test_an_address_with_a_secret_is_refused_without_saying_it(address: str, fou
 def test_an_address_that_is_none_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="http://h:abc/x.txt: Port could not be cast to integer .*; correct the addr"):
         source_of("http://h:abc/x.txt")
+
+
+def test_nothing_leads_away_from_https() -> None:
+    for origin, target, allowed in (
+        ("https://a/x.txt", "https://b/x.txt", True),
+        ("http://a/x.txt", "https://b/x.txt", True),
+        ("http://a/x.txt", "http://b/x.txt", True),
+        ("https://a/x.txt", "http://b/x.txt", False),
+        ("https://a/x.txt", "ftp://b/x.txt", False),
+    ):
+        request = urllib.request.Request(origin)
+        if allowed:
+            found = http._Redirects().redirect_request(request, None, 302, "Found", {}, target)
+            assert found is not None and found.full_url == target
+        else:
+            with pytest.raises(InputError, match=f"{origin}: leads to {target}, which is not encrypted"):
+                http._Redirects().redirect_request(request, None, 302, "Found", {}, target)
 
 
 def test_nobody_answers(server: FaultyServer, tmp_path: Path) -> None:

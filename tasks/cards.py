@@ -12,7 +12,7 @@ from typing import Any
 from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
 from bertcore.model.architecture import EncoderModule
 from tasks import params
-from tasks.paths import EMBEDDING, SOURCE, TEXT
+from tasks.paths import EMBEDDING, PRETRAINED, TEXT
 from tasks.tracking import lineage
 
 _ALWAYS = "It gives one of its own answers to every input, also where none fits. "
@@ -67,7 +67,7 @@ def of_finetuned(
             "Model": f"{_shape(model)}. Fine-tuned from `{protocol['started_from']}` on {metrics['train_examples']:,} "
             f"examples of task `{name}` (format `{metrics['format']}`, data `{entry.get('data')}`)."
             + (f" Labels: {', '.join(labels)}." if labels else ""),
-            "Lineage": _lineage("finetune", name),
+            "Lineage": _lineage("finetune", name, PRETRAINED if entry.get("init_from") else None),
             "Recipe": _yaml({"finetune": {"tasks": {name: entry}}}),
             "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev that it has not learned "
             f"from; headline: {headline}. {_protocol(protocol)}",
@@ -121,18 +121,13 @@ def _text(sources: Sequence[str | Mapping[str, Any]], tokens: Mapping[str, int])
     return f"{listed}\n\nCleaned and without copies: {counts}."
 
 
-def _lineage(stage: str, task: str | None) -> str:
-    """DVC's hashes of the data that the stage read."""
-    paths = [path for path in lineage.stage_paths(stage, task)[0] if not _is_unused(Path(path))]
+def _lineage(stage: str, task: str | None, without: Path | None = None) -> str:
+    """DVC's hashes of the data that the stage read; `without`: a dep that it did not."""
+    deps = lineage.stage_paths(stage, task)[0]
+    paths = [path for path in deps if not lineage.is_unused(Path(path)) and Path(path) != without]
     hashes = lineage.data_hashes(paths)
     rows = [[f"`{path}`", f"`{value}`"] for path, value in sorted(hashes.items())]
     return "What it was made from, by the MD5 that DVC records:\n\n" + table([["data", "hash"], *rows])
-
-
-def _is_unused(path: Path) -> bool:
-    """Whether it stands for an input that the parameters do not name, such as a teacher."""
-    source = path / SOURCE
-    return source.is_file() and json.loads(source.read_text(encoding="utf-8"))["uri"] is None
 
 
 def _yaml(values: Mapping[str, Any]) -> str:

@@ -168,15 +168,15 @@ def draw(variants: Sequence[Variant]) -> Rendered:
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     axes = figure.subplots()
     largest = max(variant.parameters for variant in variants)
+    tasks = any(variant.scores for variant in variants)
     for variant in variants:
-        score = variant.mean_score if variant.mean_score is not None else variant.minimal_pairs
+        score = variant.mean_score if tasks else variant.minimal_pairs
         if score is None:
             continue
         point = variant.inference_tokens_per_second, 100 * score
         axes.scatter(*point, s=400 * variant.parameters / largest, color="#1f5fa8", alpha=0.7)
         axes.annotate(variant.name, point, xytext=(8, 8), textcoords="offset points")
     axes.set_xlabel("inference, tokens per second")
-    tasks = any(variant.scores for variant in variants)
-    axes.set_ylabel("mean score of the tasks" if tasks else "minimal pairs, percent")
+    axes.set_ylabel("mean score of the tasks, times 100" if tasks else "minimal pairs, percent")
     axes.margins(0.2)
     return render(figure)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from bertcore.errors import ArtifactError
+from tasks.paths import PRETRAINED as PRETRAINED_MODEL
 from tasks.reporting.measurements import Measurements
 
 MAJORITY, RANDOM, PRETRAINED = "majority", "random_initialisation", "pretrained"
@@ -50,6 +51,8 @@ class Comparison:
     """Of the lead over the majority."""
     against_baseline: "Interval | None" = None
     """Of the lead over the best simple method; None where the task has none."""
+    started_from: str | None = None
+    """The directory that its fine-tuning began with; None = the encoder that was pre-trained here."""
     seeds: int = 1
     """Runs that either score is the median of."""
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -96,6 +99,8 @@ class Interval:
 
     low: float
     high: float
+    difference: float | None = None
+    """What it is about; None where that is not shown."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,7 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
             )
     simple = {system: value for system, value in headline.items() if system not in (MAJORITY, RANDOM, PRETRAINED)}
     best = max(simple, key=lambda system: simple[system], default=None)
+    started = measurements.words(source, "protocol").get("started_from", str(PRETRAINED_MODEL))
     return Comparison(
         task=task,
         metric=metric,
@@ -143,6 +149,7 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
         against_random=_interval(measurements, source, "random"),
         against_majority=_interval(measurements, source, "majority"),
         against_baseline=None if best is None else _interval(measurements, source, "baseline"),
+        started_from=None if started == str(PRETRAINED_MODEL) else started,
         seeds=round(measurements.numbers(source, "protocol").get("seeds", 1)),
         ranges={
             system: (found["min"], found["max"])
@@ -154,7 +161,8 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
 
 def _interval(measurements: Measurements, source: str, pair: str) -> Interval:
     """As the stage measured it."""
-    return Interval(*(measurements.number(source, f"comparison/{pair}", name) for name in ("low", "high")))
+    low, high = (measurements.number(source, f"comparison/{pair}", name) for name in ("low", "high"))
+    return Interval(low, high, measurements.numbers(source, f"comparison/{pair}").get("difference"))
 
 
 def systems(measurements: Measurements, task: str) -> Mapping[str, dict[str, float]]:

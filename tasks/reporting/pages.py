@@ -23,18 +23,7 @@ from tasks.reporting.rendering import to_html, to_markdown
 from tasks.reporting.signs import Sign
 from tasks.reporting.summary import Summary, pretrain_terms, summarize
 
-EXPLANATION = (
-    "Scores are times 100, on held-out text and on each task's dev examples; the loss is in nats, less is better. "
-    "The model is evaluated on a random choice of the held-out sequences, majority, unigram and length on all of them, "
-    "by what is frequent in the training text. "
-    "Gain: for masked LM and the term for pairs (NSP: next sentence, SOP: sentence order) over the stronger one of "
-    "majority and the simple baseline; for the tasks over the same architecture fine-tuned from random weights with "
-    "the same budget (column Random). It helps where the whole interval of that difference is above zero: a paired "
-    "bootstrap over the dev examples, combined with the spread over seeds, 95 %. Of the pre-training's own rows, "
-    "accuracies count beyond two standard errors; losses, whose spread is not measured, count as they are shown. "
-    "Where a task has several seeds, its scores are medians, with the lowest and the highest in brackets."
-)
-WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples."
+WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples, without those of another seed."
 CURVES_NOTE = (
     "The baseline predicts every masked token from how often the tokens occur in the training text, whatever stands "
     "around it. What the curve gains below that line it has learned from context."
@@ -101,7 +90,8 @@ def _introduction(measurements: Measurements, summary: Summary) -> str:
     then = f", then fine-tuned on {tasks} {'task' if tasks == 1 else 'tasks'}" if tasks else ""
     return (
         f"An encoder of {count(pretrain['parameters'])} parameters, pre-trained for "
-        f"{count(pretrain['steps'])} steps on text of {words} words from {sources}{then}."
+        f"{count(pretrain['steps'])} steps ({text_tables.passes(measurements, summary):.2f} passes over the text) on "
+        f"{words} words from {sources}{then}."
     )
 
 
@@ -119,20 +109,58 @@ def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
             f"unigram baseline {percent(pretrain['unigram_accuracy'])} %",
         ),
     ]
-    if comparisons:
-        helped = sum(each.helped for each in comparisons)
-        cards.append(Card(f"{helped} of {len(comparisons)}", "tasks helped by pre-training", "against random weights"))
+    if any(each.started_from is None for each in comparisons):
+        own = [each for each in comparisons if each.started_from is None]
+        helped = sum(each.helped for each in own)
+        cards.append(Card(f"{helped} of {len(own)}", "tasks helped by pre-training", "against random weights"))
     speed = f"{count(pretrain['tokens_per_second'])} a second" if "tokens_per_second" in pretrain else ""
     cards.append(Card(f"{pretrain['tokens'] / 1e6:,.1f} M", "tokens trained on", speed))
     return cards
 
 
 def _results(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> Section:
-    parts: list[Part] = [results.results(measurements, summary, comparisons), Paragraph(EXPLANATION)]
+    parts: list[Part] = [
+        results.results(measurements, summary, comparisons),
+        Paragraph(_explanation(summary, comparisons)),
+    ]
     if comparisons:
         chart = Picture("comparison", f"Bar chart of the scores on {', '.join(each.task for each in comparisons)}")
         parts += [chart, Paragraph(WHISKERS)]
     return Section("Results", parts)
+
+
+def _explanation(summary: Summary, comparisons: Sequence[Comparison]) -> str:
+    """What the first table's columns mean, as far as it has them."""
+    terms = pretrain_terms(summary)
+    said = [
+        "Scores are times 100, on held-out text and on each task's dev examples; the loss is in nats, less is better.",
+        "The model is evaluated on a random choice of the held-out sequences, what is frequent (majority, unigram) on "
+        "all of them.",
+        *(_TERMS[term] for term in terms if term in _TERMS),
+        "Gain of the pre-training's own rows: over the stronger one of majority and the simple baseline. Accuracies "
+        "count beyond two standard errors; losses, whose spread is not measured, count as they are shown.",
+    ]
+    if comparisons:
+        said += [
+            "Gain of the tasks: over the same architecture fine-tuned from random weights with the same budget (column "
+            "Random). It helps where the whole 95 % interval of the difference is above zero: a paired bootstrap over "
+            "the dev examples (table Differences below)."
+        ]
+    if any(comparison.seeds > 1 for comparison in comparisons):
+        said.append(
+            "Of several seeds the scores are medians, with the lowest and the highest in brackets, and the interval "
+            "holds their spread, too."
+        )
+    if any(comparison.seeds == 1 for comparison in comparisons):
+        said.append("Of one seed, how much another one would change is not in the interval: give several to know it.")
+    return " ".join(said)
+
+
+_TERMS = {
+    "nsp": "NSP: whether the second part of a sequence follows the first one; length: what the parts' lengths tell.",
+    "sop": "SOP: whether two parts stand in their order; length: what their lengths tell of it.",
+    "repeats": "Repeats: whether an unmasked token occurs again in its sequence.",
+}
 
 
 def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[Sign]) -> Section:
@@ -148,8 +176,8 @@ def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[S
         ]
         if any(f"{term}_by_length_alone" in pretrain for term in pretrain_terms(summary)):
             parts.append(Paragraph(LENGTH_NOTE))
-        parts.append(signs.part(found))
-    parts.append(text_tables.pretraining(summary))
+        parts.append(signs.part(found, signs.is_compared(measurements, summary)))
+    parts.append(text_tables.pretraining(measurements, summary))
     if (phases := text_tables.phases(measurements)).rows:
         parts.append(phases)
     if measurements.has("timing/pretrain"):
@@ -158,7 +186,11 @@ def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[S
 
 
 def _tasks(measurements: Measurements, comparisons: Sequence[Comparison]) -> Section:
-    parts: list[Part] = [task_tables.scores(measurements, comparisons), task_tables.protocol(measurements)]
+    parts: list[Part] = [
+        task_tables.scores(measurements, comparisons),
+        task_tables.differences(measurements, comparisons),
+        task_tables.protocol(measurements),
+    ]
     if (distilled := task_tables.distillations(measurements)).rows:
         parts += [distilled, Paragraph(DISTILLATION_NOTE)]
     described = (task_tables.examples(measurements), task_tables.dropped_examples(measurements))

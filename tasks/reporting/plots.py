@@ -168,7 +168,7 @@ def _bars(axes: Axes, comparisons: Sequence[Comparison], systems: Sequence[str],
             lowest = min(lowest, score - above)
             axes.bar(place + shift, score, width * 0.92, color=COLOURS[system])
             if above:
-                axes.errorbar(place + shift, score, above, fmt="none", ecolor="#3b4554", elinewidth=1, capsize=2.5)
+                axes.errorbar(place + shift, score, above, fmt="none", ecolor="#111111", elinewidth=1.2, capsize=2.5)
             height = max(score, 0) + above + 0.012
             axes.text(
                 place + shift, height, f"{100 * score:.1f}".replace("-", "−"), ha="center", va="bottom", fontsize=8.5

@@ -83,7 +83,8 @@ def _accuracy_row(task: str, baselines: Mapping[str, float], score: float, examp
 
 def _task_row(comparison: Comparison) -> tuple[list[str], Verdict]:
     baseline = NOTHING if comparison.baseline is None else f"{percent(comparison.baseline)} {comparison.baseline_label}"
-    named = [comparison.task, readable(comparison.metric), percent(comparison.majority), baseline]
+    name = comparison.task if comparison.started_from is None else f"{comparison.task}, from {comparison.started_from}"
+    named = [name, readable(comparison.metric), percent(comparison.majority), baseline]
     scores = [
         _with_range(comparison.random_initialisation, comparison, RANDOM),
         _with_range(comparison.pretrained, comparison, PRETRAINED),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
-from tasks.reporting.normal import carried_instead, read_curves
+from tasks.reporting.normal import Curve, carried_instead, read_curves
 from tasks.reporting.summary import Summary
 
 _BEFORE = 10
@@ -42,15 +42,20 @@ def signs(measurements: Measurements, summary: Summary) -> list[Sign]:
     return [sign for each in found for sign in each(measurements, summary)]
 
 
-def part(found: Sequence[Sign]) -> Table | Paragraph:
-    """What the report shows of them."""
+def part(found: Sequence[Sign], compared: bool) -> Table | Paragraph:
+    """What the report shows of them; `compared`: see `is_compared`."""
     if not found:
+        beside = " and not behind an encoder of its size that was measured" if compared else ""
         return Paragraph(
-            "Signs of trouble: none. The loss had no spikes and ended at its lowest, far from that of the unigrams, "
-            "and where an encoder of this size was measured, not behind it; there is no overfitting; the vocabulary "
-            "suits the text."
+            "Signs of trouble: none. The loss had no spikes and ended at its lowest, far from that of the "
+            f"unigrams{beside}; there is no overfitting; the vocabulary suits the text."
         )
     return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)
+
+
+def is_compared(measurements: Measurements, summary: Summary) -> bool:
+    """Whether a like encoder was measured after as many tokens."""
+    return next(_alike(measurements, summary), None) is not None
 
 
 def _spikes(measurements: Measurements, _: Summary) -> Iterator[Sign]:
@@ -94,13 +99,9 @@ def _plateau(_: Measurements, summary: Summary) -> Iterator[Sign]:
 
 
 def _behind(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
-    pretrain = summary["pretrain"]
-    architecture = measurements.words("pretrain").get("architecture")
-    gain, size = pretrain["unigram_loss"] - pretrain["mlm_loss"], pretrain["parameters"]
-    for curve in read_curves():
-        alike = 1 / _ALIKE < size / curve.parameters < _ALIKE and curve.architecture == architecture
-        expected = curve.loss(pretrain["tokens"])
-        if alike and expected is not None and gain < _BEHIND * (curve.unigram_loss - expected):
+    gain = summary["pretrain"]["unigram_loss"] - summary["pretrain"]["mlm_loss"]
+    for curve, expected in _alike(measurements, summary):
+        if gain < _BEHIND * (curve.unigram_loss - expected):
             yield Sign(
                 name="behind",
                 found=f"the loss is {gain:.2f} below that of the unigrams; that of an encoder of this size was "
@@ -110,10 +111,19 @@ def _behind(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
             )
 
 
+def _alike(measurements: Measurements, summary: Summary) -> Iterator[tuple[Curve, float]]:
+    """The curves of encoders of about this size, with their loss after as many tokens."""
+    pretrain, architecture = summary["pretrain"], measurements.words("pretrain").get("architecture")
+    for curve in read_curves():
+        alike = 1 / _ALIKE < pretrain["parameters"] / curve.parameters < _ALIKE and curve.architecture == architecture
+        if alike and (expected := curve.loss(pretrain["tokens"])) is not None:
+            yield curve, expected
+
+
 def _overfitting(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
     curve = measurements.curve("curves/pretrain_train", "train/mlm_loss")
     # In a text that was not yet read once, nothing can have been learned by heart.
-    if len(curve) and summary["pretrain"]["tokens"] > measurements.number("corpus", "train", "words"):
+    if len(curve) and summary["pretrain"]["tokens"] > measurements.number("mask", "train", "tokens"):
         end = curve.iloc[-max(1, round(_END * len(curve))) :].mean()
         if (gap := summary["pretrain"]["mlm_loss"] - end) > _GAP:
             yield Sign(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tasks.reporting.comparison import Comparison, readable, systems
-from tasks.reporting.document import NOTHING, Table, count, percent
+from tasks.reporting.document import NOTHING, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
 
 _PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
@@ -27,7 +27,8 @@ def contamination(measurements: Measurements) -> Table:
             counts.insert(1, NOTHING if in_train is None else count(in_train))
             share = f"{percent(number('contaminated_share'))} %" if number("checked") else NOTHING
             rows.append([task, split, *counts, share])
-    return Table(("Task", "Split", "Examples", "In train", "Checked", "In the corpus", "Share"), rows, left=("Split",))
+    header = ("Task", "Split", "Examples", "In train", "Checked", "In the corpus", "Share")
+    return Table(header, rows, left=("Split",), caption="Overlap with the pre-training text")
 
 
 def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Table:
@@ -39,7 +40,24 @@ def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Tab
             found = ", ".join(f"{readable(metric)} {percent(values[metric])}" for metric in metrics if metric in values)
             rows.append([comparison.task, readable(system), found])
         rows += _other_splits(measurements, comparison.task)
-    return Table(("Task", "System", "Scores on dev"), rows, left=("System", "Scores on dev"))
+    return Table(("Task", "System", "Scores on dev"), rows, left=("System", "Scores on dev"), caption="Scores")
+
+
+def differences(measurements: Measurements, comparisons: Sequence[Comparison]) -> Table:
+    """What the verdicts rest on: how much better the pre-trained encoder is, and what it may be by chance."""
+    rows = []
+    for comparison in comparisons:
+        against = {
+            "random initialisation": comparison.against_random,
+            "majority": comparison.against_majority,
+            comparison.baseline_label: comparison.against_baseline,
+        }
+        for name, found in against.items():
+            if found is not None and found.difference is not None:
+                low, high = (signed(100 * bound, 1) for bound in (found.low, found.high))
+                rows.append([comparison.task, f"over {name}", signed(100 * found.difference, 1), f"{low} to {high}"])
+    header = ("Task", "Pre-trained", "Difference", "95 % interval")
+    return Table(header, rows, left=("Pre-trained",), caption="Differences")
 
 
 def _other_splits(measurements: Measurements, task: str) -> list[list[str]]:
@@ -58,7 +76,7 @@ def protocol(measurements: Measurements) -> Table:
     known = {task: _settings(measurements, task) for task in measurements.tasks}
     columns = [*_ALWAYS, *dict.fromkeys(name for task in known for name in _chosen(measurements, task))]
     names = [_PROTOCOL_NAMES.get(name, readable(name)).capitalize() for name in columns]
-    header = ["Task", "Protocol", "Train", "Dev", *names, "Truncated", "Seconds"]
+    header = ["Task", "Protocol", "Train", "Dev", *names, "Truncated", "Seconds, Random included"]
     rows = []
     for task, values in known.items():
         own = measurements.numbers(f"finetune/{task}")
@@ -71,7 +89,7 @@ def protocol(measurements: Measurements) -> Table:
             count(own["truncated"]) if "truncated" in own else NOTHING,
             f"{sum(seconds.values()):.0f}" if seconds else NOTHING,
         ])  # fmt: skip
-    return Table(header, rows, left=("Protocol",))
+    return Table(header, rows, left=("Protocol",), caption="How each task was trained")
 
 
 def _settings(measurements: Measurements, task: str) -> dict[str, str]:
@@ -123,8 +141,9 @@ def distillations(measurements: Measurements) -> Table:
             *(count(sizes[name]) for name in ("parameters", "teacher_parameters")),
             *(count(speeds[name]) if name in speeds else NOTHING for name in _SPEEDS),
         ])  # fmt: skip
-    header = ("Task", "Metric", "Student", "Teacher", "Kept", "Parameters", "of the teacher")
-    return Table((*header, "Dev examples/s", "by the teacher"), rows, left=("Metric",), strong="Kept")
+    names = ("Task", "Metric", "Student", "Teacher", "Kept", "Parameters", "of the teacher")
+    header = (*names, "Dev examples/s", "by the teacher")
+    return Table(header, rows, left=("Metric",), strong="Kept", caption="Students and teachers")
 
 
 _SPEEDS = ("examples_per_second", "teacher_examples_per_second")
@@ -141,7 +160,9 @@ def examples(measurements: Measurements) -> Table:
             splits = ", ".join(f"{name} {count(number)}" for name, number in sizes.items())
             kind = [f"`{words.get('format', NOTHING)}`", readable(words.get("family", NOTHING))]
             rows.append([task, *kind, NOTHING if labels is None else count(labels), splits])
-    return Table(("Task", "Format", "Family", "Labels", "Examples"), rows, left=("Format", "Family", "Examples"))
+    return Table(
+        ("Task", "Format", "Family", "Labels", "Examples"), rows, left=("Format", "Family", "Examples"), caption="Data"
+    )
 
 
 def dropped_examples(measurements: Measurements) -> Table:
@@ -151,4 +172,5 @@ def dropped_examples(measurements: Measurements) -> Table:
         dropped = measurements.numbers(f"examples/{task}", "dropped")
         ordered = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
         rows += [[task, reason, count(number)] for reason, number in ordered if number]
-    return Table(("Task", "Left out because", "Number"), rows, left=("Left out because",))
+    header = ("Task", "Left out because", "Number")
+    return Table(header, rows, left=("Left out because",), caption="Examples left out")

@@ -8,7 +8,12 @@ from tasks.reporting.measurements import Measurements
 from tasks.reporting.summary import Summary
 
 
-def pretraining(summary: Summary) -> Table:
+def passes(measurements: Measurements, summary: Summary) -> float:
+    """How often the training has read its text."""
+    return summary["pretrain"]["tokens"] / max(measurements.number("mask", "train", "tokens"), 1)
+
+
+def pretraining(measurements: Measurements, summary: Summary) -> Table:
     """What the training was, in numbers."""
     shown: dict[str, tuple[str, Callable[[float], str]]] = {
         "mlm_loss": ("held-out masked LM loss (nats per predicted token)", "{:.3f}".format),
@@ -27,6 +32,7 @@ def pretraining(summary: Summary) -> Table:
         for key, value in pretrain.items()
         if key.startswith(beside)
     ]
+    rows.append(["passes over the training text", f"{passes(measurements, summary):.2f}"])
     return Table(("Training", "Value"), rows)
 
 

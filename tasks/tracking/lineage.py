@@ -14,14 +14,12 @@ from ruamel.yaml import YAML, YAMLError
 
 import bertcore
 from bertcore.errors import ArtifactError
-from tasks.paths import DAMAGED_LOCK, LOCK
+from tasks.paths import DAMAGED_LOCK, LOCK, SOURCE
 
 PIPELINE = Path("dvc.yaml")
 _ROOT = Path(bertcore.__file__).parent.parent
 _DATA = ("data", "models")
 """Where data lies; the code among a stage's deps is told by the git commit."""
-EMPTY = hashlib.md5(b"[]", usedforsecurity=False).hexdigest() + ".dir"
-"""The hash of a directory without files, as data/inputs has them for what the parameters do not name."""
 _WAITS = (0.0, 0.1, 0.4, 1.0)
 """Seconds before each look at dvc.lock: while the DVC of a stage beside writes it, some hundredths, the file
 ends early."""
@@ -81,6 +79,12 @@ def data_hashes(paths: list[str]) -> dict[str, str]:
     recorded = recorded_hashes()
     data = [path for path in paths if path in recorded or (Path(path).parts[0] in _DATA and Path(path).exists())]
     return {path: recorded.get(path) or dvc_hash(Path(path)) for path in data}
+
+
+def is_unused(path: Path) -> bool:
+    """Whether it stands for an input that the parameters do not name, such as a teacher."""
+    source = path / SOURCE
+    return source.is_file() and json.loads(source.read_text(encoding="utf-8"))["uri"] is None
 
 
 def dvc_hash(path: Path) -> str:

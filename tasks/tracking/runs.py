@@ -101,7 +101,7 @@ class StageRun:
         self._log_datasets(self.parent_id, hashes)
 
     def _log_datasets(self, run_id: str, hashes: Mapping[str, str]) -> None:
-        inputs = [_dataset(path, digest) for path, digest in hashes.items() if digest != lineage.EMPTY]
+        inputs = [_dataset(path, digest) for path, digest in hashes.items() if not lineage.is_unused(Path(path))]
         if inputs:
             self._outbox.send(partial(self.client.log_inputs, run_id, inputs))
 

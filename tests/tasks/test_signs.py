@@ -61,7 +61,9 @@ def found(project: Path, **changes: Any) -> list[signs.Sign]:
 
 def test_a_normal_training_has_none(project: Path) -> None:
     assert found(project) == []
-    assert isinstance(signs.part([]), Paragraph)
+    for compared in (True, False):
+        said = signs.part([], compared)
+        assert isinstance(said, Paragraph) and ("an encoder of its size" in said.text) is compared
 
 
 def test_spikes_are_counted_where_they_begin(project: Path) -> None:
@@ -70,7 +72,7 @@ def test_spikes_are_counted_where_they_begin(project: Path) -> None:
         losses |= {spike + 20 * n: falling(spike) + height * 0.7**n for n in range(8)}
     (sign,) = found(project, curves__pretrain_train=curve("train", losses))
     assert sign.found == "the training loss spiked 2 times, the most by 3.0 before step 2,000"
-    table = signs.part([sign])
+    table = signs.part([sign], True)
     assert isinstance(table, Table) and list(table.rows) == [["spikes", sign.found, sign.remedy]]
 
 

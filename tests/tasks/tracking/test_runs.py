@@ -184,6 +184,7 @@ def test_a_copied_tree_keeps_its_artifacts_in_itself(project: Path, monkeypatch:
 def test_runs_show_what_they_read_and_what_ran(project: Path) -> None:
     Path("dvc.yaml").write_text(PIPELINE.replace("[input.txt]", "[input.txt, data/inputs/nothing]"))
     Path("data/inputs/nothing").mkdir(parents=True)
+    Path("data/inputs/nothing/source.json").write_text('{"uri": null}\n')  # as `links` leaves it
     Path("dvc.lock").write_text("stages: {inputs: {outs: [{path: input.txt, md5: abc}]}}")
     assert stage.main("corpus", write_corpus) == 0
     run = run_of("corpus")

@@ -25,9 +25,10 @@ from benchmarks.machine import describe
 from bertcore.compressed import read_text
 from flows.environment import project_environment
 from tasks.reporting.document import TABLES, read_tables
+from tasks.reporting.task_tables import SECONDS
 
 HERE = Path(__file__).parent
-_OF_PROTOCOL = ("Train", "Dev", "Epochs", "Seconds")
+_OF_PROTOCOL = ("Train", "Dev", "Epochs", SECONDS)
 _OF_A_PAGE = 5
 
 
@@ -139,11 +140,11 @@ def show(clone: Path, name: str, keep: bool) -> None:
     of_task = {row[0]: dict(zip(protocols.header, row, strict=True)) for row in protocols.rows}
     rows = [
         dict(zip(scores.header, row, strict=True))
-        | {name: of_task.get(row[0], {}).get(name, "") for name in _OF_PROTOCOL}
+        | {name: of_task.get(row[0].partition(", from ")[0], {}).get(name, "") for name in _OF_PROTOCOL}
         for row in scores.rows
     ]
     pretraining = summary["tokens"] / timing["tokens_per_second"]
-    seconds = sum(float(row["Seconds"].replace(",", "")) for row in of_task.values())
+    seconds = sum(float(row[SECONDS].replace(",", "")) for row in of_task.values())
     facts = {
         **describe(clone),
         "encoder": f"{params['pretrain']['model']['preset']}, {summary['parameters']:,} parameters, "

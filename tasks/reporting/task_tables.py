@@ -8,6 +8,7 @@ from tasks.reporting.document import NOTHING, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
 
 _PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
+SECONDS = "Seconds, Random included"
 _IN_WORDS = ("early_choice",)
 """Settings that `_protocol_in_words` says."""
 _ALWAYS = ("epochs", "batch_size", "learning_rate", "optimizer", "sequence_length")
@@ -76,7 +77,7 @@ def protocol(measurements: Measurements) -> Table:
     known = {task: _settings(measurements, task) for task in measurements.tasks}
     columns = [*_ALWAYS, *dict.fromkeys(name for task in known for name in _chosen(measurements, task))]
     names = [_PROTOCOL_NAMES.get(name, readable(name)).capitalize() for name in columns]
-    header = ["Task", "Protocol", "Train", "Dev", *names, "Truncated", "Seconds, Random included"]
+    header = ["Task", "Protocol", "Train", "Dev", *names, "Truncated", SECONDS]
     rows = []
     for task, values in known.items():
         own = measurements.numbers(f"finetune/{task}")

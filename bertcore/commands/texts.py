@@ -81,7 +81,9 @@ def layout_of(options: argparse.Namespace, file: Path) -> TextLayout:
     """How the cells of `file` are told apart; `ConfigError` where it has none, or --delimiter is no character."""
     ending = Path(plain_name(file)).suffix.lower()
     if options.delimiter is not None and ending not in PARTED:
-        raise ConfigError(f"--delimiter: found {options.delimiter!r} for {ending}, expected {', '.join(PARTED)}")
+        raise ConfigError(
+            f"--delimiter: found {options.delimiter!r} for {ending}, expected {', '.join(PARTED)}; leave it out"
+        )
     return parse(TextLayout, {"delimiter": options.delimiter}, "--delimiter")
 
 

@@ -26,6 +26,11 @@ def plain_name(path: Path) -> str:
     return path.stem if compression_of(path) else path.name
 
 
+def plain_ending(path: Path) -> str:
+    """The ending below that of the compression, in small letters: `.txt` for `A.TXT.gz`."""
+    return Path(plain_name(path)).suffix.lower()
+
+
 def compression_of(path: Path) -> str | None:
     """What `path` is packed with, by its ending; None where it is not."""
     return COMPRESSIONS.get(path.suffix.lower())

@@ -30,7 +30,7 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
 from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.huggingface import CRF, FAMILY, READING, check_pretrained, load_config, load_pretrained
+from bertcore.model.huggingface import CRF, FAMILY, READING, checked_config, load_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
 
@@ -89,8 +89,7 @@ class FineTuned:
         task = _task(description, FAMILIES[name].reading)  # type: ignore[attr-defined]
         with tokenizer_directory(directory) as place:
             tokenizer = load_tokenizer(place)
-        check_pretrained(directory)  # before anything is as large as its config.json says
-        config = load_config(directory)
+        config = checked_config(directory)
         check_size(tokenizer, config, str(directory))
         nothing = ExampleSet(family=name, labels=labels, metrics=[], splits={})
         family: Family

@@ -15,7 +15,7 @@ from bertcore.errors import ConfigError
 from bertcore.finetune.inference import by_length, tokens_at_once
 from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
-from bertcore.model.huggingface import check_pretrained, load_config, load_pretrained
+from bertcore.model.huggingface import checked_config, load_pretrained
 from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import Layout
 from bertcore.progress import Progress
@@ -26,8 +26,7 @@ _SHORTEST = 3
 
 def load_encoder(directory: Path) -> Encoder:
     """The encoder of a Hugging Face directory, for evaluation, on the GPU where there is one."""
-    check_pretrained(directory)  # before anything is as large as its config.json says
-    config = load_config(directory)
+    config = checked_config(directory)
     model = architecture_of(config).encoder(config)
     load_pretrained(model, directory)
     return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()

@@ -18,6 +18,7 @@ from bertcore.commands.texts import (
     model_directory,
     progress_of,
     read_file,
+    refuse,
     say_unseen,
 )
 from bertcore.compressed import read_text
@@ -50,10 +51,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     given = [options.squad is not None, options.file is not None, options.question is not None]
-    if options.delimiter is not None and options.file is None:
-        raise ConfigError(
-            f"--delimiter: found {options.delimiter!r} without --file, whose columns it parts; leave it out"
-        )
+    if options.file is None:
+        refuse(options, ("delimiter",), "{!r} without --file, whose columns it parts; leave it out")
     if sum(given) != 1 or (options.question is None) != (options.context is None):
         raise ConfigError("found no --question with a --context, expected both of them, or --file, or --squad alone")
     if options.squad is not None:

@@ -19,6 +19,7 @@ from bertcore.commands.texts import (
     layout_of,
     model_directory,
     progress_of,
+    refuse,
     say_unseen,
 )
 from bertcore.config import parse
@@ -59,10 +60,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     if (options.context is None) == (options.file is None) or bool(options.choices) != (options.context is not None):
         raise ConfigError("found no --context with its choices, expected both of them, or --file alone; give either")
-    for name in _OF_TABLES if options.file is None else ("question",):
-        if getattr(options, name) is not None:
-            option, beside = f"--{name.replace('_', '-')}", "--context" if options.file is None else "--file"
-            raise ConfigError(f"{option}: found it beside {beside}, where it has no effect; leave it out")
+    if options.file is None:
+        refuse(options, _OF_TABLES, "it beside --context, where it has no effect; leave it out")
+    else:
+        refuse(options, ("question",), "it beside --file, where it has no effect; leave it out")
     check_output(options)
     table = None if options.file is None else _read(options)
     model = FineTuned.load(model_directory(options, "choose"), "choose")

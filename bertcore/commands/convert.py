@@ -17,13 +17,8 @@ EXAMPLES = """\
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="MODEL", help="what a stage saved, such as models/pretrained")
-    parser.add_argument(
-        "path",
-        type=Path,
-        nargs="?",
-        metavar="OUT.onnx",
-        help="default: MODEL.onnx or MODEL-int8.onnx, here",
-    )
+    help_of_path = "default: MODEL.onnx or MODEL-int8.onnx, here"
+    parser.add_argument("path", type=Path, nargs="?", metavar="OUT.onnx", help=help_of_path)
     parser.add_argument("--int8", action="store_true", help="a quarter of the size; its numbers are others")
     parser.add_argument(
         "--calibrate",

@@ -8,7 +8,7 @@ from typing import get_args
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.apply.score import score_pairs, score_texts
 from bertcore.commands.results import add_output, check_output, write
-from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, texts_of
+from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, refuse, texts_of
 from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.files import write_json
@@ -40,8 +40,7 @@ def run(options: argparse.Namespace) -> None:
     if options.pairs:
         _pairs(options)
         return
-    if options.share is not None:
-        raise ConfigError(f"--share: found {options.share} without --pairs, of which it is a share; leave it out")
+    refuse(options, ("share",), "{} without --pairs, of which it is a share; leave it out")
     check_output(options)
     texts = texts_of(options)
     model = MaskedLanguageModel.load(model_directory(options, "fill-mask"))
@@ -59,11 +58,8 @@ def _pairs(options: argparse.Namespace) -> None:
         raise ConfigError(
             f"--format: found {options.format} with --pairs, which shows a table and pipes JSON; leave it out"
         )
-    values = {
-        "pairs": options.pairs,
-        "variant": options.variant,
-        "share": 1.0 if options.share is None else options.share,
-    }
+    share = MinimalPairsConfig.share if options.share is None else options.share
+    values = {"pairs": options.pairs, "variant": options.variant, "share": share}
     config = parse(MinimalPairsConfig, values, "options")
     metrics = score_pairs(MaskedLanguageModel.load(model_directory(options, "fill-mask")), config)
     print(as_table(metrics), file=sys.stdout if sys.stdout.isatty() else sys.stderr)

@@ -14,6 +14,7 @@ from bertcore.commands.texts import (
     at_least_one,
     check_arguments,
     progress_of,
+    refuse,
     texts_in,
 )
 from bertcore.embedding.vectors import normalized
@@ -44,10 +45,8 @@ def run(options: argparse.Namespace) -> None:
     check_arguments(options.texts)
     if options.file is None and len(options.texts) < 2:
         raise ConfigError("found one text, expected two or more, or --file with texts to compare it with; add some")
-    for name in ("top", "column", "delimiter") if options.file is None else ():
-        if (given := getattr(options, name)) is not None:
-            raise ConfigError(f"--{name}: found {given} without --file, expected texts in a file; leave it out")
     if options.file is None:
+        refuse(options, ("top", "column", "delimiter"), "{} without --file, expected texts in a file; leave it out")
         queries, texts, top = options.texts[:1], options.texts[1:], len(options.texts)
     else:
         queries, texts = options.texts, texts_in(options)

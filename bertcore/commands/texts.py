@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from bertcore.apply import directory
 from bertcore.apply.finetuned import UNSEEN, FineTuned
-from bertcore.compressed import plain_name, read_lines
+from bertcore.compressed import plain_ending, read_lines
 from bertcore.config import parse, suggest
 from bertcore.errors import ConfigError, InputError, TextError
 from bertcore.examples.files import BadRowError, decode
@@ -42,6 +42,14 @@ def at_least_one(option: str) -> Callable[[str], int]:
         return int(text)
 
     return read
+
+
+def refuse(options: argparse.Namespace, names: Iterable[str], said: str) -> None:
+    """`ConfigError` for the first of the options `names` that is given, and would have no effect; `said` tells so, with
+    {} in place of its value."""
+    for name in names:
+        if (given := getattr(options, name, None)) is not None:
+            raise ConfigError(f"--{name.replace('_', '-')}: found {said.format(given)}")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -79,11 +87,8 @@ def add_delimiter(parser: argparse.ArgumentParser) -> None:
 
 def layout_of(options: argparse.Namespace, file: Path) -> TextLayout:
     """How the cells of `file` are told apart; `ConfigError` where it has none, or --delimiter is no character."""
-    ending = Path(plain_name(file)).suffix.lower()
-    if options.delimiter is not None and ending not in PARTED:
-        raise ConfigError(
-            f"--delimiter: found {options.delimiter!r} for {ending}, expected {', '.join(PARTED)}; leave it out"
-        )
+    if (ending := plain_ending(file)) not in PARTED:
+        refuse(options, ("delimiter",), f"{{!r}} for {ending}, expected {', '.join(PARTED)}; leave it out")
     return parse(TextLayout, {"delimiter": options.delimiter}, "--delimiter")
 
 
@@ -118,13 +123,9 @@ def texts_in(options: argparse.Namespace) -> list[str]:
 
 
 def _read(options: argparse.Namespace, pair_column: str | None, path: Path, name: str) -> list[Text]:
-    if Path(plain_name(path)).suffix.lower() == LINES and pair_column is None:
-        for option in ("column", "delimiter"):
-            if getattr(options, option) is not None:
-                remedy = "add --input-format csv, or what it is" if name == "the pipe" else "leave it out"
-                raise ConfigError(
-                    f"--{option}: found {getattr(options, option)}, but {name} has a text a line; {remedy}"
-                )
+    if plain_ending(path) == LINES and pair_column is None:
+        remedy = "add --input-format csv, or what it is" if name == "the pipe" else "leave it out"
+        refuse(options, ("column", "delimiter"), f"{{}}, but {name} has a text a line; {remedy}")
         return read_file(path, name=name)
     return read_file(path, options.column or COLUMN, pair_column, name, layout_of(options, path))
 
@@ -134,14 +135,13 @@ def _check_input(options: argparse.Namespace) -> None:
     second = getattr(options, "pair", None)
     if options.texts and options.file:
         raise ConfigError(f"found a text and --file {options.file}, expected one of them; leave one out")
-    for name in ("column", "pair_column", "delimiter"):
-        given, option = getattr(options, name, None), f"--{name.replace('_', '-')}"
-        if given is not None and options.texts:
-            remedy = "give --file, or --pair" if name == "pair_column" else "give --file, or leave it out"
-            raise ConfigError(f"{option}: found {given} beside a text, expected a table; {remedy}")
-    if options.input_format is not None and (options.texts or options.file not in (None, *PIPES)):
-        beside = "a text" if options.texts else "--file, whose ending says it"
-        raise ConfigError(f"--input-format: found {options.input_format} beside {beside}; leave it out")
+    if options.texts:
+        beside = "{} beside a text, expected a table; give --file, or "
+        refuse(options, ("column", "delimiter"), f"{beside}leave it out")
+        refuse(options, ("pair_column",), f"{beside}--pair")
+        refuse(options, ("input_format",), "{} beside a text; leave it out")
+    if options.file not in (None, *PIPES):
+        refuse(options, ("input_format",), "{} beside --file, whose ending says it; leave it out")
     if second is not None and len(options.texts) != 1:
         raise ConfigError(f"--pair: found {len(options.texts)} first texts, expected one; give a table of pairs")
 
@@ -160,7 +160,7 @@ def read_file(
     layout: TextLayout = TextLayout(),  # noqa: B008 # frozen
 ) -> list[Text]:
     """The texts of a file, or the pairs of a table; `name` stands for it in errors."""
-    where, ending = name or str(path), Path(plain_name(path)).suffix.lower()
+    where, ending = name or str(path), plain_ending(path)
     if ending not in READERS:
         raise InputError(f"{where}: found the ending {ending!r}, expected {', '.join(READERS)}; convert or rename it")
     if ending == LINES and pair_column is None:

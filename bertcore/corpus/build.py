@@ -12,9 +12,8 @@ from typing import Any
 
 from bertcore import workers
 from bertcore.corpus import cleaning
-from bertcore.corpus.candidates import Candidate, EvaluationFiles, batches, examine
+from bertcore.corpus.candidates import Candidate, EvaluationFiles, batches, examine, ngrams_of
 from bertcore.corpus.config import CorpusConfig
-from bertcore.corpus.contamination import Ngrams, evaluation_texts
 from bertcore.corpus.digests import Digests
 from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
 from bertcore.corpus.near_duplicates import NearDuplicates
@@ -95,7 +94,7 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
 def _check_evaluation(files: EvaluationFiles, ngram: int) -> None:
     """A warning for each of `files` of which no text can be found in any document; `InputError` where none has any."""
     names = [Path(file).name for file, _ in files]
-    long_enough = [Ngrams(list(evaluation_texts(Path(file))), ngram).long_enough for file, _ in files]
+    long_enough = [ngrams_of((file,), ngram).long_enough for file in files]
     for name, of_file in zip(names, long_enough, strict=True):
         said = "%s: %d of %d evaluation texts have %d words, and are looked for"
         logger.log(logging.INFO if of_file.any() else logging.WARNING, said, name, of_file.sum(), len(of_file), ngram)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bertcore.compressed import plain_name, read_bytes, read_json, read_lines
+from bertcore.compressed import plain_ending, read_bytes, read_json, read_lines
 from bertcore.corpus.ngrams import ngram_hashes
 from bertcore.errors import InputError
 
@@ -78,7 +78,7 @@ class Ngrams:
 def evaluation_texts(path: Path) -> Iterator[str]:
     """Every text in a file of examples, whatever its layout says of it: cells of a table, strings of JSON, lines up to
     a blank one."""
-    ending = Path(plain_name(path)).suffix.lower()
+    ending = plain_ending(path)
     if ending not in READERS:
         raise InputError(f"{path}: unknown ending, expected {', '.join(READERS)} (also .gz, .zst); convert the file")
     return READERS[ending](path)

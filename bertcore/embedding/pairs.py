@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore import draws
-from bertcore.compressed import parse_json, plain_name, read_lines
+from bertcore.compressed import parse_json, plain_ending, read_lines
 from bertcore.corpus.documents import corpus_shards, read_sentences
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import InputError
@@ -129,10 +129,9 @@ def _tells(text: str) -> bool:
 def read_pairs(path: Path) -> Iterator[Pair]:
     """The pairs of a file of JSON lines, or of all `visible_files` of a directory that end in .jsonl or .json (also
     .gz, .zst); `InputError` names the line that is none."""
-    below = visible_files(path) if path.is_dir() else []
-    files = (
-        [file for file in below if plain_name(file).lower().endswith((".jsonl", ".json"))] if path.is_dir() else [path]
-    )
+    files = [path]
+    if path.is_dir():
+        files = [file for file in visible_files(path) if plain_ending(file) in (".jsonl", ".json")]
     for file in files:
         for number, line in enumerate(read_lines(file), 1):
             if line.strip():

@@ -21,9 +21,9 @@ from bertcore.examples.files import (
     BadRows,
     OnError,
     SplitOptions,
-    draw_dev,
     find_splits,
     is_empty,
+    with_dev,
 )
 from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet
 from bertcore.examples.table_rows import (
@@ -87,8 +87,7 @@ def from_rows(splits: Mapping[str, Rows], options: ChoicesOptions) -> ExampleSet
         kept = replace(rows, numbered=list(rows.numbered)) if split == "test" else rows
         labelled = split != "test" or any(_has_label(row, options) for _, row in kept.numbered)
         tables[split] = table_of(kept, options, bad, labelled=labelled)
-    if "dev" not in tables:
-        tables |= draw_dev(tables["train"], options, splits["train"].where)
+    tables = with_dev(tables, options, splits["train"].where)
     return ExampleSet(
         family="multiple_choice", labels=None, metrics=["accuracy"], splits=tables, dropped=dict(bad.counts)
     )

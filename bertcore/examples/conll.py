@@ -25,8 +25,8 @@ from bertcore.examples.files import (
     OnError,
     SplitOptions,
     decode,
-    draw_dev,
     find_splits,
+    with_dev,
 )
 from bertcore.examples.schema import TAGGING, ExampleSet
 
@@ -96,8 +96,7 @@ def from_sentences(
         tables[split] = _table(_known(found, names, scheme, where[split], bad))
         if not tables[split].num_rows:
             raise InputError(f"{where[split]}: found no usable sentence, expected some; check file and options")
-    if "dev" not in tables:
-        tables |= draw_dev(tables["train"], options, where["train"])
+    tables = with_dev(tables, options, where["train"])
     assert names is not None
     labels = names if scheme is None else tag_schemes.iob2_labels(names)
     if len(labels) < 2:

@@ -5,7 +5,7 @@ import logging
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -126,6 +126,11 @@ def log_unused(directory: Path, files: Iterable[Path], used: Iterable[Path]) -> 
 
 def _is_of(split: str, path: Path) -> bool:
     return re.search(rf"(?<![a-z])({WORDS[split]})(?![a-z])", plain_name(path).lower()) is not None
+
+
+def with_dev(tables: Mapping[str, pa.Table], options: SplitOptions, where: str) -> dict[str, pa.Table]:
+    """The splits, with `draw_dev` of train where none of them is dev; `where` train is from."""
+    return {**tables, **({} if "dev" in tables else draw_dev(tables["train"], options, where))}
 
 
 def draw_dev(table: pa.Table, options: SplitOptions, where: str) -> dict[str, pa.Table]:

@@ -17,10 +17,10 @@ from bertcore.examples.files import (
     BadRows,
     OnError,
     SplitOptions,
-    draw_dev,
     find_splits,
     is_empty,
     log_unused,
+    with_dev,
 )
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 
@@ -60,12 +60,11 @@ def read(directory: Path, options: SquadOptions) -> ExampleSet:
 
 def from_tables(tables: Mapping[str, pa.Table], where: str, options: SquadOptions, bad: BadRows) -> ExampleSet:
     """The questions of each split as one task; `where`: the file or set that train is from."""
-    drawn = {} if "dev" in tables else draw_dev(tables["train"], options, where)
     return ExampleSet(
         family="question_answering",
         labels=None,
         metrics=["f1", "exact_match"],
-        splits={**tables, **drawn},
+        splits=with_dev(tables, options, where),
         dropped=dict(bad.counts),
     )
 

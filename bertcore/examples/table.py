@@ -22,9 +22,9 @@ from bertcore.examples.files import (
     BadRows,
     OnError,
     SplitOptions,
-    draw_dev,
     find_splits,
     is_empty,
+    with_dev,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.examples.table_rows import (
@@ -116,8 +116,7 @@ def from_rows(splits: Mapping[str, Rows], options: TableOptions) -> ExampleSet:
     for split, of_split in rows.items():
         kept = of_split if labels is None else _known(of_split, labels, options, where[split], bad)
         tables[split] = pa.Table.from_pylist([row for _, row in some(kept, where[split])], schema_of(family, labels))
-    if "dev" not in tables:
-        tables |= draw_dev(tables["train"], options, where["train"])
+    tables = with_dev(tables, options, where["train"])
     return ExampleSet(
         family=family,
         labels=labels,

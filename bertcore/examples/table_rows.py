@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertcore.compressed import parse_json, plain_name, read_bytes, read_json, read_lines
+from bertcore.compressed import parse_json, plain_ending, read_bytes, read_json, read_lines
 from bertcore.errors import InputError
 from bertcore.examples.files import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
 
@@ -50,14 +50,14 @@ class TextLayout:
 
 def read_rows(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
     """The rows of `path`, whose ending says what it is; `InputError` for another ending."""
-    reader = READERS.get(Path(plain_name(path)).suffix.lower())
+    reader = READERS.get(plain_ending(path))
     if reader is None:
         raise InputError(f"{path}: unknown ending, expected {', '.join(READERS)} (also .gz, .zst); convert it")
     return reader(path, layout)
 
 
 def _read_text(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
-    delimiter = layout.delimiter or ("," if Path(plain_name(path)).suffix.lower() == ".csv" else "\t")
+    delimiter = layout.delimiter or ("," if plain_ending(path) == ".csv" else "\t")
     quotes = delimiter != "\t" if layout.quotes is None else layout.quotes
     names: list[str] | None = None
     blank: list[int] = []

@@ -89,6 +89,13 @@ def check_pretrained(directory: Path) -> None:
     look_at_pretrained(model, directory)
 
 
+def checked_config(directory: Path) -> EncoderConfig:
+    """`load_config` where the weights have the sizes that it says, `ArtifactError` as of `check_pretrained`: before
+    anything so large is allocated."""
+    check_pretrained(directory)
+    return load_config(directory)
+
+
 def look_at_pretrained(model: EncoderModule, directory: Path) -> Loaded:
     """What `load_pretrained` would find: told by the headers of the files, without reading a weight."""
     return _matched(model, directory, _read_tensors(directory, _shapes))[1]

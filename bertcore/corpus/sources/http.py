@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urldefrag, urlsplit
 
-from bertcore.compressed import plain_name
+from bertcore.compressed import plain_ending
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import local
 from bertcore.corpus.sources.source import Keep, Source
@@ -54,7 +54,7 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
         _ = parts.port
     except ValueError as error:
         raise ConfigError(f"{uri}: {error}; correct the address") from None
-    if not parts.hostname or Path(plain_name(Path(name))).suffix.lower() not in local.READERS:
+    if not parts.hostname or plain_ending(Path(name)) not in local.READERS:
         raise ConfigError(
             f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(local.READERS)} (also .gz, .zst)"
         )

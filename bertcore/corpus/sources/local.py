@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertcore.compressed import compression_of, damaged, open_binary, plain_name, read_lines
+from bertcore.compressed import compression_of, damaged, open_binary, plain_ending, plain_name, read_lines
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError
@@ -59,7 +59,7 @@ def find_files(uri: str) -> list[Path]:
     """The files that a path, a glob (`**`: any depth) or a directory names, sorted; `ConfigError` if there are none."""
     path = Path(uri).expanduser()
     if path.is_dir():
-        found = [item for item in _files_below(path) if _format(item) in READERS]
+        found = [item for item in _files_below(path) if plain_ending(item) in READERS]
         if not found:
             raise ConfigError(f"{uri}: no file in this directory ends in {ENDINGS}; name another one")
         return found
@@ -70,7 +70,7 @@ def find_files(uri: str) -> list[Path]:
             f"{uri}: no such file, glob or directory (from {Path.cwd()}), and not `pydoc`; correct the path"
         )
     for item in files:
-        if _format(item) not in READERS:
+        if plain_ending(item) not in READERS:
             raise ConfigError(f"{item}: unknown ending, expected {ENDINGS}; convert or rename the file")
     return files
 
@@ -91,7 +91,7 @@ def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Docu
     """
     for path, name in zip(paths, _names(paths), strict=True):
         drops = _Drops(path, statistics)
-        for key, text in READERS[_format(path)](path, drops):
+        for key, text in READERS[plain_ending(path)](path, drops):
             # Half of a surrogate pair, which JSON can escape, has no UTF-8; cleaning takes it out of the text.
             yield Document(f"{name}:{key}".encode(errors="replace").decode(), text, uri)
 
@@ -110,13 +110,13 @@ class LocalSource(Source):
     def look(self) -> None:
         """Read the first record of each file, where a packed one need not be unpacked for it."""
         for path in find_files(self.uri):
-            if not (_format(path) == ".parquet" and compression_of(path)):
-                next(READERS[_format(path)](path, _Drops(path, Counter())), None)
+            if not (plain_ending(path) == ".parquet" and compression_of(path)):
+                next(READERS[plain_ending(path)](path, _Drops(path, Counter())), None)
 
     @property
     def unread(self) -> Sequence[Path]:
         path = Path(self.uri).expanduser()
-        return [item for item in _files_below(path) if _format(item) not in READERS] if path.is_dir() else ()
+        return [item for item in _files_below(path) if plain_ending(item) not in READERS] if path.is_dir() else ()
 
     def text_bytes(self, documents: int | None = None) -> float:
         whole = sum(file.stat().st_size * UNPACKED.get(file.suffix.lower(), 1.0) for file in self.files)
@@ -281,10 +281,6 @@ def _unpacked(path: Path, directory: Path) -> Path:
     with open_binary(path) as packed, target.open("wb") as file:
         shutil.copyfileobj(packed, file, 1 << 20)
     return target
-
-
-def _format(path: Path) -> str:
-    return Path(plain_name(path)).suffix.lower()
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

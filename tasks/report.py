@@ -5,10 +5,11 @@ import sys
 
 from bertcore.files import replace_directory, write_json
 from tasks import params
-from tasks.paths import CORPUS, EXAMPLES, METRICS, PRETRAINED, REPORTS
+from tasks.paths import CORPUS, EXAMPLES, FINETUNED, INSTANCES, METRICS, PRETRAINED, REPORTS, SHARDS, TOKENIZER
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.pages import build_report
 from tasks.reporting.rendering import plain_text
+from tasks.reporting.setup import Setup
 from tasks.reporting.summary import headlines
 from tasks.stage import main
 from tasks.tracking import lineage
@@ -18,15 +19,19 @@ logger = logging.getLogger(__name__)
 
 
 def run(stage_run: StageRun) -> None:
-    measurements = Measurements.read(METRICS, list(params.task_entries(params.read())))
+    values = params.read()
+    measurements = Measurements.read(METRICS, list(params.task_entries(values)))
+    recorded = lineage.recorded_hashes()
+    of_tasks = [place / task for task in measurements.tasks for place in (EXAMPLES, FINETUNED)]
+    made = [str(path) for path in (CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, *of_tasks)]
+    setup = Setup(values, {path: recorded[path] for path in made if path in recorded})
     with replace_directory(REPORTS) as beside:
-        summary, found = build_report(measurements, beside)
+        summary, found = build_report(measurements, setup, beside)
     write_json(METRICS / "summary.json", summary)
     for sign in found:
         logger.warning("%s: %s; %s", sign.name, plain_text(sign.found), plain_text(sign.remedy))
     stage_run.log_metrics(summary)
     stage_run.log_parent_metrics(headlines(summary))
-    recorded = lineage.recorded_hashes()
     if encoder := recorded.get(str(PRETRAINED)):
         stage_run.set_parent_tags({f"dvc.out.{PRETRAINED}": encoder})
     read = (str(CORPUS), *(str(EXAMPLES / task) for task in measurements.tasks))

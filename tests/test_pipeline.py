@@ -21,7 +21,7 @@ NEUTRAL = {
 }
 
 RECIPES = Path("bertcore/recipes.py")
-NAMES_ALONE = ("inputs", "examples", "report")
+NAMES_ALONE = ("inputs", "examples")
 """Stages that read which tasks there are and where their data is, which no recipe gives."""
 
 

@@ -20,6 +20,7 @@ from tasks.reporting.document import (
 )
 from tasks.reporting.measurements import CURVES, Measurements
 from tasks.reporting.rendering import to_html, to_markdown
+from tasks.reporting.setup import Setup
 from tasks.reporting.signs import Sign
 from tasks.reporting.summary import Summary, pretrain_terms, summarize
 
@@ -49,13 +50,13 @@ DISTILLATION_NOTE = (
 Part = Paragraph | Table | Picture
 
 
-def build_report(measurements: Measurements, directory: Path) -> tuple[Summary, list[Sign]]:
+def build_report(measurements: Measurements, setup: Setup, directory: Path) -> tuple[Summary, list[Sign]]:
     """Write report.md with its pictures, report.html, tables.json and measurements.csv into `directory`; the summary,
     and the signs of trouble that it names."""
     comparisons = [read_comparison(measurements, task) for task in measurements.tasks]
     summary = summarize(measurements, comparisons)
     found = signs.signs(measurements, summary)
-    document = describe(measurements, summary, comparisons, found)
+    document = describe(measurements, setup, summary, comparisons, found)
     pictures = plots.draw(measurements, summary, comparisons)
     for name, picture in pictures.items():
         (directory / f"{name}.png").write_bytes(picture.png)
@@ -68,28 +69,33 @@ def build_report(measurements: Measurements, directory: Path) -> tuple[Summary, 
 
 
 def describe(
-    measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison], found: Sequence[Sign]
+    measurements: Measurements,
+    setup: Setup,
+    summary: Summary,
+    comparisons: Sequence[Comparison],
+    found: Sequence[Sign],
 ) -> Document:
     """The document; what was not measured is left out."""
     sections = [_results(measurements, summary, comparisons), _pretraining(measurements, summary, found)]
     sections += [*minimal_pairs.sections(measurements), *embed.sections(measurements)]
     if comparisons:
         sections.append(_tasks(measurements, comparisons))
-    sections += [_text(measurements), _sequences(measurements)]
+    sections += [_text(measurements), _sequences(measurements), setup.section()]
     cards = _cards(summary, comparisons)
     if found:
         names = ", ".join(sign.name for sign in found)
         cards.append(Card(count(len(found)), "signs of trouble in the pre-training", names))
-    return Document("BERT pre-training report", _introduction(measurements, summary), sections, cards)
+    return Document("BERT pre-training report", _introduction(measurements, setup, summary), sections, cards)
 
 
-def _introduction(measurements: Measurements, summary: Summary) -> str:
+def _introduction(measurements: Measurements, setup: Setup, summary: Summary) -> str:
     pretrain, tasks = summary["pretrain"], len(measurements.tasks)
     sources = ", ".join(f"`{uri}`" for uri in measurements.numbers("corpus", "documents_read"))
     words = count(measurements.number("corpus", "train", "words"))
     then = f", then fine-tuned on {tasks} {'task' if tasks == 1 else 'tasks'}" if tasks else ""
+    recipe = f" by the recipe `{setup.recipe}`" if setup.recipe else ""
     return (
-        f"An encoder of {count(pretrain['parameters'])} parameters, pre-trained for "
+        f"An encoder of {count(pretrain['parameters'])} parameters, pre-trained{recipe} for "
         f"{count(pretrain['steps'])} steps ({text_tables.passes(measurements, summary):.2f} passes over the text) on "
         f"{words} words from {sources}{then}."
     )

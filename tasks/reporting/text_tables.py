@@ -1,6 +1,7 @@
 """The report's tables of the text, the vocabulary, the masked sequences and the pre-training."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, percent
@@ -26,6 +27,9 @@ def pretraining(measurements: Measurements, summary: Summary) -> Table:
     }
     pretrain = summary["pretrain"]
     rows = [[label, form(pretrain[key])] for key, (label, form) in shown.items() if key in pretrain]
+    if "tokens_per_second" in pretrain:
+        seconds = round(pretrain["tokens"] / pretrain["tokens_per_second"])
+        rows.append(["time of the steps, without evaluations (h:mm:ss)", str(timedelta(seconds=seconds))])
     beside = "parameters_of_"
     rows += [
         [f"parameters of the {key.removeprefix(beside)}, which is saved beside it", count(value)]

@@ -363,6 +363,19 @@ def test_the_examples_that_stand_in_the_corpus_are_counted_by_task(made: tuple[P
     assert "<td>2.5 %</td>" in re.sub(r"<td[^>]*>", "<td>", (made[0] / "reports" / "report.html").read_text())
 
 
+def test_what_the_encoder_was_made_from_is_named_with_its_hashes(project: Path) -> None:
+    sources = "[../texts/*.txt, {uri: pydoc, weight: 0.5}]"
+    with (project / "params.yaml").open("a") as params:
+        params.write(f"recipe: modern\ncorpus: {{sources: {sources}, near_duplicates: null}}\npretrain: {{seed: 7}}\n")
+    text, _, _ = make(project)
+    assert "pre-trained by the recipe `modern` for 40 steps" in text
+    given, made = (dict(rows) for header, *rows in tables(project) if header[0] in ("Parameter", "Data"))
+    assert given["`recipe`"] == "`modern`" and given["`pretrain.seed`"] == "`7`"
+    assert given["`pretrain.optimizer`"] == "`muon`", "what the recipe fills in"
+    assert given["`corpus.sources`"] == '`../texts/*.txt, {"uri": "pydoc", "weight": 0.5}`'
+    assert "`corpus.near_duplicates`" not in given and made == {"`models/pretrained`": "`abc.dir`"}
+
+
 def test_the_page_needs_no_other_file(made: tuple[Path, FakeRun]) -> None:
     project, _ = made
     page = (project / "reports" / "report.html").read_text()

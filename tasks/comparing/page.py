@@ -139,6 +139,7 @@ def advice(variants: Sequence[Variant]) -> list[str]:
         ),
     ]
     said = [need.said() for need in needs if need.candidates]
+    said += [_kept(variant, other) for variant in variants for other in variants if variant.teacher == other.name]
     if not paired and (best_baseline := max((each.pairs_baseline or 0.0 for each in variants), default=0.0)):
         most = max(each.minimal_pairs or 0.0 for each in variants)
         said.append(
@@ -150,6 +151,18 @@ def advice(variants: Sequence[Variant]) -> list[str]:
     elif scored:
         said.append("A task's score varies with its seed, and each has one: small differences say nothing.")
     return said
+
+
+def _kept(student: Variant, teacher: Variant) -> str:
+    """What the student is beside the variant that it has learned from."""
+    score = ""
+    if student.mean_score is not None and teacher.mean_score:
+        score = f"keeps {percent(student.mean_score / teacher.mean_score)} % of its teacher's mean score, "
+    faster = student.inference_tokens_per_second / teacher.inference_tokens_per_second
+    return (
+        f"`{student.name}` {score}has {percent(student.parameters / teacher.parameters)} % of the parameters of "
+        f"`{teacher.name}`, and reads {faster:.1f} times as many tokens a second."
+    )
 
 
 def _more_pairs(variant: Variant, other: Variant) -> bool:

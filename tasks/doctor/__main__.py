@@ -14,7 +14,7 @@ import torch
 from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import BertcoreError
 from tasks import params
-from tasks.doctor import artifacts, machine, places, vocabulary
+from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.findings import Finding, dump
 from tasks.doctor.plan import Plan
 
@@ -53,11 +53,12 @@ PLANNED: dict[str, Callable[[Plan], Finding]] = {
     "memory": machine.check_memory,
     "disk": places.check_disk,
     "time": machine.check_time,
+    "loss": loss.check_loss,
     "vocabulary": artifacts.check_vocabularies,
     "entries": vocabulary.check_vocabulary_size,
 }
 """Checks of the training that params.yaml asks for."""
-OF_PRETRAINING = ("memory", "time")
+OF_PRETRAINING = ("memory", "time", "loss")
 """Those of them that are of stage `pretrain` alone."""
 
 

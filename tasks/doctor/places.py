@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE
+from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
 from mlflow.utils.uri import is_local_uri
 
 from bertcore.corpus.sources.http import cache_directory
@@ -21,7 +23,8 @@ from tasks.doctor.findings import Finding
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
 from tasks.paths import CORPUS, PRETRAINED
-from tasks.tracking.store import tracking_uri
+from tasks.tracking.outbox import told
+from tasks.tracking.store import CREDENTIALS, refuses, tracking_uri
 
 SECONDS = 2.0
 """That a tracking server may take to answer."""
@@ -113,6 +116,8 @@ def check_tracking(uri: str | None = None) -> Finding:
     shown = without_password(uri)
     if uri.startswith(("http://", "https://")):
         problem, remedy = _server_problem(uri), "start the MLflow server, or correct or unset MLFLOW_TRACKING_URI"
+        if problem is None and (problem := _refusal(uri)):
+            remedy = CREDENTIALS
     elif uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
         problem, remedy = _database_problem(path), f"make {path} writable, or move it away to begin a new one"
@@ -155,6 +160,15 @@ def _server_problem(uri: str) -> str | None:
         return f"nothing answers ({error.reason})"
     except (OSError, ValueError, http.client.HTTPException) as error:
         return f"nothing answers ({error})"
+
+
+def _refusal(uri: str) -> str | None:
+    """Why a server that answers takes no runs of this user: asked as the stages ask it, with their credentials."""
+    try:
+        MlflowClient(uri).search_experiments(max_results=1)
+    except MlflowException as error:
+        return told(error) if refuses(error) else None
+    return None
 
 
 def _database_problem(path: Path) -> str | None:

@@ -70,10 +70,13 @@ class Plan:
 
     def mean_sequence(self, encoder: EncoderConfig) -> tuple[float, float]:
         """FLOPs and tokens of a training sequence of `encoder`, the mean over the phases."""
-        phases = [(mask, size * number) for mask, size, number in self._phases()]
-        total = sum(sequences for _, sequences in phases)
-        tokens = sum(sequences * mask.sequence_length for mask, sequences in phases)
-        return self._training_flops(encoder) / total, tokens / total
+        total = sum(size * number for _, size, number in self._phases())
+        return self._training_flops(encoder) / total, self.tokens / total
+
+    @property
+    def tokens(self) -> int:
+        """That the training reads, all sequences counted as full."""
+        return sum(number * size * mask.sequence_length for mask, size, number in self._phases())
 
     def _training_flops(self, encoder: EncoderConfig) -> int:
         return sum(

@@ -16,6 +16,8 @@ ENOUGH = 100
 """Occurrences from which an embedding is learned well (Gowda and May 2020)."""
 FAR_TOO_FEW = ENOUGH / 2
 """Occurrences below which a vocabulary is said to be too large."""
+_ALIKE = 1.1
+"""Encoders whose sizes differ by less than this factor are compared."""
 _NEARLY = 0.8
 """Of a vocabulary: from a text that carries so much of it, no other one is proposed."""
 _PERCENTILE = 0.95
@@ -65,6 +67,15 @@ def read_curves(path: Path = CURVES) -> list[Curve]:
             "preset, vocabulary, parameters, source, unigram_loss and points [[tokens, loss], …]; take it from the "
             "repository again"
         ) from None
+
+
+def alike(curves: Sequence[Curve], architecture: str | None, parameters: float) -> list[Curve]:
+    """Those of encoders of about this size."""
+    return [
+        each
+        for each in curves
+        if each.architecture == architecture and 1 / _ALIKE < parameters / each.parameters < _ALIKE
+    ]
 
 
 def nearest_curve(curves: Sequence[Curve], architecture: str, preset: str, vocabulary: int) -> Curve | None:

@@ -182,7 +182,7 @@ def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[S
         ]
         if any(f"{term}_by_length_alone" in pretrain for term in pretrain_terms(summary)):
             parts.append(Paragraph(LENGTH_NOTE))
-        parts.append(signs.part(found, signs.is_compared(measurements, summary)))
+        parts.append(signs.part(found, bool(signs.expected(measurements, summary))))
     parts.append(text_tables.pretraining(measurements, summary))
     if (phases := text_tables.phases(measurements)).rows:
         parts.append(phases)

@@ -36,7 +36,7 @@ class Setup:
         hashes = [[f"`{path}`", f"`{digest}`"] for path, digest in self.hashes.items()]
         parameters = Table(("Parameter", "Value"), rows, left=("Value",))
         data = Table(("Data", "Hash"), hashes, left=("Hash",))
-        recorded = [Paragraph(HASHES_NOTE), data] if hashes else []
+        recorded = (Paragraph(HASHES_NOTE), data) if hashes else ()
         return Section("Setup", [Paragraph(PARAMETERS_NOTE), parameters, *recorded])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
-from tasks.reporting.normal import Curve, carried_instead, read_curves
+from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
 from tasks.reporting.summary import Summary
 
 _BEFORE = 10
@@ -19,8 +19,6 @@ _PLATEAU = 0.8
 """Nats below the unigrams: BERT's own architecture stays within them for its first 10 million tokens."""
 _BEHIND = 0.8
 """Of what an encoder of the same size had gained over the unigrams after as many tokens."""
-_ALIKE = 1.1
-"""Encoders whose sizes differ by less than this factor are compared."""
 _GAP = 0.5
 """Nats between the training's loss and that of held-out text."""
 _END = 0.1
@@ -43,7 +41,7 @@ def signs(measurements: Measurements, summary: Summary) -> list[Sign]:
 
 
 def part(found: Sequence[Sign], compared: bool) -> Table | Paragraph:
-    """What the report shows of them; `compared`: see `is_compared`."""
+    """What the report shows of them; `compared`: whether `expected` knows an encoder like this one."""
     if not found:
         beside = " and not behind an encoder of its size that was measured" if compared else ""
         return Paragraph(
@@ -53,9 +51,12 @@ def part(found: Sequence[Sign], compared: bool) -> Table | Paragraph:
     return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)
 
 
-def is_compared(measurements: Measurements, summary: Summary) -> bool:
-    """Whether a like encoder was measured after as many tokens."""
-    return next(_alike(measurements, summary), None) is not None
+def expected(measurements: Measurements, summary: Summary) -> list[tuple[Curve, float]]:
+    """The curves of encoders of about this size, with their loss after as many tokens."""
+    architecture = measurements.words("pretrain").get("architecture")
+    curves = alike(read_curves(), architecture, summary["pretrain"]["parameters"])
+    reached = [(curve, curve.loss(summary["pretrain"]["tokens"])) for curve in curves]
+    return [(curve, loss) for curve, loss in reached if loss is not None]
 
 
 def _spikes(measurements: Measurements, _: Summary) -> Iterator[Sign]:
@@ -100,24 +101,15 @@ def _plateau(_: Measurements, summary: Summary) -> Iterator[Sign]:
 
 def _behind(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
     gain = summary["pretrain"]["unigram_loss"] - summary["pretrain"]["mlm_loss"]
-    for curve, expected in _alike(measurements, summary):
-        if gain < _BEHIND * (curve.unigram_loss - expected):
+    for curve, loss in expected(measurements, summary):
+        if gain < _BEHIND * (curve.unigram_loss - loss):
             yield Sign(
                 name="behind",
                 found=f"the loss is {gain:.2f} below that of the unigrams; that of an encoder of this size was "
-                f"{curve.unigram_loss - expected:.2f} after as many tokens (benchmarks/results/{curve.source})",
+                f"{curve.unigram_loss - loss:.2f} after as many tokens (benchmarks/results/{curve.source})",
                 remedy="see whether its curve has spikes or stands still: try a third of `pretrain.learning_rate`, "
                 "then three times as much",
             )
-
-
-def _alike(measurements: Measurements, summary: Summary) -> Iterator[tuple[Curve, float]]:
-    """The curves of encoders of about this size, with their loss after as many tokens."""
-    pretrain, architecture = summary["pretrain"], measurements.words("pretrain").get("architecture")
-    for curve in read_curves():
-        alike = 1 / _ALIKE < pretrain["parameters"] / curve.parameters < _ALIKE and curve.architecture == architecture
-        if alike and (expected := curve.loss(pretrain["tokens"])) is not None:
-            yield curve, expected
 
 
 def _overfitting(measurements: Measurements, summary: Summary) -> Iterator[Sign]:

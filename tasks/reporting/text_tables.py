@@ -6,6 +6,7 @@ from datetime import timedelta
 from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, percent
 from tasks.reporting.measurements import Measurements
+from tasks.reporting.signs import expected
 from tasks.reporting.summary import Summary
 
 
@@ -27,6 +28,13 @@ def pretraining(measurements: Measurements, summary: Summary) -> Table:
     }
     pretrain = summary["pretrain"]
     rows = [[label, form(pretrain[key])] for key, (label, form) in shown.items() if key in pretrain]
+    rows[1:1] = [
+        [
+            f"an encoder of this size after as many tokens (`{curve.source}`, unigrams {curve.unigram_loss:g})",
+            f"{loss:.3f}",
+        ]
+        for curve, loss in expected(measurements, summary)
+    ]
     if "tokens_per_second" in pretrain:
         seconds = round(pretrain["tokens"] / pretrain["tokens_per_second"])
         rows.append(["time of the steps, without evaluations (h:mm:ss)", str(timedelta(seconds=seconds))])

@@ -30,6 +30,11 @@ _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
 
 
 _URI = "MLFLOW_TRACKING_URI"
+CREDENTIALS = (
+    "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to those of an account that "
+    "may write there"
+)
+"""What to do where a server refuses."""
 _PLACES = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -45,14 +50,24 @@ def reachable() -> Iterator[None]:
     try:
         yield
     except (MlflowException, SQLAlchemyError) as error:
-        remedy = "start the server, or correct MLFLOW_TRACKING_URI (without it mlflow.db in this tree is used)"
-        if "out-of-date database schema" in str(error):
-            remedy = f"make a backup of it, then run `mlflow db upgrade {without_password(tracking_uri())}`"
-        elif not os.environ.get(_URI):
-            remedy = "mend the file, or move it away to begin another"
         raise UnavailableError(
-            f"MLflow's store {without_password(tracking_uri())} cannot be used ({told(error)}); {remedy}"
+            f"MLflow's store {without_password(tracking_uri())} cannot be used ({told(error)}); {_remedy(error)}"
         ) from None
+
+
+def _remedy(error: MlflowException | SQLAlchemyError) -> str:
+    if "out-of-date database schema" in str(error):
+        return f"make a backup of it, then run `mlflow db upgrade {without_password(tracking_uri())}`"
+    if not os.environ.get(_URI):
+        return "mend the file, or move it away to begin another"
+    if refuses(error):
+        return CREDENTIALS
+    return "start the server, or correct MLFLOW_TRACKING_URI (without it mlflow.db in this tree is used)"
+
+
+def refuses(error: Exception) -> bool:
+    """Whether a server has answered that it does not know who asks, or that they may not."""
+    return isinstance(error, MlflowException) and error.get_http_status_code() in (401, 403)
 
 
 def tracking_uri() -> str:

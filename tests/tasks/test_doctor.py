@@ -1,5 +1,6 @@
 """What `make doctor` looks at: real files, stores and servers, and each thing that can be wrong with them."""
 
+import base64
 import json
 import os
 import shutil
@@ -23,12 +24,12 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import inputs, links, params
-from tasks.doctor import artifacts, machine, places, vocabulary
+from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan
 from tasks.paths import CHECKPOINTS, INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
-from tasks.reporting.normal import vocabulary_for
+from tasks.reporting.normal import CURVES, vocabulary_for
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
 
@@ -89,6 +90,28 @@ def test_entries_are_judged_by_what_an_earlier_run_counted_of_this_vocabulary(tr
     assert carried.level == "ok" and "a piece of longer ones" in carried.text
     other = vocabulary.check_vocabulary_size(plan(tokenizer={"vocab_size": size - 64}))
     assert "as counted" not in other.text
+
+
+# The loss to expect
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (250, "above 6.00 after 0.5 million tokens, which one of this size on the text of benchmarks/results/a.md "),
+        (1000, "about 5.50 after 2.0 million tokens, as one of this size"),
+        (4000, "about 5.00 or less after 8.2 million tokens, which one of this size"),
+    ],
+)
+def test_the_loss_to_expect_is_that_of_a_measured_encoder_of_the_size(tree: Path, steps: int, said: str) -> None:
+    asked = plan(pretrain={"max_steps": steps, "batch_size": 16})
+    assert "no encoder of this architecture and size was measured" in loss.check_loss(asked).text
+    CURVES.parent.mkdir(parents=True)
+    entry = {"architecture": "modernbert", "preset": "tiny", "vocabulary": 8192, "source": "a.md", "unigram_loss": 7.0}
+    curve = {"parameters": 1_600_000, "points": [[1_024_000, 6.0], [4_096_000, 5.0]]}
+    CURVES.write_text(json.dumps([entry | curve, {**entry, "architecture": "bert", **curve}]))
+    finding = loss.check_loss(asked)
+    assert finding.level == "ok" and finding.text.startswith(said) and ";" not in finding.text
 
 
 # Versions and devices
@@ -489,13 +512,23 @@ def test_a_server_that_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     assert finding.level == "FAIL" and "timed out" in finding.text
 
 
-@pytest.mark.parametrize(("status", "level"), [(200, "ok"), (401, "ok"), (500, "FAIL")])
-def test_a_server_is_asked_without_the_password_of_its_address(status: int, level: str) -> None:
+@pytest.mark.parametrize(
+    ("health", "api", "level"),
+    [(200, 200, "ok"), (401, 200, "ok"), (404, 404, "ok"), (500, 200, "FAIL"), (200, 401, "FAIL"), (401, 403, "FAIL")],
+)
+def test_a_server_is_asked_for_its_health_without_a_password_and_for_runs_with_it(
+    health: int, api: int, level: str
+) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            assert self.path == "/health"
+            asked = None if self.path == "/health" else f"Basic {base64.b64encode(b'alice:s3cret').decode()}"
+            assert self.headers["Authorization"] == asked
+            status = api if asked else health
             self.send_response(status)
             self.end_headers()
+            self.wfile.write(b"{}" if status == 200 else b"You are not authenticated.")
+
+        do_POST = do_GET
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Nothing."""
@@ -505,6 +538,7 @@ def test_a_server_is_asked_without_the_password_of_its_address(status: int, leve
         finding = places.check_tracking(f"http://alice:s3cret@127.0.0.1:{server.server_port}")
         server.shutdown()
     assert finding.level == level and "s3cret" not in str(finding)
+    assert ("MLFLOW_TRACKING_PASSWORD" in finding.remedy) == (api in (401, 403))
 
 
 def test_an_address_with_a_password_and_no_port_is_a_finding() -> None:
@@ -552,7 +586,8 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices variables params memory disk time vocabulary entries shards links leftovers places tracking"
+        "versions devices variables params memory disk time loss vocabulary entries shards links leftovers places "
+        "tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")
     assert sorted(tree.rglob("*")) == before

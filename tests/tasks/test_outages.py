@@ -8,7 +8,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,25 @@ def test_a_store_that_cannot_be_used_at_the_start_is_named_without_its_password(
         said = str(raised.value)
         assert re.match(r"MLflow's store http://127.0.0.1:1/store cannot be used \(.*\); start the server, or co", said)
         assert "cret" not in said and "ann:" not in said and "\n" not in said
+
+
+def test_a_server_that_asks_for_a_password_is_told_from_one_that_is_down(
+    project: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(401, "You are not authenticated")
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://ann:secret@127.0.0.1:{server.server_port}")
+        with pytest.raises(UnavailableError, match=r"error code 401 .*; set MLFLOW_TRACKING_USERNAME and") as raised:
+            tracking.start("corpus", {})
+        server.shutdown()
+    assert "secret" not in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_file_that_is_no_store_is_named(project: None) -> None:

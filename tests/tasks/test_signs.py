@@ -15,6 +15,7 @@ from tasks.reporting.document import Paragraph, Table
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import CURVES
 from tasks.reporting.summary import summarize
+from tasks.reporting.text_tables import pretraining
 from tests.tasks.test_report import FILES, write
 
 STEPS = range(20, 6020, 20)
@@ -57,6 +58,13 @@ def found(project: Path, **changes: Any) -> list[signs.Sign]:
     write(project, files)
     measurements = Measurements.read(project / "metrics", [])
     return signs.signs(measurements, summarize(measurements, []))
+
+
+def shown_beside(project: Path) -> list[list[str]]:
+    """The rows of the report's table of the training that name another encoder."""
+    measurements = Measurements.read(project / "metrics", [])
+    rows = pretraining(measurements, summarize(measurements, [])).rows
+    return [list(row) for row in rows if "an encoder of this size" in row[0]]
 
 
 def test_a_normal_training_has_none(project: Path) -> None:
@@ -111,6 +119,8 @@ def test_like_encoders_are_compared_by_what_they_gained(project: Path, changes: 
         if behind
         else []
     )
+    beside = [["an encoder of this size after as many tokens (`a.md`, unigrams 7)", "5.000"]]
+    assert shown_beside(project) == ([] if changes.keys() - {"mlm_loss"} else beside)
 
 
 def test_overfitting_is_told_only_where_it_was_read_again(project: Path) -> None:

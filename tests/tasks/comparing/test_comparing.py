@@ -147,6 +147,18 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
     )
 
 
+def test_what_a_student_keeps_of_its_teacher_is_said() -> None:
+    found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, parameters=650, teacher="a")]
+    assert (
+        "`b` keeps 71.4 % of its teacher's mean score, has 65.0 % of the parameters of `a`, and reads 3.0 times as "
+        "many tokens a second."
+    ) in page.advice(found)
+    unscored = [replace(each, scores={}) for each in found]
+    assert any(said.startswith("`b` has 65.0 % of the parameters of `a`") for said in page.advice(unscored))
+    elsewhere = [found[0], replace(found[1], teacher="c")]
+    assert not any("teacher" in said for said in page.advice(elsewhere))
+
+
 def test_the_page_has_a_row_for_each_variant_and_a_picture(tmp_path: Path) -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, scores={}, mlm_loss=None, teacher="a")]
     text = page.write(found, "2m", tmp_path)

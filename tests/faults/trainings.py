@@ -33,6 +33,7 @@ from tasks import params as task_params
 from tasks.paths import INPUTS, OBJECTIVE, TEXT, TOKENIZER
 from tasks.tracking import runs as tracking
 from tasks.training import process as pretrain_process
+from tests.divided import divide_weights
 from tests.import_closure import ROOT
 from tests.samples import byte_tokenizer, token_shard, tokenizer
 
@@ -129,6 +130,8 @@ class Training:
     root: Path
     world: int = 1
     environment: dict[str, str] = field(default_factory=dict)
+    divided: bool = False
+    """Whether FSDP divides the weights among the processes."""
     attempts: int = 0
     resumed: list[int] = field(default_factory=list)
     """The step that each attempt after a kill went on from, as its log says."""
@@ -147,7 +150,7 @@ class Training:
             joined = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world)}
             own = joined | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "ACCELERATE_USE_CPU": "true"}
             variables = shared | (own if self.world > 1 else {})
-            process = PROCESSES.Process(target=_train, args=(self.root, variables, self.log))
+            process = PROCESSES.Process(target=_train, args=(self.root, variables, self.log, self.divided))
             process.start()
             processes.append(process)
         return processes
@@ -242,7 +245,7 @@ def _free_port() -> int:
         return listener.getsockname()[1]
 
 
-def _train(root: Path, variables: dict[str, str], log: Path) -> None:
+def _train(root: Path, variables: dict[str, str], log: Path, divided: bool) -> None:
     os.chdir(root)
     os.environ.update(variables)
     with log.open("ab") as file:
@@ -250,6 +253,8 @@ def _train(root: Path, variables: dict[str, str], log: Path) -> None:
         os.dup2(file.fileno(), 2)
     sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     pretrain_process.gate.check = _passed  # type: ignore[assignment]
+    if divided:
+        divide_weights()
     sys.exit(pretrain_process.main())
 
 

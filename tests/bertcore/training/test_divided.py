@@ -11,33 +11,19 @@ import torch
 from bertcore.training import distributed
 from tests.samples import token_shard
 
-# Accelerate divides weights on GPUs only; told so after it has joined the processes, it does the same on the CPU.
 WORKER = """
 import sys
 from dataclasses import replace
 from pathlib import Path
 import pytest
 import torch
-from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 from torch.distributed.tensor import DTensor
-from bertcore.training import distributed
 from bertcore.training.flight_record import weight_norms
 from tests.bertcore.training import test_loop as module
+from tests.divided import divide_weights
 directory, mode = Path(sys.argv[1]), sys.argv[2]
-plain = distributed.make_accelerator
-
-def divided():
-    accelerator = plain()
-    accelerator.state.distributed_type = DistributedType.FSDP
-    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(
-        fsdp_version=2, auto_wrap_policy="transformer_based_wrap"
-    )
-    accelerator.state.fsdp_plugin.set_mixed_precision("bf16")  # as an accelerate config may ask for
-    distributed.autocast_alone(accelerator)
-    return accelerator
-
 if mode != "one":
-    distributed.make_accelerator = divided
+    divide_weights()
 settings = replace(module._no_dropout(), max_steps=6)
 run = module.training(directory, settings)
 if mode == "stopped":

@@ -1,5 +1,7 @@
-"""Two processes train what one trains, whatever the recipe, from its params.yaml to what the stage leaves."""
+"""Two processes train what one trains, whatever the recipe, from its params.yaml to what the stage leaves; so they do
+where FSDP divides the weights among them."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -15,27 +17,50 @@ TOLERANCES = dict.fromkeys(VARIANTS, 1e-6) | {"modern": 2e-3}
 rounded to another number here and there, and small singular values are made large."""
 
 
+STEPS = {"max_steps": 5, "logging_steps": 1, "eval_steps": 2, "checkpoint_steps": 100, "learning_rate": 1e-3}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_two_processes_train_what_one_trains(name: str, tmp_path: Path) -> None:
-    """Without dropout, which every process draws for itself; one takes its batch at once, the two in parts of 3 and 1.
-
-    The curves say what the weights hide, since the optimizers divide by the gradients' size.
-    """
-    steps = {"max_steps": 5, "logging_steps": 1, "eval_steps": 2, "checkpoint_steps": 100, "learning_rate": 1e-3}
-    one = Training(prepare(tmp_path / "one", variant(name, dropout=0.0, **steps)))
+    """Without dropout, which every process draws for itself; one takes its batch whole, the two in parts of 3 and 1."""
+    one = Training(prepare(tmp_path / "one", variant(name, dropout=0.0, **STEPS)))
     shutil.copytree(one.root, tmp_path / "two")
-    two = Training(tmp_path / "two", world=2, environment={"BERTCORE_MICRO_BATCH": "3"})
+    compare(one, Training(tmp_path / "two", world=2, environment={"BERTCORE_MICRO_BATCH": "3"}), TOLERANCES[name])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [name for name in VARIANTS if name != "electra"])
+def test_two_processes_that_divide_the_weights_train_what_one_trains(name: str, tmp_path: Path) -> None:
+    """By an optimizer that needs no whole matrix."""
+    values = variant(name, dropout=0.0, **STEPS, optimizer="adamw")
+    one = Training(prepare(tmp_path / "one", values))
+    shutil.copytree(one.root, tmp_path / "two")
+    two = Training(tmp_path / "two", world=2, divided=True)
+    compare(one, two, 1e-5)
+    assert json.loads((two.root / "metrics/timing/pretrain.json").read_text())["divided"]
+
+
+@pytest.mark.slow
+def test_shared_embeddings_of_two_models_are_not_divided(tmp_path: Path) -> None:
+    training = Training(prepare(tmp_path / "two", variant("electra", **STEPS)), world=2, divided=True)
+    assert training.finish() == 2
+    assert "two that share weights cannot be divided" in training.log.read_text()
+
+
+def compare(one: Training, two: Training, tolerance: float) -> None:
+    """Run both. The curves say what the weights hide, since the optimizers divide by the gradients' size."""
     for training in (one, two):
         assert training.finish() == 0, training.log.read_text()
     saved = sorted(path.relative_to(one.root) for path in one.root.glob("models/pretrained/**/*.safetensors"))
-    assert len(saved) == (2 if name == "electra" else 1)
+    assert len(saved) == 1 + (one.root / "models/pretrained/generator").is_dir()
     for path in saved:
         expected, found = load_file(one.root / path), load_file(two.root / path)
         assert expected.keys() == found.keys()
         apart = {key: float((found[key] - tensor).abs().max()) for key, tensor in expected.items()}
-        assert max(apart.values()) < TOLERANCES[name], (path, max(apart, key=lambda key: apart[key]), apart)
+        assert max(apart.values()) < tolerance, (path, max(apart, key=lambda key: apart[key]), apart)
     for curve, rows in (("train", 5), ("eval", 3)):
         first, second = (pd.read_csv(each.root / f"metrics/curves/pretrain_{curve}.csv") for each in (one, two))
         assert len(first) == rows and not {*CLOCKS} & {*first}

@@ -1,0 +1,100 @@
+"""What `transformers` has saved, of each kind that the house knows: it is trained on and fine-tuned, and the result is
+read by the class that it came from."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+import transformers
+
+from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.export import gate
+from bertcore.finetune.config import RunConfig
+from bertcore.finetune.run import finetune
+from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.tokenizer import kind_of, load_tokenizer
+from bertcore.training import distributed
+from bertcore.training.supervision import Supervision
+from tasks.paths import INPUTS, TOKENIZER
+from tasks.training.process import build
+from tests.faults.trainings import params, prepare
+from tests.samples import byte_tokenizer, documents, tokenizer
+
+PUBLISHED = INPUTS / "init_from"
+SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
+NARROW = {**SIZES, "embedding_size": 16, "initializer_range": 0.1}
+"""Through a projection little would come at 0.02."""
+DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "BertForPreTraining": ("mlm_nsp", SIZES),
+    "BertForMaskedLM": ("mlm", SIZES),
+    "RobertaForMaskedLM": ("mlm", {**SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
+    "AlbertForPreTraining": ("mlm_sop", NARROW),
+    "ElectraForPreTraining": ("replaced_tokens", NARROW),
+    "DistilBertForMaskedLM": ("mlm", DISTILBERT),
+    "ModernBertForMaskedLM": ("mlm", {**SIZES, "local_attention": 16}),
+}
+"""Class -> the objective that its heads are for, and a small shape."""
+PACKINGS = {"mlm_nsp": "pairs", "mlm_sop": "sentence_order"}
+PROBLEMS = ("missing_keys", "mismatched_keys")
+"""Of the class that reads it: BERT's heads for pairs are saved, too, which a class for masked tokens does not use."""
+
+
+@pytest.fixture(params=KINDS)
+def published(
+    request: pytest.FixtureRequest, no_accelerator: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """The reference, saved where stage `inputs` would have linked it, in a tree whose params.yaml trains it on."""
+    objective, shape = KINDS[request.param]
+    by_bytes = request.param.startswith("Roberta")
+    read_by = byte_tokenizer() if by_bytes else tokenizer()
+    values = params(init_from="org/published", objective=objective, max_steps=3, learning_rate=1e-5, warmup_steps=0)
+    values["pretrain"]["model"] = {"architecture": "electra"} if objective == "replaced_tokens" else {}
+    values["mask"] |= {"packing": PACKINGS.get(objective, "full_sentences")}
+    values["tokenizer"] = {"kind": "byte_bpe" if by_bytes else "wordpiece"}
+    monkeypatch.chdir(prepare(tmp_path / "tree", values))
+    reference = getattr(transformers, request.param)
+    torch.manual_seed(1)
+    pad = read_by.token_to_id("<pad>" if by_bytes else "[PAD]")
+    model = reference(reference.config_class(vocab_size=read_by.get_vocab_size(), pad_token_id=pad, **shape))
+    model.save_pretrained(PUBLISHED)
+    kind_of(read_by).save(read_by, PUBLISHED, None)
+    return model
+
+
+@pytest.mark.slow
+def test_it_is_trained_on(published: Any, tmp_path: Path) -> None:
+    training, _ = build(distributed.make_accelerator(), Supervision())
+    training.run()
+    trained = training.whole_models()[""]
+    save_pretrained(trained, tmp_path / "trained", TOKENIZER)
+    gate.check(trained, tmp_path / "trained", TOKENIZER)
+    found, said = type(published).from_pretrained(tmp_path / "trained", output_loading_info=True)
+    assert not any(said[problem] for problem in PROBLEMS)
+    moved = {
+        name: float((found.state_dict()[name] - tensor).abs().max()) for name, tensor in published.state_dict().items()
+    }
+    assert max(moved.values()) < 1e-3, "three small steps from where it stood"
+    assert sum(distance > 0 for distance in moved.values()) > len(moved) / 2
+
+
+@pytest.mark.slow
+def test_it_is_fine_tuned(published: Any, tmp_path: Path) -> None:
+    texts = [sentence for document in documents(12) for sentence in document]
+    rows = [
+        {"id": str(number), "text_a": text, "label": "yes" if "again" in text else "no"}
+        for number, text in enumerate(texts)
+    ]
+    schema = schema_of("classification", ["no", "yes"])
+    splits = {"train": pa.Table.from_pylist(rows, schema), "dev": pa.Table.from_pylist(rows[:32], schema)}
+    examples = ExampleSet(family="classification", labels=["no", "yes"], metrics=["accuracy"], splits=splits)
+    task = RunConfig(format="toy", data="toy", sequence_length=48, epochs=3, batch_size=8, learning_rate=3e-3)
+    result = finetune(task, examples, load_tokenizer(PUBLISHED), PUBLISHED)
+    assert result.metrics["dev"]["accuracy"] == 1.0
+    save_pretrained(result.model, tmp_path / "tuned", TOKENIZER, extra_config=result.model_config)
+    _, said = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "tuned", output_loading_info=True
+    )
+    assert not any(said[problem] for problem in PROBLEMS)

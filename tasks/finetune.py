@@ -20,7 +20,7 @@ from bertcore.finetune.distilled import compare_with_teacher
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.family import CHOICE
 from bertcore.finetune.grid import Outcome
-from bertcore.finetune.run import Finetuning
+from bertcore.finetune.run import Encoder, Finetuning
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.checkpoint import training_key
@@ -53,18 +53,22 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     prepare = partial(Finetuning, settings[0][0], examples, read, several_settings=several, teacher=teacher)
     finetuning = prepare()
     key = _key(finetuning, name, several, encoder, *([teacher] if teacher else []))
-    runs = side_by_side.Runs(prepare, settings, directory, key)
-    pretrained, random = _train(stage_run, name, runs, finetuning, encoder, processes)
+    systems: dict[str, Encoder] = {f"{name}.pretrained": encoder, f"{name}.random": load_config(encoder)}
+    runs = side_by_side.Runs(prepare, systems, settings, directory, key)
+    grids = runs.grids(finetuning)
+    side_by_side.make(runs, grids, processes)
+    of_pretrained, of_random = grids.values()
+    pretrained, random = of_pretrained.run(stage_run.report), of_random.run()
 
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
     simple, scores = baselines(finetuning.examples, settings[0][0].seed)
     records = _records(finetuning, outcomes, simple)
     metrics = _metrics(task, finetuning, outcomes, scores, records)
-    saved = pretrained.result
-    card = cards.of_finetuned(name, saved.model, saved.model_config, examples.labels, metrics)
-    saved.save_model(FINETUNED / name, tokenizer, card)
-    gate.check(saved.model, FINETUNED / name, tokenizer)
-    saved.save_predictions(PREDICTIONS / name, records)
+    result = pretrained.result
+    card = cards.of_finetuned(name, result.model, result.model_config, examples.labels, metrics)
+    result.save_model(FINETUNED / name, tokenizer, card)
+    gate.check(result.model, FINETUNED / name, tokenizer)
+    result.save_predictions(PREDICTIONS / name, records)
     seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
     timing: dict[str, Any] = {"seconds": seconds}
     if (distilled := compare_with_teacher(finetuning, pretrained)) is not None:
@@ -73,7 +77,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     write_json(METRICS / "finetune" / f"{name}.json", metrics)
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", timing)
     compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
-    stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, pretrained.result.steps)
+    stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, result.steps)
     checkpoints.mark_finished(directory, "finetune", name)
 
 
@@ -104,16 +108,6 @@ def _metrics(
     }
 
 
-def _train(
-    stage_run: StageRun, name: str, runs: side_by_side.Runs, finetuning: Finetuning, encoder: Path, processes: int
-) -> tuple[Outcome, Outcome]:
-    """What came out of the pre-trained weights, and of random ones."""
-    grid, random_weights = runs.grid(finetuning), load_config(encoder)
-    pretrained, random = f"{name}.pretrained", f"{name}.random"
-    side_by_side.make(runs, grid, {pretrained: encoder, random: random_weights}, processes)
-    return grid.run(encoder, pretrained, stage_run.report), grid.run(random_weights, random)
-
-
 def _records(finetuning: Finetuning, outcomes: dict[str, Outcome], simple: dict[str, Any]) -> Records:
     """What every dev example adds to the headline metric, by system and seed."""
     baseline_units = {name: finetuning.units(predicted) for name, predicted in simple.items()}
@@ -139,8 +133,8 @@ def _comparison(records: Records, scores: dict[str, dict[str, float]], headline:
 
 
 def _key(finetuning: Finetuning, name: str, several: bool, *models: Path) -> str:
-    """What the bits of a run depend on beside its own config; of `several` settings each lacks the examples kept back
-    to choose one."""
+    """What the bits of a run depend on beside its own config. With `several` settings part of train is kept back, so
+    that other examples are trained on."""
     inputs = [lineage.dvc_hash(path) for path in (EXAMPLES / name, *models)]
     facts = describe(finetuning.accelerator)
     machine = [f"{key}={value}" for key, value in facts.items() if key != "compiled"]  # which only pre-training is
@@ -155,7 +149,7 @@ def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome, held_back:
     """
     chosen = asdict(pretrained.chosen[0].task)
     settings = {key: value for key, value in chosen.items() if key not in _NOT_PROTOCOL}
-    saved = pretrained.result
+    saved = pretrained.saved
     return {
         "scored_on": "dev",
         "chosen_on": f"{held_back} examples kept back from train" if held_back else None,
@@ -164,7 +158,7 @@ def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome, held_back:
         "settings": len(pretrained.runs) // len(pretrained.chosen),
         **settings,
         "changed": {key: value for key, value in settings.items() if value != getattr(RunConfig, key)},
-        "saved_seed": pretrained.saved.seed,
+        "saved_seed": saved.task.seed,
         **({} if saved.best_epoch is None else {"saved_epoch": saved.best_epoch}),
         **{f"tuned_{key}": value for key, value in saved.tuned.items()},
         **{f"{key}_of_random": getattr(random.chosen[0].task, key) for key in GRID if _is_list(task, key)},

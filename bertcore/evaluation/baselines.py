@@ -167,13 +167,12 @@ def _score_classification(examples: ExampleSet, predicted: Any) -> dict[str, flo
 
 
 def _score_multi_label(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    scores = multi_label.evaluate(examples.splits["dev"]["labels"].to_pylist(), predicted, examples.labels)
-    return {name: scores[name] for name in examples.metrics}
+    gold = examples.splits["dev"]["labels"].to_pylist()
+    return multi_label.compute(examples.metrics, gold, predicted, examples.labels or [])
 
 
 def _score_tagging(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    scores = tagging.evaluate(examples.splits["dev"]["tags"].to_pylist(), predicted)
-    return {name: scores[name] for name in examples.metrics}
+    return tagging.compute(examples.metrics, examples.splits["dev"]["tags"].to_pylist(), predicted)
 
 
 def _score_question_answering(examples: ExampleSet, predicted: Any) -> dict[str, float]:

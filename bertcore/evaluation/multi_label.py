@@ -54,6 +54,12 @@ def evaluate(gold: LabelSets, predicted: LabelSets, labels: Sequence[str] | None
     }
 
 
+def compute(metrics: Sequence[str], gold: LabelSets, predicted: LabelSets, labels: Sequence[str]) -> dict[str, float]:
+    """Each of `metrics`, which are keys of `evaluate`."""
+    scores = evaluate(gold, predicted, labels)
+    return {name: scores[name] for name in metrics}
+
+
 def _f1(correct: int, gold: int, predicted: int) -> float:
     return 2 * correct / (gold + predicted) if gold + predicted else 0.0
 

@@ -18,9 +18,7 @@ from typing import Any, TypeAlias
 from bertcore.compressed import read_lines
 from bertcore.errors import InputError
 from bertcore.evaluation.command import print_result
-from bertcore.examples.tag_schemes import Entity, entities, is_entity_tag
-
-__all__ = ["Entity", "accuracy", "entities", "evaluate", "read_columns"]
+from bertcore.examples.tag_schemes import entities, is_entity_tag
 
 Sentences: TypeAlias = Sequence[Sequence[str]]
 
@@ -49,6 +47,12 @@ def evaluate(gold: Sentences, predicted: Sentences) -> dict[str, Any]:
         for type_ in sorted(gold_counts | predicted_counts)
     }
     return {**_scores(correct.total(), gold_counts.total(), predicted_counts.total()), **result, "types": types}
+
+
+def compute(metrics: Sequence[str], gold: Sentences, predicted: Sentences) -> dict[str, float]:
+    """Each of `metrics`, which are keys of `evaluate`; alone, `accuracy` takes tags that mark no entities."""
+    scores = {"accuracy": accuracy(gold, predicted)} if list(metrics) == ["accuracy"] else evaluate(gold, predicted)
+    return {name: scores[name] for name in metrics}
 
 
 def accuracy(gold: Sentences, predicted: Sentences) -> float:

@@ -16,7 +16,7 @@ from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Predictions, label_index
+from bertcore.finetune.family import Exported, Family, label_index
 from bertcore.finetune.features import Batch
 from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
@@ -48,16 +48,15 @@ def write_predictions(directory: Path, split: str, ids: Sequence[str], predicted
         beside.write_text("index\tprediction\n" + rows, encoding="utf-8")
 
 
-class Classification:
+class Classification(Family):
     """A class of `labels` for each example, or a number where the task has none (regression)."""
 
     gold = "label"
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
-    tunes = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._labels, self._pairs = examples.labels, all_pairs(examples.splits.get("train"))
-        self.numbers = examples.labels is None
+        self.is_regression = examples.labels is None
         self._reader = TextReader(task, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
@@ -78,10 +77,10 @@ class Classification:
             return functional.mse_loss(logits.squeeze(-1).float(), batch.targets, reduction="sum")
         return functional.cross_entropy(logits.float(), batch.targets, reduction="sum")
 
-    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: Tensor, teacher_logits: Tensor, batch: Batch, temperature: float) -> Tensor:
         if self._labels is None:
-            return functional.mse_loss(logits.float(), teacher.float(), reduction="sum")
-        return class_divergence(logits, teacher, temperature)
+            return functional.mse_loss(logits.float(), teacher_logits.float(), reduction="sum")
+        return class_divergence(logits, teacher_logits, temperature)
 
     def predict(
         self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: EncoderModule
@@ -92,9 +91,6 @@ class Classification:
         else:
             predicted = [self._labels[index] for index in logits.argmax(axis=1)]
         return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
-
-    def tune(self, predictions: dict[str, Predictions]) -> dict[str, float]:
-        return {}
 
     def _targets(self, table: pa.Table) -> NDArray[Any] | None:
         if table["label"].null_count:

@@ -45,17 +45,18 @@ class Exported:
 
 
 class Family(Protocol):
-    """One task seen by its head family; made from a `RunConfig`, an `ExampleSet` and a tokenizer."""
+    """One task seen by its head family; made from a `RunConfig`, an `ExampleSet` and a tokenizer. What the families
+    have in common stands here: they inherit it."""
 
     gold: str
     """The column with what is to be predicted; a split has no labels where it holds a null."""
     reading: tuple[str, ...]
     """The fields of a `RunConfig` that are saved under `READING`."""
 
-    tunes: bool
+    tunes: bool = False
     """Whether `tune` sets anything."""
 
-    numbers: bool
+    is_regression: bool = False
     """Whether the targets are numbers, one a sequence, in any unit: they are learned standardised (`Scale`), and said
     in their own unit by the trained model."""
 
@@ -76,7 +77,7 @@ class Family(Protocol):
     def loss(self, model: Any, logits: Tensor, batch: Batch) -> Tensor:
         """Scalar: the loss summed over the `batch.count` targets that count."""
 
-    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: Tensor, teacher_logits: Tensor, batch: Batch, temperature: float) -> Tensor:
         """Scalar: how far `logits` are from those of a teacher, of the same shape, summed as `loss` is."""
 
     def predict(self, table: pa.Table, features: Any, logits: NDArray[np.float32], model: Any) -> Predictions:
@@ -86,6 +87,7 @@ class Family(Protocol):
     def tune(self, predictions: dict[str, Any]) -> dict[str, float]:
         """Set what examples outside of the training tell best, where the task asks for it, in the predictions of all
         splits, in place: found on the split `CHOICE`. Name of the parameter -> value found."""
+        return {}
 
 
 def label_index(index_of: dict[str, int], label: str, where: str) -> int:

@@ -99,6 +99,11 @@ class Features:
         """The places of all tokens of the sequences `rows`, in that order."""
         return ranges(self.offsets[rows], self.lengths[rows])
 
+    def places(self, rows: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+        """Where the sequences `rows` stand in an array with a row for each token, or one for each sequence: it has
+        `size` rows."""
+        return self.token_rows(rows) if size == len(self.tokens) else rows
+
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """The sequences `rows`, in that order; at least one."""
         places = self.token_rows(rows)
@@ -147,6 +152,11 @@ def windows(sizes: NDArray[np.int64], capacity: int, stride: int) -> NDArray[np.
         least = max(starts[first] + stride, ends[end] - capacity)
         first = min(int(np.searchsorted(starts, least, side="left")), end)
     return np.asarray(found, dtype=np.int64).reshape(-1, 2)
+
+
+def token_windows(length: int, capacity: int, stride: int) -> NDArray[np.int64]:
+    """`windows` over single tokens, of which a text without any has an empty one: it is a sequence, too."""
+    return windows(np.ones(length, dtype=np.int64), capacity, stride) if length else np.zeros((1, 2), dtype=np.int64)
 
 
 def best_windows(spans: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.int64]:

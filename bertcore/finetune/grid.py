@@ -36,11 +36,13 @@ class Run:
     metrics: dict[str, dict[str, float]]
     """Split -> metric -> value."""
     best_epoch: int | None
-    """Counted from 1, where it was chosen."""
+    """As in `Result`."""
     tuned: dict[str, float]
-    """What was tuned after the training."""
-    dev_units: Units | None = field(default=None, compare=False, repr=False)
+    """As in `Result`."""
+    dev_units: Units = field(compare=False, repr=False)
     """What each dev example adds to the headline metric."""
+    seconds: float = field(compare=False)
+    """Of training and evaluation."""
 
     def row(self) -> dict[str, Any]:
         """As it is written down."""
@@ -57,17 +59,20 @@ class Outcome:
     """All of them, setting by setting, in the order of the seeds."""
     chosen: list[Run]
     """Those of the chosen setting."""
-    saved: RunConfig
+    saved: Run
     """The run of the chosen setting that has the median score on dev."""
     result: Result
     """Of that run."""
-    seconds: float
-    """Training and evaluation of all runs."""
+
+    @property
+    def seconds(self) -> float:
+        """Of all runs."""
+        return sum(run.seconds for run in self.runs)
 
     @property
     def dev_units(self) -> list[Units]:
         """Of each seed, what the dev examples add to the headline metric."""
-        return [run.dev_units for run in self.chosen if run.dev_units is not None]
+        return [run.dev_units for run in self.chosen]
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -81,100 +86,116 @@ class Outcome:
 
 
 class Grid:
-    """The runs of `settings`, as `TaskConfig.settings` gives them.
+    """The runs of one encoder, called `name`, with `settings`, as `TaskConfig.settings` gives them.
 
-    Each finished run is kept in `directory` under a hash of `key` (what data, encoder and code are) and of its own
-    config; of its weights only those that may still be asked for: the current setting's and the leading run's.
+    Each finished run is kept in `directory` under a hash of `key` (what data, encoder and code are), of `name` and of
+    its own config; of its weights only those that may still be asked for: the current setting's and the leading run's.
     """
 
     def __init__(
-        self, finetuning: Finetuning, settings: Sequence[Sequence[RunConfig]], directory: Path, key: str
+        self,
+        finetuning: Finetuning,
+        encoder: Encoder,
+        name: str,
+        settings: Sequence[Sequence[RunConfig]],
+        directory: Path,
+        key: str,
     ) -> None:
-        self._finetuning, self._settings, self._directory, self._key = finetuning, settings, directory, key
+        self._finetuning, self._encoder, self._name = finetuning, encoder, name
+        self._settings, self._directory, self._key = settings, directory, key
         self._metric = finetuning.headline
 
-    def missing(self, name: str) -> list[RunConfig]:
-        """The runs of `name` that are still to be made."""
-        return [task for task in self._flat if self._checkpoints(task, name).latest_step() is None]
+    def missing(self) -> list[RunConfig]:
+        """The runs that are still to be made."""
+        return [task for task in self._flat if self._checkpoints(task).latest_step() is None]
 
-    def make(self, encoder: Encoder, task: RunConfig, name: str, report: Report = silent) -> dict[str, Any]:
+    def make(self, task: RunConfig, report: Report = silent) -> dict[str, Any]:
         """Make one run and keep it; its record."""
-        record = self._train(encoder, task, name, report)
-        self._checkpoints(task, name).save(record["steps"], record)
+        record = self._train(task, report)
+        self._checkpoints(task).save(record["steps"], record)
         return record
 
-    def run(self, encoder: Encoder, name: str, report: Report = silent) -> Outcome:
-        """Make all runs that are not there yet, and choose; `name` tells the runs of one encoder from those of another.
+    def run(self, report: Report = silent) -> Outcome:
+        """Make all runs that are not there yet, and choose.
 
         The curves of all runs are reported, those of earlier ones too; where there are several, the name of a metric
         begins with what tells its run from the others.
         """
-        if isinstance(encoder, Path):  # random weights have learned nothing that a wrong setting could destroy
-            self._finetuning.advise(encoder, max(self._flat, key=lambda task: (task.learning_rate, task.epochs)))
+        if isinstance(self._encoder, Path):  # random weights have learned nothing that a wrong setting could destroy
+            highest = max(self._flat, key=lambda task: (task.learning_rate, task.epochs))
+            self._finetuning.advise(self._encoder, highest)
         done: list[list[Run]] = []
-        seconds = 0.0
         for setting in self._settings:
-            trained = [self._trained(encoder, task, name, report) for task in setting]
-            seconds += sum(sum(each["seconds"].values()) for each in trained)
-            done.append([_run(task, each) for task, each in zip(setting, trained, strict=True)])
-            self._forget_weights(done, name)
-        leader = best_setting(done, self._metric)
-        task = self._settings[leader][median_run(done[leader], self._metric)]
+            done.append([self._made(task, report) for task in setting])
+            self._forget_weights(done)
+        chosen, saved = self._leading(done)
         return Outcome(
             runs=[run for runs in done for run in runs],
-            chosen=done[leader],
-            saved=task,
-            result=self._finetuning.result(self._restored(encoder, task, name)),
-            seconds=seconds,
+            chosen=chosen,
+            saved=saved,
+            result=self._finetuning.result(self._restored(saved.task)),
         )
 
     @property
     def _flat(self) -> list[RunConfig]:
         return [task for setting in self._settings for task in setting]
 
-    def _trained(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:
-        """The record of a run without its weights; the run is made if there is none."""
-        record = self._checkpoints(task, name).latest()
+    def _made(self, task: RunConfig, report: Report) -> Run:
+        """A run, which is made if it is not there."""
+        record = self._checkpoints(task).latest()
         if record is None:
-            record = self.make(encoder, task, name, report)
+            record = self.make(task, report)
         else:
-            logger.info("%s: this run has finished before", self._title(task, name))
+            logger.info("%s: this run has finished before", self._title(task))
             report_again(record["curves"], self._named(report, task))
-        return {key: value for key, value in record.items() if key not in _TENSORS}
+        return Run(
+            task=task,
+            metrics=record["metrics"],
+            best_epoch=record["best_epoch"],
+            tuned=record["tuned"],
+            dev_units=record["dev_units"].numpy(),
+            seconds=sum(record["seconds"].values()),
+        )
 
-    def _train(self, encoder: Encoder, task: RunConfig, name: str, report: Report) -> dict[str, Any]:
+    def _train(self, task: RunConfig, report: Report) -> dict[str, Any]:
         named = self._named(report, task)
-        trained = self._finetuning.train(encoder, task, name=self._title(task, name), report=named)
+        trained = self._finetuning.train(self._encoder, task, name=self._title(task), report=named)
+        assert trained.dev_units is not None, "a headline without labels"
         return {
             "model": {key: tensor.cpu() for key, tensor in trained.model.state_dict().items()},
             "logits": {split: torch.from_numpy(logits) for split, logits in trained.logits.items()},
-            **({} if trained.dev_units is None else {"dev_units": torch.from_numpy(trained.dev_units)}),
+            "dev_units": torch.from_numpy(trained.dev_units),
             **{name: getattr(trained, name) for name in _RECORDED},
         }
 
-    def _restored(self, encoder: Encoder, task: RunConfig, name: str) -> Trained:
+    def _restored(self, task: RunConfig) -> Trained:
         """A finished run with its weights; made again where they are not kept."""
-        record = self._checkpoints(task, name).latest()
+        record = self._checkpoints(task).latest()
         if record is None or "model" not in record:
-            record = self._train(encoder, task, name, silent)
-        model = self._finetuning.build(encoder, task).to(self._finetuning.accelerator.device)
+            record = self._train(task, silent)
+        model = self._finetuning.build(self._encoder, task).to(self._finetuning.accelerator.device)
         model.load_state_dict(record["model"])
         logits = {split: tensor.numpy() for split, tensor in record["logits"].items()}
-        return Trained(model=model.eval(), logits=logits, **{name: record[name] for name in _RECORDED})
+        units = record["dev_units"].numpy()
+        return Trained(model=model.eval(), logits=logits, dev_units=units, **{name: record[name] for name in _RECORDED})
 
-    def _forget_weights(self, done: Sequence[Sequence[Run]], name: str) -> None:
+    def _leading(self, done: Sequence[Sequence[Run]]) -> tuple[list[Run], Run]:
+        """The runs of the best setting, and the median one among them."""
+        chosen = [*done[best_setting(done, self._metric)]]
+        return chosen, chosen[median_run(chosen, self._metric)]
+
+    def _forget_weights(self, done: Sequence[Sequence[Run]]) -> None:
         """Drop the weights of all runs so far but the leading one, which may be chosen in the end."""
-        leader = best_setting(done, self._metric)
-        leading = done[leader][median_run(done[leader], self._metric)].task
-        for task in (run.task for runs in done for run in runs if run.task != leading):
-            checkpoints = self._checkpoints(task, name)
+        _, leading = self._leading(done)
+        for task in (run.task for runs in done for run in runs if run.task != leading.task):
+            checkpoints = self._checkpoints(task)
             record = checkpoints.latest()
             if record is not None and "model" in record:
                 checkpoints.save(record["steps"], {key: each for key, each in record.items() if key not in _TENSORS})
 
-    def _checkpoints(self, task: RunConfig, name: str) -> Checkpoints:
+    def _checkpoints(self, task: RunConfig) -> Checkpoints:
         config = json.dumps(dataclasses.asdict(task), sort_keys=True)
-        return Checkpoints(self._directory / training_key(self._key, name, config), keep=1)
+        return Checkpoints(self._directory / training_key(self._key, self._name, config), keep=1)
 
     def _named(self, report: Report, task: RunConfig) -> Report:
         """`report` for one run, whose points are not to be mixed with those of another."""
@@ -183,8 +204,8 @@ class Grid:
             return report
         return lambda step, metrics: report(step, {f"{title}/{key}": value for key, value in metrics.items()})
 
-    def _title(self, task: RunConfig, name: str) -> str:
-        return f"{name} {self._varied(task)}".rstrip()
+    def _title(self, task: RunConfig) -> str:
+        return f"{self._name} {self._varied(task)}".rstrip()
 
     def _varied(self, task: RunConfig) -> str:
         """What tells a run from the others; empty where there are none."""
@@ -195,12 +216,6 @@ class Grid:
 _TENSORS = ("model", "logits")
 _RECORDED = ("curves", "best_epoch", "steps", "tokens", "seconds", "metrics", "tuned")
 """Fields of `Trained` that are kept as they are."""
-
-
-def _run(task: RunConfig, record: dict[str, Any]) -> Run:
-    units = record["dev_units"].numpy() if "dev_units" in record else None
-    kept = {name: record[name] for name in ("metrics", "best_epoch", "tuned")}
-    return Run(task=task, dev_units=units, **kept)
 
 
 def median_run(runs: Sequence[Run], metric: str) -> int:

@@ -29,7 +29,7 @@ from bertcore.training.optimizers.groups import LR_SCALE, set_learning_rate
 from bertcore.training.schedule import SCHEDULES
 
 _REMEDY = "lower the task's learning_rate or raise its warmup_ratio"
-"""Where the loss is no number."""
+"""Said where the loss is not finite."""
 _GROUPED = 50
 """Batches whose sequences are sorted by length among themselves, as in Hugging Face's `group_by_length`."""
 
@@ -45,10 +45,10 @@ class Loop:
         features: Features,
         accelerator: Accelerator,
         report: Report,
-        teacher: NDArray[np.float32] | None = None,
+        teacher_logits: NDArray[np.float32] | None = None,
     ) -> None:
-        """`teacher` are the logits of a teacher for all of `features`, where the task has one."""
-        self._teacher = teacher
+        """`teacher_logits`: for all of `features`, where the task has a teacher."""
+        self._teacher_logits = teacher_logits
         self._model, self._task, self._family, self._features = model, task, family, features
         self._accelerator, self._report = accelerator, report
         self._batches = batches(features.group_lengths, task)
@@ -125,10 +125,10 @@ class Loop:
     def _loss(self, logits: Tensor, batch: Batch, rows: NDArray[np.int64]) -> Tensor:
         """Summed over the batch, which has the sequences `rows`: that of the labels, and the teacher's share."""
         distillation = self._task.distillation
-        if self._teacher is None or distillation is None:
+        if self._teacher_logits is None or distillation is None:
             return self._family.loss(self._model, logits, batch)
-        places = self._features.token_rows(rows) if len(self._teacher) == len(self._features.tokens) else rows
-        expected = torch.from_numpy(self._teacher[places]).to(logits.device)
+        places = self._features.places(rows, len(self._teacher_logits))
+        expected = torch.from_numpy(self._teacher_logits[places]).to(logits.device)
         soft = self._family.soft_loss(logits, expected, batch, distillation.temperature)
         if distillation.alpha == 1.0:
             return soft
@@ -140,8 +140,8 @@ class Loop:
 
 
 class EarlyChoice:
-    """Keeps the weights of the epoch that scored best by the metric `headline`, the first of equals; `score` gives the
-    metrics of a model on examples that it is not trained on, which are those of no test either."""
+    """Keeps the weights of the epoch with the best `headline`, the first of equals; `score` gives a model's metrics on
+    examples that are neither trained on nor reported."""
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from bertcore.evaluation import multi_label
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import write_predictions
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Predictions, label_index
+from bertcore.finetune.family import Exported, Family, label_index
 from bertcore.finetune.features import Batch
 from bertcore.finetune.kl_divergence import yes_no_divergence
 from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
@@ -26,7 +26,7 @@ from bertcore.model.huggingface import READING, label_names
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelSets:
+class PredictedSets:
     """The labels of each example."""
 
     ids: list[str]
@@ -35,21 +35,18 @@ class LabelSets:
     labels: list[str]
 
     def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        scores = multi_label.evaluate([labels or [] for labels in self.gold], self.predicted, self.labels)
-        return {name: scores[name] for name in metrics}
+        return multi_label.compute(metrics, [labels or [] for labels in self.gold], self.predicted, self.labels)
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.tsv` as `bertcore.evaluation.multi_label` reads it."""
         write_predictions(directory, split, self.ids, [multi_label.cell_of(labels) for labels in self.predicted])
 
 
-class MultiLabel:
+class MultiLabel(Family):
     """Those of `labels` that are more likely than not."""
 
     gold = "labels"
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
-    tunes = False
-    numbers = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a multi-label task without labels"
@@ -71,19 +68,16 @@ class MultiLabel:
         assert batch.targets is not None, "a batch without targets"
         return functional.binary_cross_entropy_with_logits(logits.float(), batch.targets, reduction="sum")
 
-    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
-        return yes_no_divergence(logits, teacher, temperature)
+    def soft_loss(self, logits: Tensor, teacher_logits: Tensor, batch: Batch, temperature: float) -> Tensor:
+        return yes_no_divergence(logits, teacher_logits, temperature)
 
     def predict(
         self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: EncoderModule
-    ) -> LabelSets:
+    ) -> PredictedSets:
         chosen = features.pooled(logits) > 0
         predicted = [[self._labels[index] for index in np.flatnonzero(row)] for row in chosen]
         ids, gold = table["id"].to_pylist(), table["labels"].to_pylist()
-        return LabelSets(ids=ids, predicted=predicted, gold=gold, labels=self._labels)
-
-    def tune(self, predictions: dict[str, Predictions]) -> dict[str, float]:
-        return {}
+        return PredictedSets(ids=ids, predicted=predicted, gold=gold, labels=self._labels)
 
     def _targets(self, table: pa.Table) -> NDArray[np.float32] | None:
         if table["labels"].null_count:

@@ -21,7 +21,7 @@ from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.classification import write_predictions
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Predictions
+from bertcore.finetune.family import Exported, Family
 from bertcore.finetune.features import IGNORED, Batch, Features
 from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.finetune.texts import TextReader
@@ -46,13 +46,11 @@ class Chosen:
         write_predictions(directory, split, self.ids, self.predicted)
 
 
-class MultipleChoice:
+class MultipleChoice(Family):
     """One of the choices of each example."""
 
     gold = "label"
     reading: tuple[str, ...] = ("sequence_length",)
-    tunes = False
-    numbers = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._reader = TextReader(replace(task, long_texts="truncate"), tokenizer)
@@ -82,17 +80,14 @@ class MultipleChoice:
         labels = batch.targets[batch.targets != IGNORED]
         return functional.cross_entropy(_by_example(logits, batch.targets), labels, reduction="sum")
 
-    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: Tensor, teacher_logits: Tensor, batch: Batch, temperature: float) -> Tensor:
         assert batch.targets is not None, "a batch without targets"
-        own, theirs = (_by_example(each, batch.targets) for each in (logits, teacher))
+        own, theirs = (_by_example(each, batch.targets) for each in (logits, teacher_logits))
         return class_divergence(own, theirs, temperature)
 
     def predict(self, table: pa.Table, features: Features, logits: NDArray[np.float32], model: EncoderModule) -> Chosen:
         predicted = [int(each.argmax()) for each in of_examples(features, logits)]
         return Chosen(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
-
-    def tune(self, predictions: dict[str, Predictions]) -> dict[str, float]:
-        return {}
 
 
 def of_examples(features: Features, logits: NDArray[np.float32]) -> list[NDArray[np.float32]]:

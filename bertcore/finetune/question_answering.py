@@ -23,7 +23,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
 from bertcore.finetune.answers import Answer, Window, best_answers, null_score, with_probabilities
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import CHOICE, Exported
+from bertcore.finetune.family import CHOICE, Exported, Family
 from bertcore.finetune.features import (
     IGNORED,
     Batch,
@@ -32,7 +32,7 @@ from bertcore.finetune.features import (
     chunks,
     concatenated,
     own_tokenizer,
-    windows,
+    token_windows,
 )
 from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.model.architecture import EncoderConfig, EncoderModule
@@ -101,7 +101,7 @@ def best_threshold(answers: Answers) -> float:
     return max(candidates, key=lambda threshold: replace(answers, null_threshold=threshold).score(["f1"])["f1"])
 
 
-class QuestionAnswering:
+class QuestionAnswering(Family):
     """A span of the context; with unanswered questions in the training examples, as in SQuAD 2.0, also none."""
 
     gold = "answers"
@@ -113,7 +113,6 @@ class QuestionAnswering:
         "n_best",
         "null_threshold",
     )
-    numbers = False
 
     def __init__(
         self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer, *, may_be_null: bool | None = None
@@ -173,11 +172,11 @@ class QuestionAnswering:
         flat = _by_sequence(logits, batch)
         return functional.cross_entropy(flat, batch.targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
-    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: Tensor, teacher_logits: Tensor, batch: Batch, temperature: float) -> Tensor:
         """Of the start and of the end, as `loss`."""
         assert batch.targets is not None, "a batch without targets"
         counted = batch.targets.flatten() != IGNORED
-        own, theirs = (_by_sequence(each, batch)[counted] for each in (logits, teacher))
+        own, theirs = (_by_sequence(each, batch)[counted] for each in (logits, teacher_logits))
         return class_divergence(own, theirs, temperature)
 
     def predict(
@@ -226,9 +225,7 @@ class QuestionAnswering:
         question = question[: self._task.max_query_length]
         before = self._vocabulary.start_of_second(len(question))
         capacity = self._task.sequence_length - len(question) - self._vocabulary.special_per_pair
-        # A context without any token, of white space say, still makes one sequence.
-        spans = windows(np.ones(len(context), dtype=np.int64), capacity, self._task.doc_stride)
-        spans = spans if len(spans) else np.zeros((1, 2), dtype=np.int64)
+        spans = token_windows(len(context), capacity, self._task.doc_stride)
         owner = best_windows(spans, np.arange(len(context)))
         sequences = [self._vocabulary.sequence(question, context[first:end]) for first, end in spans]
         owned = [owner[first:end] == index for index, (first, end) in enumerate(spans)]

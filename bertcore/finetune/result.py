@@ -1,7 +1,7 @@
 """What comes out of fine-tuning one task."""
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bertcore.evaluation.per_example import RECORDS_FILE, Records, Units
 from bertcore.files import replace_directory
-from bertcore.finetune.family import Exported, Predictions
+from bertcore.finetune.family import Predictions
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import CRF, save_pretrained
 
@@ -28,15 +28,16 @@ class Trained:
     curves: list[dict[str, float]]
     """As in `Result`."""
     best_epoch: int | None
-    """Whose weights these are, counted from 1; None where those of the last one were not questioned."""
+    """As in `Result`."""
     steps: int
     tokens: int
     seconds: dict[str, float]
-    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Time of `train` and of `evaluate`."""
+    metrics: dict[str, dict[str, float]]
     """As in `Result`."""
-    tuned: dict[str, float] = field(default_factory=dict)
+    tuned: dict[str, float]
     """As in `Result`."""
-    dev_units: Units | None = None
+    dev_units: Units | None
     """What each dev example adds to the headline metric; None where dev has no labels."""
 
 
@@ -61,37 +62,10 @@ class Result:
     """Split -> reason -> number of examples that the model did not see as they are (truncated, in windows …), and under
     `examples` and `sequences` how many there are."""
     best_epoch: int | None
-    """The epoch of these weights, counted from 1, where it was chosen; None = the last one."""
+    """The epoch whose weights were kept, counted from 1; None where none was chosen: the last one's."""
     steps: int
     tokens: int
     """Tokens trained on, over all epochs; no padding is among them."""
-    seconds: dict[str, float]
-    """Time of `train` and of `evaluate`."""
-
-    @classmethod
-    def of(
-        cls,
-        trained: Trained,
-        exported: Exported,
-        metrics: dict[str, dict[str, float]],
-        predictions: dict[str, Predictions],
-        tuned: dict[str, float],
-        counts: dict[str, dict[str, int]],
-    ) -> "Result":
-        """The result of a run whose predictions have been made."""
-        return cls(
-            model=exported.model,
-            model_config=exported.config,
-            metrics=metrics,
-            predictions=predictions,
-            tuned=tuned,
-            curves=trained.curves,
-            counts=counts,
-            best_epoch=trained.best_epoch,
-            steps=trained.steps,
-            tokens=trained.tokens,
-            seconds=trained.seconds,
-        )
 
     def save_model(self, directory: Path, tokenizer_directory: Path, card: str | None = None) -> None:
         """Write the model into `directory` as `transformers` loads it, with the files of the tokenizer and its

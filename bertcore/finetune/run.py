@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.distillation import load_teacher
 from bertcore.finetune.encoder_tokenizer import check_size
-from bertcore.finetune.family import CHOICE, Family
+from bertcore.finetune.family import CHOICE, Family, Predictions
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
 from bertcore.finetune.multi_label import MultiLabel
@@ -77,7 +77,7 @@ class Finetuning:
         if not len(self._features["train"]) or self._features["train"].targets is None:
             raise InputError(f"task {task.data}: found no labelled training example, expected some; check the data")
         self._scale: Scale | None = None
-        if self._family.numbers:
+        if self._family.is_regression:
             targets = self._features["train"].targets
             self._scale = Scale.of(targets)
             self._features["train"] = replace(self._features["train"], targets=self._scale.standardised(targets))
@@ -90,13 +90,13 @@ class Finetuning:
             self.teacher = loaded.to(self.accelerator.device)
 
     @cached_property
-    def _soft(self) -> NDArray[np.float32] | None:
-        """The teacher's logits of train: asked once for all epochs, seeds and settings, as it drops nothing out and the
+    def _teacher_logits(self) -> NDArray[np.float32] | None:
+        """Of train: asked once for all epochs, seeds and settings, as it drops nothing out and the
         examples stay the same; and not where nothing is trained."""
         if self.teacher is None:
             return None
-        soft = logits_of(self.teacher, self._features["train"], self.accelerator)
-        return soft if self._scale is None else self._scale.standardised(soft)
+        logits = logits_of(self.teacher, self._features["train"], self.accelerator)
+        return logits if self._scale is None else self._scale.standardised(logits)
 
     @property
     def examples(self) -> ExampleSet:
@@ -125,7 +125,7 @@ class Finetuning:
     def train(
         self, encoder: Encoder, task: RunConfig | None = None, *, name: str = "finetune", report: Report = silent
     ) -> Trained:
-        """Train on train; the model with its logits for all other splits.
+        """Train on train; the model with its logits for all other splits, and how it scores.
 
         `task` may differ from the one given first in what tokens do not depend on: seed, rate, epochs. The seed is set
         for the whole process. `name` is what the progress is shown under. The same arguments give the same bits on one
@@ -134,48 +134,68 @@ class Finetuning:
         task = task or self._task
         torch.manual_seed(task.seed)
         model = self.build(encoder, task).to(self.accelerator.device)
-        soft, began = self._soft, time.perf_counter()
-        loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report, soft)
+        teacher_logits, began = self._teacher_logits, time.perf_counter()
+        loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report, teacher_logits)
         choice = EarlyChoice(model, self._choice_scores, self.headline, report) if task.early_choice else None
         loop.run(name, None if choice is None else choice.after_epoch)
         if choice is not None:
             choice.restore()
-        model = self._saying(model)
+        model = self._in_own_unit(model).eval()
         done = time.perf_counter()
-        trained = Trained(
-            model=model.eval(),
-            logits={split: self._logits(split, model) for split in self._tables if split != "train"},
-            curves=loop.curves
-            if choice is None
-            else sorted([*loop.curves, *choice.curve], key=lambda row: row["step"]),
+        logits = {split: self._logits(split, model) for split in self._tables if split != "train"}
+        seconds = {"train": done - began, "evaluate": time.perf_counter() - done}
+        predictions, tuned, metrics = self._evaluated(logits, model)
+        final = {f"eval/{metric}": value for metric, value in metrics.get("dev", {}).items()}
+        report(loop.steps, final)
+        chosen = [] if choice is None else choice.curve
+        return Trained(
+            model=model,
+            logits=logits,
+            curves=[*sorted([*loop.curves, *chosen], key=lambda row: row["step"]), {"step": loop.steps, **final}],
             best_epoch=None if choice is None else choice.best_epoch,
             steps=loop.steps,
             tokens=len(self._features["train"].tokens) * task.epochs,
-            seconds={"train": done - began, "evaluate": time.perf_counter() - done},
+            seconds=seconds,
+            metrics=metrics,
+            tuned=tuned,
+            dev_units=self.units(predictions["dev"].predicted)[1] if self._is_labelled("dev") else None,
         )
-        found = self.result(trained)
-        final = {f"eval/{metric}": value for metric, value in found.metrics.get("dev", {}).items()}
-        report(loop.steps, final)
-        trained.curves.append({"step": loop.steps, **final})
-        return replace(trained, metrics=found.metrics, tuned=found.tuned, dev_units=self._dev_units(found))
 
     def result(self, trained: Trained) -> Result:
         """What a trained model says about the examples, and how it scores."""
-        predictions = {split: self._predicted(split, logits, trained.model) for split, logits in trained.logits.items()}
-        tuned = self._family.tune(predictions)
-        metrics = {
-            split: predicted.score(self._examples.metrics_of(split))
-            for split, predicted in predictions.items()
-            if self._is_labelled(split)
-        }
-        metrics = {split: {name: float(value) for name, value in scores.items()} for split, scores in metrics.items()}
-        predictions.pop(CHOICE, None)
+        predictions, tuned, metrics = self._evaluated(trained.logits, trained.model)
         exported = self._family.exported(trained.model)
         settings = {name: getattr(self._task, name) for name in self._family.reading} | tuned
         reading = {FAMILY: self._examples.family, **exported.config.get(READING, {}), **settings}
-        config = exported.config | {READING: reading}
-        exported = replace(exported, config=config)
-        return Result.of(trained, exported, metrics, predictions, tuned, self.counts)
+        return Result(
+            model=exported.model,
+            model_config=exported.config | {READING: reading},
+            metrics=metrics,
+            predictions={split: predicted for split, predicted in predictions.items() if split != CHOICE},
+            tuned=tuned,
+            curves=trained.curves,
+            counts=self.counts,
+            best_epoch=trained.best_epoch,
+            steps=trained.steps,
+            tokens=trained.tokens,
+        )
+
+    def _evaluated(
+        self, logits: Mapping[str, NDArray[np.float32]], model: EncoderModule
+    ) -> tuple[dict[str, Predictions], dict[str, float], dict[str, dict[str, float]]]:
+        """What `model` says about the splits of which it gave the `logits`, what was tuned on `CHOICE` among them, and
+        the scores of those with labels."""
+        predictions: dict[str, Predictions] = {
+            split: self._family.predict(self._tables[split], self._features[split], each, model)
+            for split, each in logits.items()
+        }
+        tuned = self._family.tune(predictions)
+        metrics = {
+            split: {name: float(value) for name, value in predicted.score(self._examples.metrics_of(split)).items()}
+            for split, predicted in predictions.items()
+            if self._is_labelled(split)
+        }
+        return predictions, tuned, metrics
 
     def build(self, encoder: Encoder, task: RunConfig) -> EncoderModule:
         """The model that a run starts with; `ArtifactError` or `ConfigError` where encoder and task do not fit."""
@@ -199,16 +219,14 @@ class Finetuning:
                 "encoder"
             )
 
-    def scored(self, model: EncoderModule, split: str = "dev") -> tuple[dict[str, float], float]:
-        """The metrics of any model of the family on a split with labels, and the seconds that its logits took."""
+    def scored(self, model: EncoderModule) -> tuple[dict[str, float], float]:
+        """The metrics of any model of the family on dev, which has labels, and the seconds that its logits took."""
         began = time.perf_counter()
-        logits = self._logits(split, model)
+        logits = {"dev": self._logits("dev", model)}
         seconds = time.perf_counter() - began
-        predictions = {split: self._predicted(split, logits, model)}
         if self._family.tunes:  # as every run of the task is
-            predictions[CHOICE] = self._predicted(CHOICE, self._logits(CHOICE, model), model)
-            self._family.tune(predictions)
-        return predictions[split].score(self._examples.metrics_of(split)), seconds
+            logits[CHOICE] = self._logits(CHOICE, model)
+        return self._evaluated(logits, model)[2]["dev"], seconds
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
@@ -222,21 +240,13 @@ class Finetuning:
         """What each dev example adds to the headline metric, and the name of that sum in `bootstrap.METRICS`."""
         return units(self._examples, self._tables["dev"], predicted, self.headline)
 
-    def _dev_units(self, found: Result) -> Units | None:
-        return self.units(found.predictions["dev"].predicted)[1] if self._is_labelled("dev") else None
-
-    def _saying(self, model: EncoderModule) -> EncoderModule:
-        """`model`, trained or in training, as it predicts."""
+    def _in_own_unit(self, model: EncoderModule) -> EncoderModule:
+        """`model`, trained or in training, giving numbers in the unit of the labels; of other families, as it is."""
         return model if self._scale is None else self._scale.restored(model)
 
     def _choice_scores(self, model: EncoderModule) -> dict[str, float]:
-        model = self._saying(model)
-        predictions = {CHOICE: self._predicted(CHOICE, self._logits(CHOICE, model), model)}
-        self._family.tune(predictions)
-        return predictions[CHOICE].score(self._examples.metrics_of(CHOICE))
-
-    def _predicted(self, split: str, logits: NDArray[np.float32], model: EncoderModule) -> Any:
-        return self._family.predict(self._tables[split], self._features[split], logits, model)
+        model = self._in_own_unit(model)
+        return self._evaluated({CHOICE: self._logits(CHOICE, model)}, model)[2][CHOICE]
 
     def _logits(self, split: str, model: EncoderModule) -> np.ndarray:
         return logits_of(model, self._features[split], self.accelerator)

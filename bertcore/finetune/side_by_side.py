@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import multiprocessing
@@ -22,36 +21,32 @@ from bertcore.workers import start_worker, without_program
 logger = logging.getLogger(__name__)
 
 
-class One(NamedTuple):
-    """A run."""
-
-    name: str
-    """Of the system, as for `Grid.run`."""
-    encoder: Encoder
-    task: RunConfig
-
-
 @dataclass(frozen=True)
 class Runs:
-    """All runs of a task, as every process makes its own `Grid` of them."""
+    """All runs of a task, of which every process makes its own grids."""
 
     prepare: Callable[[], Finetuning]
     """A function of a module, or a `partial` of one."""
+    systems: Mapping[str, Encoder]
+    """Name -> encoder."""
     settings: Sequence[Sequence[RunConfig]]
     directory: Path
     key: str
 
-    def grid(self, finetuning: Finetuning) -> Grid:
-        """Of this process."""
-        return Grid(finetuning, self.settings, self.directory, self.key)
+    def grids(self, finetuning: Finetuning) -> dict[str, Grid]:
+        """Of this process, one for each system."""
+        return {
+            name: Grid(finetuning, encoder, name, self.settings, self.directory, self.key)
+            for name, encoder in self.systems.items()
+        }
 
 
-def make(runs: Runs, grid: Grid, systems: Mapping[str, Encoder], processes: int) -> None:
-    """Make what is missing of the `systems` (name -> encoder) in so many processes; with one, leave it to `Grid.run`.
+def make(runs: Runs, grids: Mapping[str, Grid], processes: int) -> None:
+    """Make what is missing of all `grids` in so many processes; with one, leave it to `Grid.run`.
 
     So is what a process leaves that fails or is killed: it is tried again in this one, which can say why.
     """
-    missing = [One(name, encoder, task) for name, encoder in systems.items() for task in grid.missing(name)]
+    missing = [(name, task) for name, grid in grids.items() for task in grid.missing()]
     if min(processes, len(missing)) < 2:
         return
     shares = [missing[place::processes] for place in range(min(processes, len(missing)))]
@@ -75,11 +70,11 @@ def share_threads(processes: int) -> None:
     torch.set_num_threads(min(torch.get_num_threads(), threads(processes)))
 
 
-def _make(place: int, runs: Runs, shares: Sequence[Sequence[One]], processes: int) -> None:
+def _make(place: int, runs: Runs, shares: Sequence[Sequence[tuple[str, RunConfig]]], processes: int) -> None:
     start_worker()
     share_threads(processes)
     if torch.cuda.is_available():
         torch.cuda.set_device(place % torch.cuda.device_count())
-    grid = runs.grid(runs.prepare())
-    for one in shares[place]:
-        grid.make(one.encoder, one.task, one.name)
+    grids = runs.grids(runs.prepare())
+    for name, task in shares[place]:
+        grids[name].make(task)

@@ -23,7 +23,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import LinearChain
-from bertcore.finetune.family import Exported, Predictions, label_index
+from bertcore.finetune.family import Exported, Family, label_index
 from bertcore.finetune.features import (
     IGNORED,
     Batch,
@@ -73,11 +73,7 @@ class Tagged:
     gold: list[list[str] | None]
 
     def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        gold = [tags or [] for tags in self.gold]
-        if list(metrics) == ["accuracy"]:  # tags that mark no entities, such as parts of speech
-            return {"accuracy": tagging.accuracy(gold, self.predicted)}
-        scores = tagging.evaluate(gold, self.predicted)
-        return {name: scores[name] for name in metrics}
+        return tagging.compute(metrics, [tags or [] for tags in self.gold], self.predicted)
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.txt`, as `write_file` writes it."""
@@ -96,13 +92,11 @@ class Tagged:
                 file.write("\n")
 
 
-class Tagging:
+class Tagging(Family):
     """A tag of `labels` for each word."""
 
     gold = "tags"
     reading: tuple[str, ...] = ("sequence_length", "doc_stride")
-    tunes = False
-    numbers = False
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a tagging task without tags"
@@ -120,8 +114,8 @@ class Tagging:
         return model
 
     def exported(self, model: EncoderModule) -> Exported:
-        """The chain's scores stand in config.json, under `crf`: its class at Hugging Face gives the words' own tags,
-        `bertcore tag` those of the chain."""
+        """config.json holds the chain's scores under `crf`: transformers ignores them and gives each word its own best
+        tag, `bertcore tag` applies the chain."""
         if (chain := chain_of(model)) is not None:
             plain = without_chain(model, len(self._labels))
             return Exported(plain, {CRF: chain.to_config(), **label_names(self._labels)})
@@ -165,11 +159,11 @@ class Tagging:
             return chain.loss(logits[places].float(), batch.targets[places], lengths[lengths > 0])
         return functional.cross_entropy(logits.float(), batch.targets, ignore_index=IGNORED, reduction="sum")
 
-    def soft_loss(self, logits: Tensor, teacher: Tensor, batch: Batch, temperature: float) -> Tensor:
+    def soft_loss(self, logits: Tensor, teacher_logits: Tensor, batch: Batch, temperature: float) -> Tensor:
         """Over the words, as `loss`."""
         assert batch.targets is not None, "a batch without targets"
         places = (batch.targets != IGNORED).nonzero().squeeze(1)
-        return class_divergence(logits[places], teacher[places], temperature)
+        return class_divergence(logits[places], teacher_logits[places], temperature)
 
     def predict(
         self, table: pa.Table, features: TaggingFeatures, logits: NDArray[np.float32], model: EncoderModule
@@ -186,9 +180,6 @@ class Tagging:
         ends = np.cumsum([len(sentence) for sentence in words])
         predicted = [tags[end - len(sentence) : end] for sentence, end in zip(words, ends, strict=True)]
         return Tagged(words=words, predicted=predicted, gold=table["tags"].to_pylist())
-
-    def tune(self, predictions: dict[str, Predictions]) -> dict[str, float]:
-        return {}
 
     def _pieces(
         self, sentences: Sequence[list[str]], counts: dict[str, int]

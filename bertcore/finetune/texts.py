@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer, windows
+from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer, token_windows
 from bertcore.model.huggingface import PAIRS
 from bertcore.tokens.tokenizer import Vocabulary
 
@@ -82,7 +82,7 @@ class TextReader:
             for text, a, b in zip(part, first, second, strict=True):
                 if isinstance(text, str):
                     room = self._length - self._vocabulary.special_per_text
-                    found = [(a[start:end], None) for start, end in self._spans(a, room)]
+                    found = [(a[start:end], None) for start, end in token_windows(len(a), room, self._stride)]
                 else:
                     found = list(self._pair(a, b, counts))
                 counts["in_windows"] += len(found) > 1
@@ -94,12 +94,8 @@ class TextReader:
         if len(short) + len(long) > room and len(short) > room // 2:
             short = short[: room // 2]
             counts["truncated"] += 1
-        for start, end in self._spans(long, room - len(short)):
+        for start, end in token_windows(len(long), room - len(short), self._stride):
             yield (long[start:end], short) if swapped else (short, long[start:end])
-
-    def _spans(self, ids: Any, capacity: int) -> NDArray[np.int64]:
-        spans = windows(np.ones(len(ids), dtype=np.int64), capacity, self._stride)
-        return spans if len(spans) else np.zeros((1, 2), dtype=np.int64)  # an empty text is a sequence too
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
         return [each.ids for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]

@@ -5,7 +5,7 @@ Text may hold `code` between backticks; everything else in it stands for itself.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -26,6 +26,12 @@ def percent(share: float) -> str:
 
 def count(number: float) -> str:
     return f"{round(number):,}"
+
+
+def counted(counts: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Names with their counts, the largest first."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [(name, count(number)) for name, number in ordered]
 
 
 def signed(number: float, digits: int) -> str:

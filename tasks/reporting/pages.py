@@ -15,6 +15,7 @@ from tasks.reporting.document import (
     Section,
     Table,
     count,
+    counted,
     percent,
     write_tables,
 )
@@ -209,7 +210,7 @@ def _text(measurements: Measurements) -> Section:
     read = measurements.numbers("corpus", "documents_read")
     parts: list[Part] = [
         text_tables.corpus(measurements),
-        Table(("Source", "Documents read"), [[f"`{uri}`", number] for uri, number in text_tables.counted(read)]),
+        Table(("Source", "Documents read"), [[f"`{uri}`", number] for uri, number in counted(read)]),
     ]
     if (dropped := text_tables.dropped(measurements)).rows:
         parts.append(dropped)

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
 from tasks.reporting.comparison import MAJORITY, PRETRAINED, RANDOM, Comparison, error, readable
+from tasks.reporting.document import percent
 from tasks.reporting.measurements import CURVES, Measurements
 from tasks.reporting.summary import Summary, pretrain_terms, scores_of
 
@@ -170,9 +171,7 @@ def _bars(axes: Axes, comparisons: Sequence[Comparison], systems: Sequence[str],
             if above:
                 axes.errorbar(place + shift, score, above, fmt="none", ecolor="#111111", elinewidth=1.2, capsize=2.5)
             height = max(score, 0) + above + 0.012
-            axes.text(
-                place + shift, height, f"{100 * score:.1f}".replace("-", "−"), ha="center", va="bottom", fontsize=8.5
-            )
+            axes.text(place + shift, height, percent(score), ha="center", va="bottom", fontsize=8.5)
     names = [f"{each.task}\n{readable(each.metric)}" for each in comparisons]
     axes.set_xticks(range(len(comparisons)), names)
     axes.tick_params(axis="x", length=0, labelcolor="#1c2430")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from tasks.reporting.comparison import Comparison, readable, systems
-from tasks.reporting.document import NOTHING, Table, count, percent, signed
+from tasks.reporting.document import NOTHING, Table, count, counted, percent, signed
 from tasks.reporting.measurements import Measurements
 
 _PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
@@ -171,7 +171,7 @@ def dropped_examples(measurements: Measurements) -> Table:
     rows = []
     for task in measurements.tasks:
         dropped = measurements.numbers(f"examples/{task}", "dropped")
-        ordered = sorted(dropped.items(), key=lambda item: (-item[1], item[0]))
-        rows += [[task, reason, count(number)] for reason, number in ordered if number]
+        there = {reason: number for reason, number in dropped.items() if number}
+        rows += [[task, *reason] for reason in counted(there)]
     header = ("Task", "Left out because", "Number")
     return Table(header, rows, left=("Left out because",), caption="Examples left out")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from tasks.reporting.comparison import readable
-from tasks.reporting.document import NOTHING, Table, count, percent
+from tasks.reporting.document import NOTHING, Table, count, counted, percent
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.signs import expected
 from tasks.reporting.summary import Summary
@@ -74,12 +74,6 @@ def phases(measurements: Measurements) -> Table:
     return Table(("Held out, of the length of", "First phase", "Second phase"), rows)
 
 
-def counted(counts: dict[str, float]) -> list[tuple[str, str]]:
-    """Names with their counts, the largest first."""
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [(name, count(number)) for name, number in ordered]
-
-
 def dropped(measurements: Measurements) -> Table:
     """Why lines and documents were left out, with the number of params.yaml that decided it; empty where none was."""
     thresholds = measurements.numbers("corpus", "thresholds")
@@ -147,7 +141,7 @@ def masking(measurements: Measurements) -> Table:
         values = [form(measurements.number("mask", "train", name))]
         # Held-out masks are of single tokens for every rule of the training, so that words are no unit there.
         is_there = name != _IN_PART or measurements.has("mask", "heldout", name)
-        values.append(form(measurements.number("mask", "heldout", name)) if is_there else "–")
+        values.append(form(measurements.number("mask", "heldout", name)) if is_there else NOTHING)
         rows.append([label, rule, *values])
     return Table(("Audit", "Expected", "Train", "Held out"), rows)
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import InputError
-from bertcore.evaluation.tagging import Entity, accuracy, entities, evaluate, main
+from bertcore.evaluation.tagging import accuracy, evaluate, main
+from bertcore.examples.tag_schemes import Entity, entities
 
 BIOES = ["O", *(f"{prefix}-{type_}" for prefix, type_ in product("BIES", ("A", "B-2")))]
 

@@ -128,7 +128,7 @@ def test_a_student_comes_near_to_its_teacher(
     part = features.batch(batch)
     model = prepared.build(student, task).eval()
     logits = model(part.input_ids, part.token_type_ids, part.layout).detach()
-    soft = prepared._soft[features.token_rows(batch) if len(prepared._soft) == len(features.tokens) else batch]  # type: ignore[index, arg-type]
+    soft = prepared._teacher_logits[features.places(batch, len(prepared._teacher_logits))]  # type: ignore[index, arg-type]
     family = prepared._family
     terms = family.loss(model, logits, part), family.soft_loss(logits, torch.from_numpy(soft), part, 2.0)
     assert float(family.soft_loss(logits, logits, part, 2.0)) == pytest.approx(0.0, abs=1e-4)
@@ -153,8 +153,8 @@ def test_the_loss_has_both_terms_in_their_shares(
     model, features = prepared.build(configs["bert"], task), prepared._features["train"]
     part = features.batch(np.arange(48))
     logits = model(part.input_ids, part.token_type_ids, part.layout).float()
-    assert prepared._soft is not None and part.targets is not None
-    theirs = torch.from_numpy(prepared._soft)
+    assert prepared._teacher_logits is not None and part.targets is not None
+    theirs = torch.from_numpy(prepared._teacher_logits)
     hard = functional.cross_entropy(logits, part.targets)
     soft = nn.KLDivLoss(reduction="batchmean")((logits / 3).log_softmax(1), (theirs / 3).softmax(1)) * 9
     assert found == pytest.approx(

@@ -50,7 +50,7 @@ def test_outcome_is_that_of_the_median_run_of_the_best_setting(
     prepared: Finetuning, config: BertConfig, tmp_path: Path
 ) -> None:
     settings = TASK.settings()
-    outcome = Grid(prepared, settings, tmp_path, "key").run(config, "toy.random")
+    outcome = Grid(prepared, config, "toy.random", settings, tmp_path, "key").run()
     assert [run.task for run in outcome.runs] == [task for setting in settings for task in setting]
     by_setting = [outcome.runs[start : start + 3] for start in range(0, 12, 3)]
     assert outcome.chosen == by_setting[best_setting(by_setting, "accuracy")]
@@ -114,7 +114,7 @@ def test_each_text_is_tokenised_once_for_all_runs_and_all_evaluations(
     task = replace(TASK, early_choice=True, max_query_length=8)
     finetuning = Finetuning(task.settings()[0][0], examples, tokenizer, several_settings=True)
     for encoder in ("pretrained", "random"):
-        outcome = Grid(finetuning, task.settings(), tmp_path, "key").run(config, encoder)
+        outcome = Grid(finetuning, config, encoder, task.settings(), tmp_path, "key").run()
         assert len(outcome.runs) == 12
     assert set(seen.values()) == {1} and len(seen) == (48 if labels is None else 24)
 
@@ -122,7 +122,7 @@ def test_each_text_is_tokenised_once_for_all_runs_and_all_evaluations(
 def test_finished_runs_are_not_repeated_and_the_rest_has_the_same_bits(
     prepared: Finetuning, config: BertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = Grid(prepared, TASK.settings(), tmp_path / "whole", "key").run(config, "toy")
+    whole = Grid(prepared, config, "toy", TASK.settings(), tmp_path / "whole", "key").run()
     train, trained = Finetuning.train, list[RunConfig]()
 
     def limited(self: Finetuning, encoder: BertConfig, task: RunConfig, **others: object) -> Trained:
@@ -132,17 +132,17 @@ def test_finished_runs_are_not_repeated_and_the_rest_has_the_same_bits(
         return train(self, encoder, task, **others)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Finetuning, "train", limited)
-    cut = Grid(prepared, TASK.settings(), tmp_path / "cut", "key")
+    cut = Grid(prepared, config, "toy", TASK.settings(), tmp_path / "cut", "key")
     with pytest.raises(KeyboardInterrupt):
-        cut.run(config, "toy")
+        cut.run()
     finished = trained.copy()
     trained.clear()
-    resumed = cut.run(config, "toy")
+    resumed = cut.run()
     assert len(finished) == 7 and len(trained) == 5 and not set(map(str, trained)) & set(map(str, finished))
     assert resumed.runs == whole.runs and torch.equal(bits(resumed), bits(whole))
     assert resumed.result.predictions == whole.result.predictions and resumed.result.curves == whole.result.curves
     trained.clear()
-    assert torch.equal(bits(cut.run(config, "toy")), bits(whole)) and not trained
+    assert torch.equal(bits(cut.run()), bits(whole)) and not trained
 
 
 class Curves:
@@ -161,15 +161,15 @@ def test_each_run_has_curves_of_its_own_also_when_it_has_finished_before(
 ) -> None:
     task = replace(TASK, epochs=2, seed=[1, 2], early_choice=True)
     live, later = Curves(), Curves()
-    outcome = Grid(prepared, task.settings(), tmp_path, "key").run(config, "toy", live.report)
-    Grid(prepared, task.settings(), tmp_path, "key").run(config, "toy", later.report)
+    outcome = Grid(prepared, config, "toy", task.settings(), tmp_path, "key").run(live.report)
+    Grid(prepared, config, "toy", task.settings(), tmp_path, "key").run(later.report)
     assert live.points == later.points
     titles = {f"learning_rate={rate} seed={seed}" for rate in (1e-3, 1e-6) for seed in (1, 2)}
     assert {name.partition("/")[0] for name in live.points} == titles
     for points in live.points.values():
         steps = [step for step, _ in points]
         assert steps == sorted(set(steps))
-    saved = f"learning_rate={outcome.saved.learning_rate} seed={outcome.saved.seed}"
+    saved = f"learning_rate={outcome.saved.task.learning_rate} seed={outcome.saved.task.seed}"
     expected = [(row["step"], row["train/loss"]) for row in outcome.result.curves if "train/loss" in row]
     assert live.points[f"{saved}/train/loss"] == expected
     assert [step for step, _ in live.points[f"{saved}/choice/accuracy"]] == [1, 2]
@@ -177,7 +177,7 @@ def test_each_run_has_curves_of_its_own_also_when_it_has_finished_before(
 
 def test_curves_of_a_single_run_have_plain_names(prepared: Finetuning, config: BertConfig, tmp_path: Path) -> None:
     curves = Curves()
-    Grid(prepared, [TASK.settings()[0][:1]], tmp_path, "key").run(config, "toy", curves.report)
+    Grid(prepared, config, "toy", [TASK.settings()[0][:1]], tmp_path, "key").run(curves.report)
     assert curves.points.keys() == {
         "train/loss", "train/gradient_norm", "train/learning_rate", "eval/accuracy", "eval/mcc"
     }  # fmt: skip
@@ -188,10 +188,9 @@ def test_advice_is_for_pretrained_encoders_alone(
 ) -> None:
     save_pretrained(BertForPreTraining(config), tmp_path / "encoder")
     task = replace(TASK, warmup_ratio=0.0, epochs=1, seed=1)
-    grid = Grid(prepared, task.settings(), tmp_path / "runs", "key")
-    grid.run(config, "toy.random")
+    Grid(prepared, config, "toy.random", task.settings(), tmp_path / "runs", "key").run()
     assert "warmup_ratio" not in caplog.text
-    grid.run(tmp_path / "encoder", "toy.pretrained")
+    Grid(prepared, tmp_path / "encoder", "toy.pretrained", task.settings(), tmp_path / "runs", "key").run()
     assert caplog.text.count("d: warmup_ratio 0: usual is 0.1") == 1
 
 
@@ -201,27 +200,30 @@ def test_other_inputs_and_other_settings_are_other_runs(
     settings = [TASK.settings()[0][:1]]
     with caplog.at_level(logging.INFO):
         for key, name in (("key", "toy"), ("other", "toy"), ("key", "random")):
-            Grid(prepared, settings, tmp_path, key).run(config, name)
+            Grid(prepared, config, name, settings, tmp_path, key).run()
         assert "finished before" not in caplog.text
         # A seed more, and the first one is kept.
-        outcome = Grid(prepared, [TASK.settings()[0][:2]], tmp_path, "key").run(config, "toy")
+        outcome = Grid(prepared, config, "toy", [TASK.settings()[0][:2]], tmp_path, "key").run()
     assert caplog.text.count("finished before") == 1 and len(outcome.runs) == 2
 
 
 def test_choosing_needs_labels_on_dev(
-    tokenizer: Tokenizer, make_examples: Callable[..., ExampleSet], tmp_path: Path
+    tokenizer: Tokenizer, config: BertConfig, make_examples: Callable[..., ExampleSet], tmp_path: Path
 ) -> None:
     rows = [{"text_a": "cat", "label": "yes"}]
     examples = make_examples("classification", ["yes"], ["accuracy"], train=rows)
     with pytest.raises(InputError, match="task d: found no labelled dev example, expected some to score"):
-        Grid(Finetuning(TASK.settings()[0][0], examples, tokenizer), TASK.settings(), tmp_path, "key")
+        Grid(Finetuning(TASK.settings()[0][0], examples, tokenizer), config, "toy", TASK.settings(), tmp_path, "key")
+
+
+UNITS = np.zeros((0, 1))
 
 
 def run(score: float, on_dev: float | None = None, **fields: Any) -> Run:
     task = RunConfig(format="f", data="d", **fields)
     of_dev = score if on_dev is None else on_dev
     metrics = {"dev": {"f1": of_dev, "accuracy": 1 - of_dev}, "choice": {"f1": score}}
-    return Run(task=task, metrics=metrics, best_epoch=None, tuned={})
+    return Run(task=task, metrics=metrics, best_epoch=None, tuned={}, dev_units=UNITS, seconds=0.0)
 
 
 @given(SCORES)
@@ -281,7 +283,7 @@ def test_spread_holds_all_scores(scores: list[float]) -> None:
 
 
 def test_row_says_what_was_chosen() -> None:
-    chosen = Run(task=run(0.0, epochs=4).task, metrics={}, best_epoch=2, tuned={"null_threshold": -1.5})
+    chosen = replace(run(0.0, epochs=4), metrics={}, best_epoch=2, tuned={"null_threshold": -1.5})
     row = {"learning_rate": 3e-4, "epochs": 4, "seed": 1, "best_epoch": 2, "null_threshold": -1.5, "scores": {}}
     assert chosen.row() == row
 

@@ -38,8 +38,10 @@ def one_thread() -> Iterator[None]:
 
 
 def alone(prepare: Callable[[], Finetuning], systems: dict[str, Encoder], directory: Path) -> list[Outcome]:
-    grid = Grid(prepare(), TASK.settings(), directory, "key")
-    return [grid.run(encoder, name) for name, encoder in systems.items()]
+    finetuning = prepare()
+    return [
+        Grid(finetuning, encoder, name, TASK.settings(), directory, "key").run() for name, encoder in systems.items()
+    ]
 
 
 def same(outcomes: list[Outcome], others: list[Outcome]) -> bool:
@@ -54,12 +56,12 @@ def test_two_processes_make_what_one_makes(
 ) -> None:
     systems: dict[str, Encoder] = {"toy.one": config, "toy.two": config}
     expected = alone(prepare, systems, tmp_path / "alone")
-    runs = Runs(prepare, TASK.settings(), tmp_path / "two", "key")
-    grid = runs.grid(prepare())
-    assert len(grid.missing("toy.one")) == len(grid.missing("toy.two")) == 4
-    side_by_side.make(runs, grid, systems, processes=2)
+    runs = Runs(prepare, systems, TASK.settings(), tmp_path / "two", "key")
+    grids = runs.grids(prepare())
+    assert [len(grid.missing()) for grid in grids.values()] == [4, 4]
+    side_by_side.make(runs, grids, processes=2)
     monkeypatch.setattr(Finetuning, "train", None)  # all has been made
-    assert same([grid.run(encoder, name) for name, encoder in systems.items()], expected)
+    assert same([grid.run() for grid in grids.values()], expected)
 
 
 def only_in(process: int, prepare: Callable[[], Finetuning]) -> Finetuning:
@@ -72,22 +74,22 @@ def test_what_a_killed_process_leaves_is_made_by_this_one(
     prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = alone(prepare, {"toy": config}, tmp_path / "alone")
-    runs = Runs(partial(only_in, os.getpid(), prepare), TASK.settings(), tmp_path / "two", "key")
-    grid = runs.grid(prepare())
+    runs = Runs(partial(only_in, os.getpid(), prepare), {"toy": config}, TASK.settings(), tmp_path / "two", "key")
+    grids = runs.grids(prepare())
     with caplog.at_level(logging.WARNING):
-        side_by_side.make(runs, grid, {"toy": config}, processes=2)
+        side_by_side.make(runs, grids, processes=2)
     assert "one of 2 processes ended (process " in caplog.text and "SIGKILL" in caplog.text
-    assert len(grid.missing("toy")) == 4
-    assert same([grid.run(config, "toy")], expected)
+    assert len(grids["toy"].missing()) == 4
+    assert same([grids["toy"].run()], expected)
 
 
 def test_one_run_or_one_process_is_left_to_this_one(
     prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path
 ) -> None:
-    runs = Runs(partial(only_in, os.getpid(), prepare), TASK.settings(), tmp_path, "key")
-    grid = runs.grid(prepare())
-    side_by_side.make(runs, grid, {"toy": config}, processes=1)
+    runs = Runs(partial(only_in, os.getpid(), prepare), {"toy": config}, TASK.settings(), tmp_path, "key")
+    grids = runs.grids(prepare())
+    side_by_side.make(runs, grids, processes=1)
     for task in TASK.settings()[0] + TASK.settings()[1][:1]:
-        grid.make(config, task, "toy")
-    side_by_side.make(runs, grid, {"toy": config}, processes=2)
-    assert grid.missing("toy") == TASK.settings()[1][1:]
+        grids["toy"].make(task)
+    side_by_side.make(runs, grids, processes=2)
+    assert grids["toy"].missing() == TASK.settings()[1][1:]

@@ -11,17 +11,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bertcore import recipes
+from tasks.tracking.lineage import git_commit
 from tests.faults import prefect_runs, stage_kills
 from tests.faults.stages import ENDLESS, RunningStage
 from tests.faults.table import TABLE, Row, page
 from tests.faults.trainings import Training, assert_equal, params, prepare
 from tests.faults.variants import VARIANTS, variant
+from tests.import_closure import ROOT
 
 PLAIN: dict[str, dict[str, Any]] = {
     "static masks": {},
@@ -30,7 +32,8 @@ PLAIN: dict[str, dict[str, Any]] = {
     "drawn masks, three micro-batches a step": {"duplicates": 0, "micro_batch": "3"},
 }
 """BERT with Adam; an epoch has some 30 steps."""
-RECIPES = {f"recipe `{name}`" if name in recipes.RECIPES else "SpanBERT": name for name in VARIANTS}
+_WITHOUT_RECIPE = {"spanbert": "SpanBERT", "mlm_clm": "objective `mlm_clm`"}
+RECIPES = {_WITHOUT_RECIPE.get(name, f"recipe `{name}`"): name for name in VARIANTS}
 """In three micro-batches a step."""
 
 
@@ -157,7 +160,7 @@ def _row(harm: prefect_runs.Harm, more: str = "") -> Row:
 
 
 def other_stages(directory: Path, each: int, dice: random.Random) -> Iterator[Row]:
-    """`each` times SIGKILL of every stage that computes without checkpoints."""
+    """`each` times SIGKILL of every stage but the pre-training."""
     root = stage_kills.prepare(directory / "stages", 3000)
     for stage in stage_kills.STAGES:
         killed = stage_kills.kill(root, stage, each, dice)
@@ -208,12 +211,13 @@ def main() -> None:
     parser.add_argument("--damaged", type=int, default=5, help="harmed checkpoints of each kind")
     parser.add_argument("--signals", type=int, default=1, help="times that every signal is sent to a whole stage")
     parser.add_argument("--stories", type=int, default=1, help="times that Prefect's parts are harmed, one by one")
-    parser.add_argument("--stages", type=int, default=5, help="kills of each stage without checkpoints")
+    parser.add_argument("--stages", type=int, default=5, help="kills of each other stage")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--table", type=Path, default=TABLE, help="the file to write, docs/faults.md by default")
     arguments = vars(parser.parse_args())
     table = arguments.pop("table")
     machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} core(s), torch {torch.__version__}"
+    machine += f"; commit {git_commit(ROOT)}, {date.today()}"
     rows: list[Row] = []
     for row in campaign(**arguments):
         rows.append(row)

@@ -1,4 +1,4 @@
-"""The stages that compute without checkpoints, killed at random moments in a tree of their own and run again."""
+"""All stages but the pre-training, killed at random moments in a tree of their own and run again."""
 
 import json
 import os
@@ -14,14 +14,18 @@ import psutil
 from ruamel.yaml import YAML
 
 from bertcore import files
+from tasks.paths import CHECKPOINTS
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
 
-STAGES = ("corpus", "examples@topics", "tokenizer", "shards", "mask", "report")
+STAGES = (
+    *("corpus", "examples@topics", "contamination", "tokenizer", "shards", "mask"),
+    *("minimal_pairs", "finetune@topics", "embed", "report"),
+)
 """In the order in which each finds what it needs."""
 
-BEFORE_REPORT = ("pretrain", "contamination", "finetune@topics")
-"""Stages whose metrics the report reads; they are not killed here."""
+BEFORE = {"minimal_pairs": "pretrain"}
+"""What is run before a stage, and not killed here."""
 
 CLOCKS = ("metrics/timing", "reports")
 
@@ -57,8 +61,8 @@ def prepare(root: Path, count: int) -> Path:
         "shards": {"shard_bytes": 40_000},
         "mask": {"sequence_length": 64, "max_predictions_per_seq": 10, "duplicates": 4},
         "pretrain": {"model": {"preset": "tiny"}, "warmup_steps": 1, "max_steps": 10},
-        "minimal_pairs": {"pairs": None},
-        "embed": None,
+        "minimal_pairs": {"pairs": "corpus"},
+        "embed": {"pairs": "neighbours", "sequence_length": 32, "batch_size": 32, "max_steps": 10},
         "finetune": {"tasks": {"topics": topics}},
     }
     with (root / "params.yaml").open("w") as file:
@@ -68,11 +72,10 @@ def prepare(root: Path, count: int) -> Path:
 
 
 def kill(root: Path, stage: str, count: int, dice: random.Random) -> Killed:
-    """Run `stage` undisturbed, then `count` times with SIGKILL, every second time while it writes a directory, and to
+    """Run `stage` undisturbed; then `count` times with SIGKILL, every second time while it writes a directory, and to
     its end again after each: the same bytes, and nothing beside them that no process owns."""
-    if stage == "report":
-        for each in BEFORE_REPORT:
-            finish(root, each)
+    if stage in BEFORE:
+        finish(root, BEFORE[stage])
     longest, writing = undisturbed(root, stage)
     expected, done = outs(root, stage), Killed(stage)
     assert expected, stage
@@ -151,6 +154,7 @@ def _outs(root: Path, stage: str) -> list[Path]:
 
 
 def _remove(root: Path, stage: str) -> None:
-    """As dvc does before it runs a stage."""
+    """What the stage leaves, as dvc does before it runs it, and what it keeps for another attempt: it begins anew."""
     for out in _outs(root, stage):
         shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
+    shutil.rmtree(root / CHECKPOINTS / stage.partition("@")[0], ignore_errors=True)

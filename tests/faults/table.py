@@ -47,10 +47,11 @@ def head() -> str:
         and every point of every MLflow curve: none missing, none twice. Steps are those that the logs say were gone on
         from. The slowest end is the time from the harm to the end of the last process that trained. Trainings that name
         no recipe are of BERT with Adam; those that do have its objective, optimizer, masks and tokenizer, and three
-        micro-batches a step; SpanBERT is BERT with its spans and its second objective.""",
-        """The stages that compute without checkpoints are killed at random moments, every second time of those in
-        which they write, and run again: compared are the bytes of everything that they write, but what clocks decide,
-        and no unfinished directory may be left.""",
+        micro-batches a step; SpanBERT is BERT with its spans and its second objective, `mlm_clm` BERT that predicts
+        the next token, too.""",
+        """The other stages are killed at random moments, every second time of those in which they write, and run
+        again, going on from what they have kept: compared are the bytes of everything that they write, but what clocks
+        decide, and no unfinished directory may be left.""",
     )
     paragraphs = [textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False) for text in texts]
     return "\n\n".join(["# What was done to the training, and what came of it", *paragraphs]) + "\n\n"

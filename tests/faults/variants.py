@@ -19,6 +19,10 @@ _SECTIONS: dict[str, dict[str, Any]] = {
         "pretrain": {"objective_options": {"teacher": "teachers/first"}},
     },
     "electra": {"model": {"embedding_size": 16}},
+    "mlm_clm": {
+        "mask": {"packing": "full_sentences", "duplicates": 0},
+        "pretrain": {"objective": "mlm_clm"},
+    },
     "modern": {"model": {"local_attention": 16}},
     "roberta": {"model": {"max_position_embeddings": 66}},
     "spanbert": {
@@ -33,7 +37,8 @@ _SECTIONS: dict[str, dict[str, Any]] = {
         "pretrain": {"objective": "mlm_sbo"},
     },
 }
-"""What each needs beside its recipe. SpanBERT is none: its masks and its objective are values of their own."""
+"""What each needs beside its recipe. Two are none, but values of their own: SpanBERT's masks and objective, and the
+objective that predicts the next token, too."""
 
 VARIANTS = tuple(_SECTIONS)
 

@@ -1,42 +1,69 @@
-"""What passes before a stage computes anything: the imports of every stage, and a pipeline in which all is cached.
+"""What passes before and beside what a stage computes: imports, a pipeline in which all is cached, the servers of a
+first run, and the curves that a training reports.
 
-    python -m benchmarks.seams [--cached]
+    python -m benchmarks.seams [--cached] [--first] [--curves]
 
-Everything is a process of its own, run `--turns` times in turn; seconds of processor time, which neighbours on the
-machine hardly change, with those of the processes that it starts; the least of the turns. `--cached` adds `dvc repro`
-and the flow by `python -m flows.launch` in this tree, in which every stage must be up to date. The result is printed,
+Imports and the cached pipeline are processes of their own, run `--turns` times in turn: seconds of processor time,
+which neighbours on the machine hardly change, with those of the processes that they start. `--cached` needs a tree in
+which every stage is up to date. `--first` makes clones of this tree's commit and runs a small pipeline in each, by
+`dvc repro` and by the flow in turn: seconds by the clock. `--curves` reports points of ten curves to MLflow as a
+training does, to a file and to a server: seconds by the clock. Of all, the least of the turns. The result is printed,
 and kept in benchmarks/results/ with --keep.
 """
 
 import argparse
+import json
+import os
 import resource
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
+from unittest.mock import patch
+from urllib.error import URLError
+from urllib.request import urlopen
 
 from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.machine import describe
+from tasks.tracking import runs as tracking
+from tasks.tracking.curves import Unreported
 
+ROOT = Path(__file__).parents[1]
 CACHED = {"dvc repro, all cached": ["-m", "dvc", "repro"], "the flow, all cached": ["-m", "flows.launch"]}
+WAYS = {"dvc repro": ["-m", "dvc", "repro"], "the flow": ["-m", "flows.launch"]}
+SMALL = {"corpus.max_documents": 3000, "pretrain.max_steps": 20, "pretrain.eval_steps": 20, "finetune.tasks": {}}
+"""Changes of params.yaml with which eleven stages compute next to nothing."""
+POINTS, CURVES = 200, 10
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=3, help="runs of each (%(default)s)")
     parser.add_argument("--cached", action="store_true", help="measure a cached pipeline in this tree, too")
+    parser.add_argument("--first", action="store_true", help="measure the first run in fresh clones, too")
+    parser.add_argument("--curves", action="store_true", help="measure what MLflow takes for a point, too")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     commands = dict(_imports()) | (CACHED if arguments.cached else {})
-    seconds: dict[str, list[float]] = {name: [] for name in commands}
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for _ in range(arguments.turns):
         for name, command in commands.items():
-            seconds[name].append(_processor_seconds(command))
+            seconds[name, "processor"].append(_processor_seconds(command))
+        for name, command in WAYS.items() if arguments.first else ():
+            for what, found in zip(("to the first stage", "in all"), _first_run(command), strict=True):
+                seconds[f"first run, {name}: {what}", "clock"].append(found)
+        for name, found in _points() if arguments.curves else ():
+            seconds[f"a point of {CURVES} curves, {name}", "clock"].append(found)
     facts = {key: value for key, value in describe().items() if key in ("device", "commit")}
-    facts["work"] = f"seconds of processor time, the least of {arguments.turns} turns"
-    rows = [{"what": name, "seconds": f"{min(times):.2f}"} for name, times in seconds.items()]
+    facts["work"] = f"the least of {arguments.turns} turns"
+    rows = [{"what": what, "seconds": f"{min(found):.3g}", "of": of} for (what, of), found in seconds.items()]
     results.show("seams", facts, rows, keep=arguments.keep)
 
 
@@ -51,6 +78,79 @@ def _processor_seconds(command: list[str]) -> float:
     subprocess.run([sys.executable, *command], check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _first_run(command: list[str]) -> tuple[float, float]:
+    """Seconds until the first stage begins, and until all has ended, in a fresh clone."""
+    with tempfile.TemporaryDirectory(prefix="bertcore-seams-") as directory:
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), directory], check=True)
+        asked = json.dumps({"params": (ROOT / "params.yaml").read_text(encoding="utf-8"), "changes": SMALL})
+        varied = subprocess.run(
+            [sys.executable, "-m", "tasks.variation"], input=asked, capture_output=True, text=True, check=True
+        )
+        (Path(directory) / "params.yaml").write_text(varied.stdout, encoding="utf-8")
+        began, first = time.monotonic(), None
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        with subprocess.Popen(
+            [sys.executable, *command], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if first is None and b"Running stage 'inputs'" in line:
+                    first = time.monotonic() - began
+        if process.returncode or first is None:
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode} in a fresh clone")
+        return first, time.monotonic() - began
+
+
+def _points() -> Iterator[tuple[str, float]]:
+    """Seconds that one report takes, by the kind of store."""
+    with tempfile.TemporaryDirectory(prefix="bertcore-seams-") as directory, chdir(directory):
+        Path("dvc.yaml").write_text("stages: {pretrain: {cmd: p}}", encoding="utf-8")
+        Path("params.yaml").write_text("{}", encoding="utf-8")
+        with patch.dict(os.environ, {"BERTCORE_PIPELINE_RUN": "seams"}):
+            os.environ.pop("MLFLOW_TRACKING_URI", None)
+            yield "a file", _seconds_of_a_point()
+            with _server() as address, patch.dict(os.environ, {"MLFLOW_TRACKING_URI": address}):
+                yield "a server on this machine", _seconds_of_a_point()
+
+
+def _seconds_of_a_point() -> float:
+    report = Unreported(tracking.start("pretrain", {})).report
+    report(0, {f"train/{curve}": 0.0 for curve in range(CURVES)})
+    began = time.monotonic()
+    for step in range(1, POINTS + 1):
+        report(step, {f"train/{curve}": 1.0 for curve in range(CURVES)})
+    return (time.monotonic() - began) / POINTS
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["server", "--backend-store-uri", "sqlite:///server.db", "--port", str(port), "--workers", "1"]
+    address = f"http://127.0.0.1:{port}"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        while not _answers(address):
+            if process.poll() is not None:
+                raise RuntimeError(f"mlflow server ended with {process.returncode}")
+            time.sleep(0.2)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urlopen(f"{address}/health", timeout=2):
+            return True
+    except (URLError, OSError):
+        return False
 
 
 if __name__ == "__main__":

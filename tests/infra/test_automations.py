@@ -122,6 +122,18 @@ def test_a_run_whose_machine_was_lost_goes_on_when_it_is_back(project: Project, 
     assert f"going on from the checkpoint of step {step}" in project.log("worker")
 
 
+def test_a_run_that_no_worker_takes_is_told_and_runs_when_one_comes(project: Project, told: list[str]) -> None:
+    assert project.worker is not None
+    os.killpg(project.worker.pid, signal.SIGTERM)
+    project.worker.wait()
+    run = project.run()
+    project.wait(run, "Late", seconds=120)
+    said = f"pretrain-flow {project.ask('GET', f'/flow_runs/{run}')['name']}: Late"
+    project.until(lambda: said in [json.loads(each)["said"] for each in told], "the notification")
+    project.start_worker()
+    assert end_of(project, run) == "Completed"
+
+
 def test_a_schedule_runs_it_and_stays_when_it_is_deployed_again(project: Project) -> None:
     schedule = ["deployment", "schedule", "create", "pretrain-flow/local", "--interval", "60"]
     prefect = [sys.executable, "-m", "prefect", *schedule]

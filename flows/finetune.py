@@ -79,7 +79,9 @@ def _tasks(names: list[str] | None) -> list[str]:
         values = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text(encoding="utf-8"))
         known = list(values["finetune"]["tasks"])
     except (OSError, YAMLError, KeyError, TypeError):
-        raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md") from None
+        known = []
+    if not known:
+        raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md")
     for name in names or []:
         if name not in known:
             raise ValueError(f"parameter tasks: found {name!r}, expected some of {', '.join(known)}, as in params.yaml")

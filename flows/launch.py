@@ -8,13 +8,11 @@ started, 130 stopped with Ctrl-C.
 import argparse
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from flows import server
@@ -40,9 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m flows.launch", description=__doc__.splitlines()[0])
     parser.add_argument("stages", nargs="*", help="run only these stages of dvc.yaml and what they need")
     stages = parser.parse_args(arguments).stages
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` has the hang-up ignored
-            signal.signal(number, _interrupt)
+    server.end_as_by_ctrl_c()
     # Prefect reads its settings from the environment when it is imported, which is after this.
     os.environ.update(project_environment())
     try:
@@ -216,10 +212,6 @@ def _print_table(table: "ReportTable", console: "Console") -> None:
 def _refuse(message: str) -> int:
     print(f"error: {message}", file=sys.stderr)
     return 1
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import functools
 import http.client
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 from flows.environment import ROOT
 from flows.guard import guarded, release
@@ -37,6 +39,17 @@ UNANSWERED = (OSError, http.client.HTTPException)
 
 class LaunchError(Exception):
     """Nothing can be run: no server, no worker, or another run holds the tree. One line for the user."""
+
+
+def end_as_by_ctrl_c() -> None:
+    """Have SIGTERM and SIGHUP end this command as SIGINT does; `nohup` has the hang-up ignored, which stays so."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 @dataclass

@@ -160,7 +160,7 @@ def _repro(name: str, root: Path, environment: dict[str, str], timeout: float | 
         started = time.monotonic()
         output.follow(process.stdout)
         status = process.wait()
-        late = timeout is not None and time.monotonic() - started >= timeout
+        late = timer is not None and time.monotonic() - started >= timer.interval
         if timer:
             timer.cancel()
     if status == 0:

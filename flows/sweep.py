@@ -277,6 +277,7 @@ def _cancel(client: SyncPrefectClient, trials: list[Trial]) -> None:
         if trial.run is not None and trial.outcome == "not run":
             with contextlib.suppress(httpx.HTTPError, PrefectException):  # the others are to end, too
                 client.set_flow_run_state(trial.run, Cancelling())
+            trial.outcome = "cancelled"
 
 
 def _write(trials: list[Trial], name: str, metric: str) -> Path:

@@ -3,14 +3,12 @@ until Ctrl-C."""
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
 import urllib.parse
 import webbrowser
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from bertcore.errors import without_password
@@ -23,8 +21,7 @@ MLFLOW_PORT, MODELS_PORT = 5000, 8000
 
 
 def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    server.end_as_by_ctrl_c()
     os.environ.update(project_environment())
     try:
         with contextlib.ExitStack() as stack:
@@ -111,10 +108,6 @@ def _start_models(models: list[str], environment: dict[str, str], stack: context
     page = f"http://127.0.0.1:{port}"
     server.until(lambda: server.answers(f"{page}/health"), service, "the page of the models")
     return page
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -126,10 +126,24 @@ def _cells(path: Path) -> Iterator[str]:
         raise InputError(f"{path}:{reader.line_num}: not CSV ({error}); correct the file") from None
 
 
+def _json(path: Path) -> Iterator[str]:
+    """One value, or JSON lines, as tasks read both: those are lines of which the first one is a value by itself."""
+    first = list(itertools.islice((line for line in _lines(path) if line.strip()), 2))
+    return _json_lines(path) if len(first) == 2 and _is_json(first[0]) else _strings(read_json(path))
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _json_lines(path: Path) -> Iterator[str]:
     for number, line in enumerate(_lines(path), start=1):
         try:
-            yield from _strings(json.loads(line or "null"))
+            yield from _strings(json.loads(line) if line.strip() else None)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}:{number}: not JSON ({error}); correct the file") from None
 
@@ -148,7 +162,7 @@ READERS = {
     ".conll": lambda path: _paragraphs(_words(path)),
     ".tsv": lambda path: (cell for line in _lines(path) for cell in line.split("\t")),
     ".csv": _cells,
-    ".json": lambda path: _strings(read_json(path)),
+    ".json": _json,
     ".jsonl": _json_lines,
     ".parquet": _columns,
 }

@@ -140,7 +140,7 @@ def _column(row: Row, name: str) -> str:
 
 def _has_label(row: Row | BadRowError, options: ChoicesOptions) -> bool:
     cell = None if isinstance(row, BadRowError) else row.get(options.label_column)
-    return cell is not None and str(cell).strip() not in HIDDEN
+    return cell is not None and cell == cell and str(cell).strip() not in HIDDEN
 
 
 def _example(row: Row, options: ChoicesOptions, labelled: bool) -> dict[str, Any]:

@@ -12,10 +12,12 @@ from bertcore.apply.directory import Description
 from bertcore.apply.embed import Embedder
 from bertcore.apply.fill_mask import MaskedLanguageModel, fill_mask
 from bertcore.apply.finetuned import FineTuned
+from bertcore.apply.pooling import longest_of
 from bertcore.apply.search import Index
 from bertcore.apply.tag import tag
 from bertcore.config import suggest
 from bertcore.embedding.directory import read as read_reading
+from bertcore.embedding.vectors import cutting
 from bertcore.errors import ConfigError, InputError
 
 
@@ -47,7 +49,9 @@ def load(directory: Path) -> Served:
     elif use == "fill-mask":
         masked = MaskedLanguageModel.load(directory)
         works["fill-mask"] = lambda items, top: fill_mask(masked, items, top)
-        embedder = Embedder(directory=directory, model=masked.model.base_model, tokenizer=masked.tokenizer)
+        encoder = masked.model.base_model
+        cut = cutting(masked.tokenizer, longest_of(encoder, None))  # here, and not with every request
+        embedder = Embedder(directory=directory, model=encoder, tokenizer=cut)
     else:
         tuned = FineTuned.load(directory, use)
         works |= _of_head(tuned, use)

@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertcore import workers
+from bertcore import ragged, workers
+from bertcore.corpus import documents as corpus_documents
 from bertcore.corpus.documents import SPLITS, RowGroup, copy_name, corpus_shards, row_groups
 from bertcore.files import checksum, replace_file, write_json
 from bertcore.progress import Progress
@@ -34,7 +35,7 @@ from bertcore.tokens.tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)
 
-_CODE = (byte_bpe, encoding, kind, shards, tokenizer_module, wordpiece)
+_CODE = (byte_bpe, corpus_documents, encoding, kind, ragged, shards, tokenizer_module, wordpiece)
 """Beside this module, those that decide what a shard holds."""
 
 

@@ -1,7 +1,7 @@
 """A sweep in MLflow: one run, below which the runs of the pipeline stand that belong to it.
 
 `python -m tasks.tracking.sweeps "KEY NAME" TABLE STOPPED STATUS` keeps the table with it, tags the runs that it has
-stopped (JSON: the id of the flow run -> why) and ends it as FINISHED or KILLED.
+stopped (JSON: the id of the flow run -> why) and ends it as FINISHED, FAILED or KILLED.
 """
 
 import json

@@ -1,12 +1,15 @@
 """What the flow makes of a stage's output: the error that a person reads, and whether to try again."""
 
 import logging
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flows.environment import ROOT
 from flows.graph import Stage
-from flows.stages import FinalStageError, StageError, _Output, check_policy, task_for
+from flows.stages import FinalStageError, StageError, _Output, _repro, check_policy, task_for
 
 HEAD = ["Running stage 'mask':\n", "> python -m tasks.mask\n"]
 
@@ -57,6 +60,12 @@ def test_a_skipped_stage_is_seen() -> None:
     output = _Output("mask", logging.getLogger("test"))
     output.follow(["Stage 'mask' didn't change, skipping\n", "Data and pipelines are up to date.\n"])
     assert output.skipped
+
+
+def test_zero_seconds_are_no_limit(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="not inside of a DVC repository") as error:
+        _repro("mask", tmp_path, {**os.environ, "PYTHONPATH": str(ROOT)}, 0, logging.getLogger("test"))
+    assert not isinstance(error.value, FinalStageError)
 
 
 def test_meta_gives_the_retries() -> None:

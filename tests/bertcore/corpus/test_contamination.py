@@ -56,7 +56,9 @@ def test_texts_of_every_layout(tmp_path: Path, packed: str) -> None:
         "a.conll": b"EU B-ORG\n# O\nrejects O\n\nPeter B-PER\n",
         "b.conll": b"# text = It ends.\n1\tIt\tit\n2-3\tends\tend\n\n1\tHere\there\n",
         "a.json": json.dumps({"data": [{"q": "who?", "n": 3}, ["x"]]}).encode(),
-        "a.jsonl": b'{"text": "one"}\n\n{"text": ["two", null]}\n',
+        "a.jsonl": b'{"text": "one"}\n\n  \n{"text": ["two", null]}\n',
+        "b.json": b'{"text": "one"}\n{"text": "two"}\n',
+        "c.json": b'[\n{"text": "one"}\n]\n',
     }
     found = {name: list(evaluation_texts(pack(tmp_path / (name + packed), data))) for name, data in files.items()}
     assert found == {
@@ -67,6 +69,8 @@ def test_texts_of_every_layout(tmp_path: Path, packed: str) -> None:
         "b.conll": ["It\nends", "Here"],
         "a.json": ["who?", "x"],
         "a.jsonl": ["one", "two"],
+        "b.json": ["one", "two"],
+        "c.json": ["one"],
     }
 
 

@@ -1,6 +1,7 @@
 """Multiple choice in the layouts that its sets have, and what is wrong with a row."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -196,7 +197,7 @@ def test_a_column_that_is_not_there_ends_the_reading(options: dict[str, Any], me
         read(tmp_path, on_error="skip", **options)
 
 
-@pytest.mark.parametrize("hidden", [{"label": -1}, {"label": ""}, {"label": None}, {}])
+@pytest.mark.parametrize("hidden", [{"label": -1}, {"label": ""}, {"label": None}, {"label": math.nan}, {}])
 def test_a_test_file_may_hide_its_labels(hidden: dict[str, Any], tmp_path: Path) -> None:
     for split in ("train", "dev"):
         jsonl(tmp_path / f"{split}.jsonl", GOOD)

@@ -42,7 +42,7 @@ class MaskPlan:
 
 
 @dataclass(frozen=True)
-class Masked:
+class ShardCounts:
     """What was counted of a shard's instances."""
 
     name: str
@@ -92,7 +92,7 @@ def write_phase(
     }
 
 
-def write_shard(plan: MaskPlan) -> Masked:
+def write_shard(plan: MaskPlan) -> ShardCounts:
     """Make the instances of one shard; the same files each time."""
     shard, config, name = TokenShard.open(Path(plan.shards, plan.entry.name)), plan.config, plan.entry.name
     audit, sequences, labels = Audit(config, plan.vocabulary), None, np.zeros(0, shard.tokens.dtype)
@@ -105,7 +105,7 @@ def write_shard(plan: MaskPlan) -> Masked:
         if written:
             instances.write(static_path(Path(plan.output), config, name, epoch))
     assert sequences is not None
-    return Masked(name, sequences, audit, np.bincount(shard.tokens, minlength=plan.vocabulary.size), labels)
+    return ShardCounts(name, sequences, audit, np.bincount(shard.tokens, minlength=plan.vocabulary.size), labels)
 
 
 def _epochs(plan: MaskPlan) -> Iterator[tuple[int, bool]]:

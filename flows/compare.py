@@ -32,13 +32,12 @@ from tasks.comparing import page, tracking
 from tasks.comparing.config import TEACHER, CompareConfig
 from tasks.comparing.variant import Speed, Variant, read_variant
 from tasks.doctor.plan import Plan
+from tasks.processes import CHECKPOINT_GRACE
 from tasks.sections import check
 from tasks.status import exit_status
 from tasks.tracking.lineage import git_commit
 
 _YAML = YAML(typ="safe", pure=True)
-_GRACE = 25.0
-"""Seconds that a stage has for a checkpoint."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -160,11 +159,11 @@ def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
         _YAML.dump(values, file)
     link_inputs(tree, values, tree.parent)
     command = [sys.executable, "-m", "dvc", "--quiet", "--wait-for-lock", "repro", *stages]
-    process = guarded(command, stop_signal="SIGINT", grace=_GRACE, cwd=tree, env=project_environment())
+    process = guarded(command, stop_signal="SIGINT", grace=CHECKPOINT_GRACE, cwd=tree, env=project_environment())
     try:
         status = process.wait()
     finally:
-        release(process, timeout=_GRACE + 5)
+        release(process, timeout=CHECKPOINT_GRACE + 5)
     if status:
         raise TrainingError(
             f"{tree}: `dvc repro {' '.join(stages)}`".rstrip() + " failed; see above, and run this again"

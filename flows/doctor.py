@@ -15,7 +15,7 @@ from bertcore.files import nearest_existing
 from flows import server
 from flows.devices import stages_at_once
 from flows.environment import ROOT, project_environment
-from tasks.doctor.findings import Finding, failed, load
+from tasks.doctor.findings import Finding, fail, failed, load, ok
 
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
 TIMEOUT = 120.0
@@ -60,7 +60,7 @@ def examine(environment: dict[str, str], root: Path = ROOT, stages: Iterable[str
 
 def _unfinished(reason: str) -> Finding:
     remedy = f"run `{' '.join(CHECKS)}` to see all of it; is everything of requirements.lock installed?"
-    return Finding(level="FAIL", name="checks", text=f"cannot be made: {reason}", remedy=remedy)
+    return fail("checks", f"cannot be made: {reason}", remedy)
 
 
 def raise_for(findings: list[Finding]) -> None:
@@ -76,19 +76,19 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
         return without_git
     remedy = "git init, then dvc init; or take the tree from its repository again"
     if not (root / ".dvc").is_dir():
-        return Finding(level="FAIL", name="dvc", text=f"{root} is no DVC repository: it has no .dvc", remedy=remedy)
+        return fail("dvc", f"{root} is no DVC repository: it has no .dvc", remedy)
     command = [sys.executable, "-m", "dvc", "cache", "dir"]
     asked = subprocess.run(command, cwd=root, env=dict(environment), capture_output=True, text=True, check=False)
     if asked.returncode:
         said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
-        return Finding(level="FAIL", name="dvc", text=said.removeprefix("ERROR: "), remedy=remedy)
+        return fail("dvc", said.removeprefix("ERROR: "), remedy)
     cache = Path(asked.stdout.strip())
     place = nearest_existing(cache)
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         text = f"the cache {cache} cannot be written to ({place})"
         remedy = "make it writable, or name another one: dvc cache dir --local DIRECTORY"
-        return Finding(level="FAIL", name="dvc", text=text, remedy=remedy)
-    return Finding(level="ok", name="dvc", text=f"cache {cache}" + ("" if cache.is_dir() else ", which will be made"))
+        return fail("dvc", text, remedy)
+    return ok("dvc", f"cache {cache}" + ("" if cache.is_dir() else ", which will be made"))
 
 
 def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
@@ -97,14 +97,14 @@ def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
         asked = subprocess.run(command, cwd=root, env=english, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         text = "git is not installed: DVC keeps the history of the tree in it"
-        return Finding(level="FAIL", name="dvc", text=text, remedy="install git")
+        return fail("dvc", text, "install git")
     if asked.returncode == 0:
         return None
     said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0].removeprefix("fatal: ")
     remedy = f"cd {root} && git init && git add . && git commit -m begin"
     if not said.startswith("not a git repository"):
         remedy = f"cd {root} && git status, which says what to do"
-    return Finding(level="FAIL", name="dvc", text=f"{root}: {said}", remedy=remedy)
+    return fail("dvc", f"{root}: {said}", remedy)
 
 
 def check_prefect(environment: Mapping[str, str]) -> Finding:
@@ -112,11 +112,11 @@ def check_prefect(environment: Mapping[str, str]) -> Finding:
     url = environment.get("PREFECT_API_URL")
     if not url:
         text = "PREFECT_API_URL is not set; `make pretrain` uses the server that runs, or starts one"
-        return Finding(level="ok", name="prefect", text=text)
+        return ok("prefect", text)
     if not any(_asked(url, attempt) for attempt in range(ATTEMPTS)):
         remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"
-        return Finding(level="FAIL", name="prefect", text=f"nothing answers at {url}", remedy=remedy)
-    return Finding(level="ok", name="prefect", text=f"server at {url}")
+        return fail("prefect", f"nothing answers at {url}", remedy)
+    return ok("prefect", f"server at {url}")
 
 
 def _asked(url: str, attempt: int) -> bool:
@@ -132,9 +132,9 @@ def check_flow() -> Finding:
         stages, remote = stages_at_once(), remote_url(ROOT)
     except (ValueError, RemoteError) as error:
         remedy = "correct the variable, or unset it"
-        return Finding(level="FAIL", name="flow", text=str(error), remedy=remedy)
+        return fail("flow", str(error), remedy)
     text = f"at most {stages} stage{'s' if stages > 1 else ''} at once; DVC remote: {remote or 'none'}"
-    return Finding(level="ok", name="flow", text=text)
+    return ok("flow", text)
 
 
 if __name__ == "__main__":

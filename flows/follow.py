@@ -181,8 +181,8 @@ def outcome(stage: TaskRun) -> str:
 def status_table(watched: Watched) -> Table:
     """The stages so far: outcome, seconds, and how far the running ones are."""
     table = Table(box=None, pad_edge=False)
-    for column, align in (("stage", "left"), ("", "left"), ("seconds", "right"), ("", "left")):
-        table.add_column(column, justify="right" if align == "right" else "left", no_wrap=True)
+    for column in ("stage", "", "seconds", ""):
+        table.add_column(column, justify="right" if column == "seconds" else "left", no_wrap=True)
     for stage in watched.ordered():
         word = outcome(stage)
         progress = watched.progress.get(stage.id, "") if word == "running" else ""

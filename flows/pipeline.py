@@ -27,10 +27,11 @@ from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchan
 from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
 from flows.room import open_room
-from flows.stages import RUNNING, STOP_GRACE, check_policy, task_for
+from flows.stages import RUNNING, check_policy, task_for
 from flows.trees import TreeError
 from tasks.links import other_files
 from tasks.paths import INPUTS
+from tasks.processes import CHECKPOINT_GRACE
 from tasks.reporting.document import TABLES, read_tables
 from tasks.reporting.rendering import markdown_table
 
@@ -86,7 +87,7 @@ def bring_up_to_date(
     with _turn(root) as queued:
         selected = select(read_graph(root), stages, without)
         check_policy(selected)
-        clean = _unchanged(root, selected, patience=2 * STOP_GRACE if queued else 0.0)
+        clean = _unchanged(root, selected, patience=2 * CHECKPOINT_GRACE if queued else 0.0)
         if _unlink_other_files(root):
             clean = unchanged(root, selected)
         if (remote := remote_url(ROOT)) and len(clean) < len(selected):

@@ -106,6 +106,7 @@ class Server:
 def find_or_start(environment: dict[str, str]) -> Server:
     """The server this tree uses: PREFECT_API_URL, the active profile's, one that runs already, else a new one.
 
+    Unless PREFECT_API_URL names one, PREFECT_HOME is set in `environment`, for what its caller starts.
     Raises LaunchError when PREFECT_API_URL is set and nothing answers there, or when a new server does not start.
     """
     if there := _named(environment):

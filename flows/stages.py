@@ -24,6 +24,7 @@ from flows.graph import Stage, busy
 from flows.guard import guarded
 from flows.progress import Bar, HeldOut
 from flows.room import StoppedWaitingError, room
+from tasks.processes import CHECKPOINT_GRACE
 
 Log = Logger | LoggerAdapter[Any]
 
@@ -38,8 +39,6 @@ SKIPPED = re.compile(r"^Stage '.*' (?:didn't change, skipping$|is cached - skipp
 FAILED_COMMAND = re.compile(r"^ERROR: failed to reproduce .* exited with (\d+)$")
 DVC_CHATTER = re.compile(r"^(?:To track the changes|To enable auto staging|Use `dvc push`|\s+(?:git|dvc) )")
 
-STOP_GRACE = 25.0
-"""Seconds between asking the stages to stop and killing them. Prefect kills the flow 30 s after a cancellation."""
 LOG_EVERY = 10.0
 """Seconds between two progress lines in the log; the artifact gets one each second."""
 
@@ -69,7 +68,7 @@ class _Running:
             process = guarded(
                 command,
                 stop_signal="SIGINT",
-                grace=STOP_GRACE,
+                grace=CHECKPOINT_GRACE,
                 cwd=root,
                 env=environment,
                 stdout=subprocess.PIPE,
@@ -89,7 +88,7 @@ class _Running:
                     stream.close()
 
     def stop(self) -> None:
-        """Ask every running stage to stop, wait for it to write its checkpoint, kill what is left after STOP_GRACE."""
+        """Ask every running stage to stop and to write its checkpoint; kill what is left after CHECKPOINT_GRACE."""
         with self._lock:
             self.stopping.set()
             processes = list(self._processes)
@@ -103,7 +102,7 @@ def _end(processes: list["subprocess.Popen[str]"]) -> None:
     """SIGINT to each group: dvc ignores it and waits for the stage, which stops; then it records nothing."""
     for process in processes:
         _signal(process, signal.SIGINT)
-    deadline = time.monotonic() + STOP_GRACE
+    deadline = time.monotonic() + CHECKPOINT_GRACE
     for process in processes:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))

@@ -46,8 +46,8 @@ class RunTree:
     changes: Mapping[str, Any]
 
     def keep(self, name: str, results: Sequence[str] = RESULTS, said: str = "") -> str:
-        """Commit the run's params.yaml and `results`, with `said` in the message and without other results, which are
-        of the run before; the branch `runs/NAME`, or a numbered one where there is that."""
+        """Commit params.yaml and `results`, with `said` in the message. Results that are not listed are left out: they
+        are an earlier run's. The branch: `runs/NAME`, numbered where it is taken."""
         paths = [path for path in ("params.yaml", *results) if (self.root / path).exists()]
         _git(self.root, "add", "--all", "--force", "--", *paths)
         if others := [path for path in RESULTS if path not in results]:

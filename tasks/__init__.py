@@ -1,8 +1,8 @@
 """The stages of the pipeline, one module each, and what they share.
 
-A stage imports MLflow and torch, some 400,000 objects of which none is garbage. To look through all of them again and
-again as they come, and once more before the process ends, would take a fifth of what a stage costs before and after
-its work; it happens seldom then, and not at the end.
+MLflow and torch make some 400,000 objects that live as long as the process. To look through them in every full
+garbage collection, and once more at the end, took a fifth of what a stage costs beside its work; so full collections
+are rare, and there is none at the end.
 """
 
 import atexit

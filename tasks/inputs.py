@@ -143,8 +143,8 @@ def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: 
         examples = formats.read(task.format, links, entry.get("options", {}))
     except BertcoreError as error:
         given = Path(task.data)
-        named = str(error).replace(str(links), str(given if given.is_dir() else given.parent))
-        raise InputError(f"params.yaml: finetune.tasks.{name}.data: {named}") from None
+        said = str(error).replace(str(links), str(given if given.is_dir() else given.parent))
+        raise InputError(f"params.yaml: finetune.tasks.{name}.data: {said}") from None
     contradictions.check_pairs(name, task, examples, configs)
 
 

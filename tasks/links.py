@@ -136,8 +136,8 @@ def link(each: Named, place: Path) -> None:
 
 
 def other_files(root: Path) -> str | None:
-    """The first name in the params.yaml of the tree `root` that leads to other files than are linked there: to one more
-    or less than when they were linked, or to files of which copies were pulled.
+    """The first path in the params.yaml of the tree `root` whose files are no longer exactly those linked below
+    data/inputs: one was added or removed, or a pulled copy stands in a link's place.
 
     DVC sees what changes in a file that is linked, and knows nothing of the others. None where a file is not on this
     machine: what lies in data/inputs then came from elsewhere. None, too, where params.yaml cannot be read, which stage

@@ -66,7 +66,7 @@ def page() -> str:
             parts += _objectives()
     parts += _section("## `finetune.tasks.NAME`: a task", "finetune.tasks.NAME", TaskConfig)
     parts.append("## `finetune.tasks.NAME.options`: how the task's data is read\n\nThey depend on its `format`.\n")
-    for options, formats in _options().items():
+    for options, formats in _by_options(FORMATS).items():
         parts += _section(f"### Options of {', '.join(f'`{each}`' for each in formats)}", None, options)
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -97,19 +97,16 @@ def _architectures() -> Iterator[str]:
 
 
 def _objectives() -> Iterator[str]:
-    found: dict[type, list[str]] = {}
-    for name, row in OBJECTIVES.items():
-        found.setdefault(row.options, []).append(name)
-    for options, names in found.items():
+    for options, names in _by_options(OBJECTIVES).items():
         title = f"### `pretrain.objective_options` with `objective: {' | '.join(names)}`"
         yield from _section(title, None, options)
 
 
-def _options() -> dict[type, list[str]]:
-    """Options class -> the formats that have it."""
+def _by_options(rows: Mapping[str, Any]) -> dict[type, list[str]]:
+    """Options class -> the names of the rows that have it."""
     found: dict[type, list[str]] = {}
-    for name, layout in FORMATS.items():
-        found.setdefault(layout.options, []).append(name)
+    for name, row in rows.items():
+        found.setdefault(row.options, []).append(name)
     return found
 
 

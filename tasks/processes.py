@@ -21,8 +21,9 @@ PR_SET_CHILD_SUBREAPER = 36
 _CLOCK_SECONDS = 60.0
 """By how much the clock may have been set since a process began."""
 _POLL_SECONDS = 0.5
-_GRACE_SECONDS = 25.0
-"""What a process has to write a checkpoint once the one for which it works is no more."""
+CHECKPOINT_GRACE = 25.0
+"""Seconds that a process has to write a checkpoint, once it is asked to stop or works for nobody any more; Prefect
+kills a flow 30 s after a cancellation."""
 
 
 def adopt_orphans() -> None:
@@ -115,7 +116,7 @@ def end_with(process: psutil.Process) -> None:
         while alive(process):
             time.sleep(_POLL_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(_GRACE_SECONDS)
+        time.sleep(CHECKPOINT_GRACE)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="end-with").start()

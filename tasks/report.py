@@ -31,11 +31,11 @@ def run(stage_run: StageRun) -> None:
     for sign in found:
         logger.warning("%s: %s; %s", sign.name, plain_text(sign.found), plain_text(sign.remedy))
     stage_run.log_metrics(summary)
-    stage_run.log_parent_metrics(headlines(summary))
+    stage_run.parent.log_metrics(headlines(summary))
     if encoder := recorded.get(str(PRETRAINED)):
-        stage_run.set_parent_tags({f"dvc.out.{PRETRAINED}": encoder})
+        stage_run.parent.set_tags({f"dvc.out.{PRETRAINED}": encoder})
     read = (str(CORPUS), *(str(EXAMPLES / task) for task in measurements.tasks))
-    stage_run.log_parent_datasets({path: recorded[path] for path in read if path in recorded})
+    stage_run.parent.log_datasets({path: recorded[path] for path in read if path in recorded})
     stage_run.log_artifacts(REPORTS)
 
 

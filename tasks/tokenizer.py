@@ -8,11 +8,12 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from bertcore.corpus.documents import corpus_shards, read_sentences
+from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.tokens.corpus_words import count_corpus
 from bertcore.tokens.extension import extended
-from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, flatten, vocabulary_report
+from bertcore.tokens.kind import running
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, vocabulary_report
 from bertcore.tokens.words import WordCounts
 from tasks import params
 from tasks.paths import CORPUS, MERGES, METRICS, TOKENIZER, VOCABULARY
@@ -38,7 +39,7 @@ def run(stage_run: StageRun) -> None:
         tokenizer = extended(given, words.counts, config.new_entries, config.min_frequency)
     with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
         kind.save(tokenizer, beside, None)
-    report = vocabulary_report(tokenizer, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
+    report = vocabulary_report(tokenizer, islice(_sentences(kind.blank), REPORT_BATCHES))
     if (unknown := report["heldout_unknown_character_share"]) > MUCH_UNKNOWN:
         logger.warning(
             "%.0f %% of the held-out text's characters stand in words that the vocabulary cannot write: nothing is "
@@ -47,7 +48,7 @@ def run(stage_run: StageRun) -> None:
             100 * unknown,
         )
     if config.new_entries:
-        before = vocabulary_report(given, islice(_sentences("heldout", kind.blank), REPORT_BATCHES))
+        before = vocabulary_report(given, islice(_sentences(kind.blank), REPORT_BATCHES))
         report["heldout_pieces_per_word_before"] = before["heldout_pieces_per_word"]
     report |= words.report() if words else {}
     write_json(METRICS / "tokenizer.json", report)
@@ -66,8 +67,9 @@ def _tokenizer(config: TokenizerConfig, words: WordCounts | None) -> Tokenizer:
     return kind.read(files, config.lowercase, config.vocab_file)
 
 
-def _sentences(split: str, blank: str) -> Iterator[list[str]]:
-    return flatten(read_sentences(corpus_shards(CORPUS, split)), blank)
+def _sentences(blank: str) -> Iterator[list[str]]:
+    """Row groups of held-out text."""
+    return (running(group.read(), blank).to_pylist() for group in row_groups(corpus_shards(CORPUS, "heldout")))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,11 @@ class Description:
         return cls(directory=directory, values=values, architecture=names[0], kind=kind)
 
     @property
+    def command(self) -> str:
+        """The one that uses it."""
+        return self.use.removesuffix("-multi")
+
+    @property
     def labels(self) -> list[str] | None:
         """The names of the classes, sets or tags; None where the head has none."""
         names = self.values.get("id2label")
@@ -151,7 +156,8 @@ USES: dict[str, Use] = {
     ),
     "embed": Use(fits=lambda model: True, expected="an encoder", remedy="give any model directory"),
 }
-"""What models are for, by the name of the command that uses them; any model has an encoder."""
+"""What models are for, by the name of the command that uses them, of which `classify` has two; any model has an
+encoder."""
 
 
 def require(directory: Path, *uses: str) -> Description:
@@ -161,7 +167,7 @@ def require(directory: Path, *uses: str) -> Description:
         return model
     found = f"{model.architecture or 'no architecture'}" + (f" ({model.problem})" if _is_classifier(model) else "")
     expected = " or ".join(USES[use].expected for use in uses)
-    other = f"; for this one there is `bertcore {model.use.removesuffix('-multi')}`" if model.use not in uses else ""
+    other = f"; for this one there is `bertcore {model.command}`" if model.use not in uses else ""
     raise ArtifactError(f"{directory}: found {found}, expected {expected}; {USES[uses[0]].remedy}{other}")
 
 

@@ -24,7 +24,7 @@ from bertcore.apply.embed import Embedder, nearest
 from bertcore.compressed import plain_name, read_text
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import InputError
-from bertcore.files import checksum, disk_errors, replace_directory, visible_files
+from bertcore.files import checksum, disk_errors, replace_directory, visible_files, write_json
 
 ENDINGS = (".txt", ".md", ".rst")
 """Of the files of a directory that are read; also .gz, .zst."""
@@ -194,4 +194,4 @@ def _write(directory: Path, passages: Sequence[Passage], vectors: NDArray[Any], 
         table = pa.Table.from_pylist([dataclasses.asdict(each) for each in passages])
         pq.write_table(table, beside / _PASSAGES, compression="zstd")
         np.save(beside / _VECTORS, vectors)
-        (beside / _MADE_FROM).write_text(json.dumps(made_from, indent=2) + "\n", encoding="utf-8")
+        write_json(beside / _MADE_FROM, made_from)

@@ -133,23 +133,23 @@ def _add(candidate: Candidate, config: CorpusConfig, writers: CorpusWriters, sta
 
 
 class _Seen:
-    """The candidates so far, in the order of the sources: the first of several that are alike is kept. What they are
-    known by is on disk, beside the corpus, where they are many."""
+    """The candidates so far, in the order of the sources: the first of several that are alike is kept. Where their
+    digests and signatures outgrow the memory, they are on disk, beside the corpus."""
 
     def __init__(self, config: CorpusConfig, directory: Path):
         self._digests = Digests(directory)
         self._near = NearDuplicates(config.near_duplicates, directory) if config.near_duplicates else None
 
     def objections(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, str | None]]:
-        """Each of the next candidates, and why it does not enter the corpus; None where it does. One that holds an
-        evaluation text stands in no other one's way."""
-        clean = [candidate for candidate in candidates if not candidate.evaluated]
+        """Each of the next candidates, and why it does not enter the corpus; None where it does. One that is
+        dropped for an evaluation text makes no later one a duplicate."""
+        clean = [candidate for candidate in candidates if not candidate.in_evaluation_text]
         new = self._digests.add([candidate.digest for candidate in clean])
         firsts = [candidate for candidate, first in zip(clean, new, strict=True) if first]
         unlike = self._near.add([first.signature for first in firsts]) if self._near else [True] * len(firsts)
         is_new, is_unlike = iter(new), iter(unlike)
         for candidate in candidates:
-            if candidate.evaluated:
+            if candidate.in_evaluation_text:
                 yield candidate, "in_evaluation_text"
             elif not next(is_new):
                 yield candidate, "exact_duplicate"

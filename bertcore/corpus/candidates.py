@@ -53,7 +53,7 @@ class Candidate:
     """Alike for exact copies only."""
     signature: RMinHash | None
     """By which near duplicates are found; None where they are not looked for."""
-    evaluated: bool
+    in_evaluation_text: bool
     """Whether it shares a long n-gram with an evaluation text."""
 
 
@@ -78,7 +78,7 @@ def examine(batch: Batch) -> tuple[list[Candidate], Counter[str]]:
     met = [False] * len(kept)
     if config.contamination:
         met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept]).tolist()
-    return [_candidate(document, config, evaluated) for document, evaluated in zip(kept, met, strict=True)], dropped
+    return [_candidate(document, config, found) for document, found in zip(kept, met, strict=True)], dropped
 
 
 def _drawn(documents: list[Document], config: CorpusConfig, dropped: Counter[str]) -> Iterator[Document]:
@@ -99,16 +99,16 @@ def _cleaned(documents: Iterable[Document], config: CorpusConfig, dropped: Count
             yield replace(document, text=text)
 
 
-def _candidate(document: Document, config: CorpusConfig, evaluated: bool) -> Candidate:
+def _candidate(document: Document, config: CorpusConfig, in_evaluation_text: bool) -> Candidate:
     text, near = document.text, config.near_duplicates
     return Candidate(
         document=replace(document, text=""),
-        sentences=[] if evaluated else cleaning.split_sentences(text, config.language),
+        sentences=[] if in_evaluation_text else cleaning.split_sentences(text, config.language),
         words=quality.count_words(text),
         copies=config.copies_of(document),
         digest=hashlib.blake2b(text.encode(), digest_size=SIZE).digest(),
         signature=signature(text, near.ngram) if near else None,
-        evaluated=evaluated,
+        in_evaluation_text=in_evaluation_text,
     )
 
 

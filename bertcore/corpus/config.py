@@ -77,9 +77,9 @@ class CorpusConfig:
     @property
     def thresholds(self) -> dict[str, float]:
         """Reason for which lines and documents are dropped -> the number that decides it; of what is on."""
-        quality, near, evaluated = self.quality, self.near_duplicates, self.contamination
+        quality, near, contamination = self.quality, self.near_duplicates, self.contamination
         found = {
-            "in_evaluation_text": evaluated and evaluated.ngram,
+            "in_evaluation_text": contamination and contamination.ngram,
             "near_duplicate": near and near.threshold,
             "too_few_letters": quality.min_letter_share,
             "too_few_stop_words": quality.min_stop_words,

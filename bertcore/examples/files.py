@@ -72,7 +72,7 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
     named = {"train": options.train_file, "dev": options.dev_file, "test": options.test_file}
     known = [path for path in files if endings is None or plain_name(path).lower().endswith(tuple(endings))]
     found: dict[str, Path] = {}
-    for split in sorted(named, key=lambda split: named[split] is None):  # first those whose files are not free then
+    for split in sorted(named, key=lambda split: named[split] is None):  # files that options name are taken first
         pattern = named[split]
         free = [path for path in known if path not in found.values()]
         if pattern is not None:
@@ -108,7 +108,7 @@ def _is_named(path: Path, directory: Path, pattern: str) -> bool:
 
 
 def _check_only(path: Path, files: Sequence[Path]) -> None:
-    """That the one file that can be read is not beside a train file which cannot."""
+    """`InputError` where a train file of an unknown ending lies beside the only file that can be read."""
     if others := [each for each in files if each != path and _is_of("train", each) and not _is_of("train", path)]:
         raise InputError(
             f"{others[0]}: unknown ending, expected that of {path.name}; convert the file, or name another one with "

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bertcore.errors import ArtifactError
-from bertcore.files import replace_directory
+from bertcore.files import replace_directory, write_json
 
 TASK_FILE = "task.json"
 
@@ -99,8 +99,7 @@ def write(example_set: ExampleSet, directory: Path) -> None:
     with replace_directory(directory) as beside:
         for name, table in sorted(example_set.splits.items()):
             pq.write_table(table, beside / f"{name}.parquet", compression="zstd")
-        text = json.dumps(_description(example_set), indent=2, ensure_ascii=False) + "\n"
-        (beside / TASK_FILE).write_text(text, encoding="utf-8")
+        write_json(beside / TASK_FILE, _description(example_set))
 
 
 def read(directory: Path) -> ExampleSet:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bertcore import draws
 from bertcore.errors import ArtifactError
-from bertcore.files import checksum
+from bertcore.files import checksum, write_json
 from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.masking import mask
@@ -228,9 +228,7 @@ def static_path(instances: Path, config: MaskConfig, shard_name: str, epoch: int
 
 def write_counts(instances: Path, config: MaskConfig, counts: dict[str, int]) -> None:
     """Keep how many sequences an epoch shows of each shard, for the phase of `config`."""
-    path = _counts_path(instances, config)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(counts, indent=2) + "\n", encoding="utf-8")
+    write_json(_counts_path(instances, config), counts)
 
 
 def read_counts(instances: Path, config: MaskConfig) -> dict[str, int]:
@@ -248,8 +246,7 @@ def write_manifest(instances: Path, shards: Path) -> None:
     """Keep the SHA-256 of every file below `instances`, and of the shards' manifest, from which they were made."""
     files = sorted(path for path in instances.rglob("*") if path.is_file())
     sums = {path.relative_to(instances).as_posix(): checksum(path) for path in files}
-    manifest = {"shards_sha256": checksum(shards / MANIFEST), "files": sums}
-    (instances / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    write_json(instances / MANIFEST, {"shards_sha256": checksum(shards / MANIFEST), "files": sums})
 
 
 def verify_instances(instances: Path, shards: Path) -> None:

@@ -177,7 +177,8 @@ def _changes(sentence: Sentence, substitutes: Mapping[str, Sequence[tuple[str, s
     words = sentence.words
     for place in sentence.places:
         word = words[place]
-        for phenomenon, contrast in _CONTRASTS.get(word, ()):
+        if known := _CONTRAST_OF.get(word):
+            phenomenon, contrast = known
             other = contrast[1] if word == contrast[0] else contrast[0]
             yield _replaced(sentence, place, other, f"{phenomenon}: {'/'.join(contrast)}", phenomenon, word)
         near = sorted(substitutes.get(word, ()), key=lambda option: sentence.draw(place, *option))
@@ -193,8 +194,8 @@ def _replaced(sentence: Sentence, place: int, word: str, paradigm: str, phenomen
     return Change(sentence, paradigm, phenomenon, direction, changed)
 
 
-_CONTRASTS = {
-    word: [(phenomenon, contrast)]
+_CONTRAST_OF = {
+    word: (phenomenon, contrast)
     for phenomenon, contrasts in CONTRASTS.items()
     for contrast in contrasts
     for word in contrast

@@ -97,10 +97,6 @@ class AlbertModel(Encoder):
         initialize(self, config)
 
     @property
-    def token_embeddings(self) -> nn.Embedding:
-        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
-
-    @property
     def below_layers(self) -> list[nn.Module]:
         return [self.embeddings, self.embeddings_project]
 
@@ -108,14 +104,14 @@ class AlbertModel(Encoder):
         states: Tensor = self.embeddings_project(super().embedded(input_ids, token_type_ids, position_ids))
         return states
 
-    def pooled(self, first: Tensor) -> Tensor:
+    def pool(self, first: Tensor) -> Tensor:
         """(B, H) states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
         return torch.tanh(self.pooler(first))
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """As `hidden_states`, and the (B, H) pooled ones."""
         hidden = self.hidden_states(input_ids, token_type_ids, layout)
-        return hidden, self.pooled(hidden.index_select(0, layout.first_tokens))
+        return hidden, self.pool(hidden.index_select(0, layout.first_tokens))
 
 
 class _WithPooler(Dropping):
@@ -168,7 +164,7 @@ class AlbertForPreTraining(_WithPooler):
         rows = torch.cat([layout.first_tokens, masked_positions])
         hidden = self.albert.hidden_states(input_ids, token_type_ids, layout, rows)
         first, masked = hidden.split([layout.batch_size, len(masked_positions)])
-        return self.token_logits(masked), self.sop_classifier["classifier"](self.dropped(self.albert.pooled(first)))
+        return self.token_logits(masked), self.sop_classifier["classifier"](self.dropped(self.albert.pool(first)))
 
     def token_logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.predictions(states, self.albert.token_embeddings.weight)
@@ -188,7 +184,7 @@ class AlbertForSequenceClassification(_WithPooler):
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (B, labels) logits."""
         first = self.albert.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        return scores(self.classifier, self.dropped(self.albert.pooled(first)))
+        return scores(self.classifier, self.dropped(self.albert.pool(first)))
 
 
 class AlbertForMultipleChoice(AlbertForSequenceClassification):

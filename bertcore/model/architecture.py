@@ -11,12 +11,11 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.layers import EncoderLayer, LayerStack
-from bertcore.model.layout import Layout, rounded_up
+from bertcore.model.layout import Layout, rounded
 from bertcore.model.positions import PLAIN, Positions
 
 Initializer = Literal["truncated_normal", "normal"]
@@ -201,7 +200,7 @@ class Encoder(EncoderModule):
     @property
     def token_embeddings(self) -> nn.Embedding:
         """The table of the vocabulary."""
-        raise NotImplementedError
+        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
 
     def embedded(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
         """(T,) ids each -> (T, H): what the first layer is given."""
@@ -218,6 +217,10 @@ class Encoder(EncoderModule):
         """What is still done to the states of the last layer; nothing by default."""
         return hidden
 
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, ...]:
+        """As `hidden_states`, and what else its class at Hugging Face gives."""
+        return (self.hidden_states(input_ids, token_type_ids, layout),)
+
     def hidden_states(
         self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, rows: Tensor | None = None
     ) -> Tensor:
@@ -232,8 +235,7 @@ class Encoder(EncoderModule):
         ids = [input_ids, token_type_ids, layout.position_ids]
         if input_ids.device.type != "cpu" or torch.compiler.is_compiling():
             return self.final(self.encoder(self.embedded(*ids), layout, rows))
-        filling = (0, rounded_up(layout.total) - layout.total)
-        hidden = self.encoder(self.embedded(*(functional.pad(each, filling) for each in ids)), layout, rows)
+        hidden = self.encoder(self.embedded(*map(rounded, ids)), layout, rows)
         return self.final(hidden[: layout.total] if rows is None else hidden)
 
 

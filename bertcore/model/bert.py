@@ -162,10 +162,6 @@ class BertModel(Encoder):
         self.pooler = BertPooler(config)
         initialize(self, config)
 
-    @property
-    def token_embeddings(self) -> nn.Embedding:
-        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
-
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
         """As `hidden_states`, and the (B, H) pooled ones."""
         hidden = self.hidden_states(input_ids, token_type_ids, layout)

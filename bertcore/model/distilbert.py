@@ -114,14 +114,6 @@ class DistilBertModel(Encoder):
         self.encoder = LayerStack([DistilBertLayer(config.bert) for _ in range(config.num_hidden_layers)])
         initialize(self, config)
 
-    @property
-    def token_embeddings(self) -> nn.Embedding:
-        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor]:
-        """As `hidden_states`."""
-        return (self.hidden_states(input_ids, token_type_ids, layout),)
-
 
 class _WithEncoder(EncoderModule):
     prefix = "distilbert"

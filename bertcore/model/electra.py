@@ -95,20 +95,12 @@ class ElectraModel(Encoder):
         initialize(self, config)
 
     @property
-    def token_embeddings(self) -> nn.Embedding:
-        return self.get_submodule("embeddings.word_embeddings")  # type: ignore[return-value]
-
-    @property
     def below_layers(self) -> list[nn.Module]:
         return [self.embeddings, *([] if self.embeddings_project is None else [self.embeddings_project])]
 
     def embedded(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
         states = super().embedded(input_ids, token_type_ids, position_ids)
         return states if self.embeddings_project is None else self.embeddings_project(states)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor]:
-        """As `hidden_states`."""
-        return (self.hidden_states(input_ids, token_type_ids, layout),)
 
 
 class _WithEncoder(EncoderModule):

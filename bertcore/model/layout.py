@@ -23,6 +23,11 @@ def rounded_up(number: int) -> int:
     return -(-number // unit) * unit
 
 
+def rounded(values: Tensor) -> Tensor:
+    """(R,) with zeros behind them, so that their number is `rounded_up`."""
+    return functional.pad(values, (0, rounded_up(len(values)) - len(values)))
+
+
 def filled(rows: Tensor) -> Tensor:
     """(R, H) with rows of zeros behind them, so that their number is `rounded_up`, on the CPU."""
     filling = rounded_up(len(rows)) - len(rows)

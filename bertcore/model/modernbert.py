@@ -101,10 +101,6 @@ class ModernBertModel(Encoder):
     def final(self, hidden: Tensor) -> Tensor:
         return self.final_norm(hidden)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor]:
-        """As `hidden_states`."""
-        return (self.hidden_states(input_ids, token_type_ids, layout),)
-
 
 def _residual_scale(config: ModernBertConfig) -> float:
     return (2 * config.num_hidden_layers) ** -0.5

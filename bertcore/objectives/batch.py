@@ -6,9 +6,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from bertcore.model.layout import Layout, rounded_up
+from bertcore.model.layout import Layout, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +32,18 @@ class PreTrainingBatch:
     sequence_draws: Tensor | None = None
     """(B,) float64 in [0, 1): one for each sequence, likewise."""
     causal_predictions: int = 0
-    """The last so many of the M are no masked tokens: each is predicted from the tokens before it, the position being
-    that of the last of these."""
+    """How many of the M, the last ones, are predictions of the next token: their position is that of the token before
+    the predicted one."""
+
+    @property
+    def num_predictions(self) -> int:
+        """M."""
+        return len(self.masked_labels)
+
+    @property
+    def counted_positions(self) -> Tensor:
+        """(M,) those of `masked_positions` that count."""
+        return self.masked_positions[: self.num_predictions]
 
     @classmethod
     def from_numpy(
@@ -58,7 +67,7 @@ class PreTrainingBatch:
             input_ids=_tensor(input_ids),
             token_type_ids=_tensor(token_type_ids),
             layout=Layout.from_lengths(_tensor(lengths)),
-            masked_positions=functional.pad(_tensor(masked_positions), (0, rounded_up(masked) - masked)),
+            masked_positions=rounded(_tensor(masked_positions)),
             masked_labels=_tensor(masked_labels),
             next_sentence_labels=None if next_sentence_labels is None else _tensor(next_sentence_labels),
             masked_draws=None if masked_draws is None else torch.from_numpy(masked_draws),

@@ -8,13 +8,12 @@ where it stands, so that the result is its architecture's published class. Held-
 from dataclasses import dataclass, replace
 
 import torch
-from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.layout import Layout, filled, rounded_up
+from bertcore.model.layout import Layout, filled, rounded
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +39,6 @@ class MaskedAndCausal(Objective):
         self._share = options.causal_share
         self.weights = {"mlm": 1.0, "clm": self._share / (1 - self._share)}
 
-    def prepare(self, model: EncoderModule) -> None:
-        freeze_pair_head(model)
-
     def arranged(self, batch: PreTrainingBatch) -> PreTrainingBatch:
         """Each sequence is causal with the probability of the share; the causal ones stand last."""
         assert batch.sequence_draws is not None, "a batch without draws for its sequences"
@@ -50,7 +46,7 @@ class MaskedAndCausal(Objective):
         return with_causal(batch, causal) if bool(causal.any()) else batch
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        return {"mlm": len(batch.masked_labels) - batch.causal_predictions, "clm": batch.causal_predictions}
+        return {"mlm": batch.num_predictions - batch.causal_predictions, "clm": batch.causal_predictions}
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         masked, causal = self.counts(batch).values()
@@ -78,7 +74,7 @@ def with_causal(batch: PreTrainingBatch, causal: torch.Tensor) -> PreTrainingBat
     place = torch.empty_like(tokens).index_copy_(0, tokens, torch.arange(layout.total))
     split = layout.total - layout.causal_tokens
 
-    masked = batch.masked_positions[: len(batch.masked_labels)]
+    masked = batch.counted_positions
     original = batch.input_ids.index_copy(0, masked, batch.masked_labels)
     ids = torch.cat([batch.input_ids[tokens[:split]], original[tokens[split:]]])
     kept = place[masked] < split
@@ -91,7 +87,7 @@ def with_causal(batch: PreTrainingBatch, causal: torch.Tensor) -> PreTrainingBat
         input_ids=ids,
         token_type_ids=batch.token_type_ids[tokens],
         layout=layout,
-        masked_positions=functional.pad(positions, (0, rounded_up(len(positions)) - len(positions))),
+        masked_positions=rounded(positions),
         masked_labels=torch.cat([batch.masked_labels[kept], ids[predicting + 1]]),
         masked_draws=None,
         sequence_draws=None,

@@ -24,7 +24,7 @@ from bertcore.model.layout import by_rounded_rows, filled
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.kl_divergence import kl_divergence, wide
 from bertcore.objectives.masked_language_modeling import class_sums
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head, require_weights
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, require_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +72,15 @@ class Distillation(Objective):
         weights = {"kl": options.kl_weight, "mlm": options.mlm_weight, "cosine": options.cosine_weight}
         # The masked LM is measured whatever it weighs: all encoders are compared by it.
         self.weights = {term: weight for term, weight in weights.items() if weight or term == "mlm"}
-
-    def prepare(self, model: EncoderModule) -> None:
-        """The student's weights become those of the teacher's layers."""
-        if layers := chosen_layers(self._options, model.config, self._teacher[0].config):
+        if layers := chosen_layers(options, model.config, self._teacher[0].config):
             take_over(model, self._teacher[0], layers)
-        freeze_pair_head(model)
 
     @property
     def teacher(self) -> EncoderModule:
         return self._teacher[0]
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        tokens, masked = batch.layout.total, len(batch.masked_labels)
+        tokens, masked = batch.layout.total, batch.num_predictions
         counts = {"kl": tokens if self._options.positions == "all" else masked, "mlm": masked, "cosine": tokens}
         return {term: counts[term] for term in self.weights}
 
@@ -135,7 +131,7 @@ class Distillation(Objective):
 
     @staticmethod
     def _flops(config: EncoderConfig, batch: PreTrainingBatch, everywhere: bool) -> int:
-        predicted = batch.layout.total if everywhere else len(batch.masked_labels)
+        predicted = batch.layout.total if everywhere else batch.num_predictions
         row = architecture_of(config)
         flops = row.generator.flops if row.generator else row.flops
         return flops(config, batch.layout.lengths.cpu(), predicted)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 # Rows of logits of the teacher that exist at a time: elsewhere than on the CPU, so that they and what is computed from
 # them take little beside the student's.
-CHUNK_ROWS = {"cpu": 256}
+_CPU_ROWS = 256
 _OTHER_ROWS = 4096
 # Of these, rows worked on at a time: on the CPU so that they stay in the cache.
 _ROWS_IN_CACHE = 8
@@ -41,7 +41,7 @@ class _Divergence(torch.autograd.Function):
         total = torch.zeros((), dtype=torch.float64, device=student.device)
         same = torch.zeros((), dtype=torch.int64, device=student.device)
         on_cpu = student.device.type == "cpu"
-        size = CHUNK_ROWS.get(student.device.type, _OTHER_ROWS)
+        size = _CPU_ROWS if on_cpu else _OTHER_ROWS
         rows_of_student = student[: len(states)]
         for start in range(0, len(states), size):
             expected = teacher(states[start : start + size])

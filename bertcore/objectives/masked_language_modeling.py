@@ -13,7 +13,7 @@ from torch import Tensor
 from bertcore.model.architecture import EncoderModule
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import cross_entropy
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, freeze_pair_head, require_weights
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, require_weights
 
 PairTerm = Literal["nsp", "sop"]
 
@@ -47,12 +47,8 @@ class MaskedLanguageModeling(Objective):
             assert isinstance(options, Weights), "two terms without weights"
             self.weights = {"mlm": options.mlm_weight, pair_term: options.pair_weight}
 
-    def prepare(self, model: EncoderModule) -> None:
-        if self._pair_term is None:
-            freeze_pair_head(model)
-
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        counts = {"mlm": len(batch.masked_labels)}
+        counts = {"mlm": batch.num_predictions}
         return counts | {self._pair_term: batch.layout.batch_size} if self._pair_term else counts
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:

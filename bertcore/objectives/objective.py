@@ -52,9 +52,6 @@ class Objective(nn.Module):
     weights: Mapping[str, float]
     """Of the terms in the loss, by name."""
 
-    def prepare(self, model: EncoderModule) -> None:
-        """Freeze what of `model` no gradient will reach, or give it other initial weights; nothing by default."""
-
     def load(self, model: EncoderModule, directory: Path) -> list[str]:
         """Take over what the published `directory`, which `model` has its weights from, holds beside them: the names
         of the objective's own parameters that are new. All, by default."""
@@ -120,9 +117,10 @@ def require_weights(options: Any, *names: str) -> None:
 
 
 def last_layer_flops(config: EncoderConfig, batch: PreTrainingBatch, count: int, table_width: int) -> int:
-    """Of the last layer's states at `count` tokens beside the masked ones, which the head for these does not see. It
-    projects to `table_width`, that of the embeddings, and from there to the vocabulary."""
-    flops, lengths, masked = architecture_of(config).flops, batch.layout.lengths.cpu(), len(batch.masked_labels)
+    """FLOPs of the last layer at `count` further tokens, without the head for masked ones, which `Architecture.flops`
+    would add for them: that projects to `table_width`, the width of the embeddings, and from there to the
+    vocabulary."""
+    flops, lengths, masked = architecture_of(config).flops, batch.layout.lengths.cpu(), batch.num_predictions
     head = 2 * count * table_width * (config.hidden_size + config.vocab_size)
     return flops(config, lengths, masked + count) - flops(config, lengths, masked) - head
 

@@ -8,7 +8,7 @@ from bertcore.errors import ConfigError
 from bertcore.model.architecture import Architecture, EncoderModule
 from bertcore.model.config import ARCHITECTURES
 from bertcore.objectives import causal, distillation, masked_language_modeling, repeats, replaced_tokens, span_boundary
-from bertcore.objectives.objective import Objective, ObjectiveRow
+from bertcore.objectives.objective import Objective, ObjectiveRow, freeze_pair_head
 
 # `pretrain.objective` of params.yaml -> all about it.
 OBJECTIVES: dict[str, ObjectiveRow] = {
@@ -24,11 +24,12 @@ OBJECTIVES: dict[str, ObjectiveRow] = {
 
 
 def build_objective(name: str, model: EncoderModule, options: Mapping[str, Any] | None = None) -> Objective:
-    """The objective `name` for `model`, which it prepares; `ConfigError` for options that it has not."""
+    """The objective `name` for `model`, of which it may change the initial weights and freeze what no gradient will
+    reach; `ConfigError` for options that it has not."""
     row = OBJECTIVES[name]
-    objective = row.build(model, parse(row.options, options or {}, "pretrain.objective_options"))
-    objective.prepare(model)
-    return objective
+    if not row.needs_pair_head:
+        freeze_pair_head(model)
+    return row.build(model, parse(row.options, options or {}, "pretrain.objective_options"))
 
 
 def models_of(name: str, options: Mapping[str, Any]) -> dict[str, str]:

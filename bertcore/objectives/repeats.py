@@ -2,8 +2,7 @@
 
 The token-document relation of ERNIE 2.0 (Sun et al. 2019, word-aware tasks), within a sequence. Whoever compares two
 texts must find the same word elsewhere. Attention learns that from masked tokens late, if at all, and within about a
-million tokens where it is asked for. The head for it is trained with the model, and is
-not saved with it.
+million tokens where it is asked for. The head for it is trained with the model, and is not saved with it.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from bertcore.objectives.objective import (
     ObjectiveRow,
     Sums,
     binary_sums,
-    freeze_pair_head,
     last_layer_flops,
     require_weights,
 )
@@ -49,11 +47,8 @@ class RepeatedTokens(Objective):
         self._config, self._table_width = model.config, model.base_model.token_embeddings.embedding_dim
         initialize(self.head, model.config)
 
-    def prepare(self, model: EncoderModule) -> None:
-        freeze_pair_head(model)
-
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        masked = len(batch.masked_labels)
+        masked = batch.num_predictions
         return {"mlm": masked, "repeats": batch.layout.total - masked}
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
@@ -76,7 +71,7 @@ class RepeatedTokens(Objective):
 
 def visible(batch: PreTrainingBatch) -> Tensor:
     """(T,) bool: which tokens are not masked, whatever stands in the masked ones' place."""
-    masked = batch.masked_positions[: len(batch.masked_labels)]
+    masked = batch.counted_positions
     return torch.ones_like(batch.input_ids, dtype=torch.bool).index_fill_(0, masked, False)
 
 

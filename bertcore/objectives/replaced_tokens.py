@@ -78,14 +78,14 @@ class ReplacedTokens(Objective):
         return {GENERATOR: self.generator}
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        return {"mlm": len(batch.masked_labels), "replaced_tokens": batch.layout.total}
+        return {"mlm": batch.num_predictions, "replaced_tokens": batch.layout.total}
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         assert batch.masked_draws is not None, "a batch without draws for the samples"
         (logits,) = self.generator(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)
-        samples = sample(logits.detach()[: len(batch.masked_labels)], batch.masked_draws)
+        samples = sample(logits.detach()[: batch.num_predictions], batch.masked_draws)
         terms = {"mlm": class_sums(logits, batch.masked_labels)}
-        places = batch.masked_positions[: len(samples)]
+        places = batch.counted_positions
         inputs = batch.input_ids.index_copy(0, places, samples)
         replaced = torch.zeros(batch.layout.total, dtype=torch.bool, device=inputs.device)
         replaced[places] = samples != batch.masked_labels  # the original token, drawn by chance, is no replaced one
@@ -94,7 +94,7 @@ class ReplacedTokens(Objective):
         return terms
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
-        return _row(self.generator).flops(self.generator.config, batch.layout.lengths, len(batch.masked_labels))
+        return _row(self.generator).flops(self.generator.config, batch.layout.lengths, batch.num_predictions)
 
 
 def _row(model: EncoderModule) -> Generator:

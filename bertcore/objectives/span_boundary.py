@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.initialization import initialize
-from bertcore.model.layout import rounded_up
+from bertcore.model.layout import rounded
 from bertcore.model.normalization import LayerNorm
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
@@ -21,7 +21,6 @@ from bertcore.objectives.objective import (
     Objective,
     ObjectiveRow,
     Sums,
-    freeze_pair_head,
     last_layer_flops,
     require_weights,
 )
@@ -102,16 +101,12 @@ class SpanBoundaryModeling(Objective):
         self._config = model.config
         initialize(self.head, model.config)
 
-    def prepare(self, model: EncoderModule) -> None:
-        freeze_pair_head(model)
-
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        return {"mlm": len(batch.masked_labels), "sbo": len(self._spans(batch).index)}
+        return {"mlm": batch.num_predictions, "sbo": len(self._spans(batch).index)}
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         spans, masked = self._spans(batch), batch.masked_positions
-        filling = (0, rounded_up(len(spans.index)) - len(spans.index))
-        before, behind, places = (functional.pad(each, filling) for each in (spans.before, spans.behind, spans.places))
+        before, behind, places = map(rounded, (spans.before, spans.behind, spans.places))
         rows = torch.cat([masked, before, behind])
         states = model.base_model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout, rows)
         own, before, behind = states.split([len(masked), len(places), len(places)])
@@ -123,7 +118,7 @@ class SpanBoundaryModeling(Objective):
 
     @staticmethod
     def _spans(batch: PreTrainingBatch) -> Spans:
-        return spans_of(batch.masked_positions[: len(batch.masked_labels)])
+        return spans_of(batch.counted_positions)
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """The last layer at the ends of the spans, and the head."""

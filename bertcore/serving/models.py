@@ -54,22 +54,22 @@ def load(directory: Path) -> Served:
         embedder = Embedder(directory=directory, model=encoder, tokenizer=cut)
     else:
         tuned = FineTuned.load(directory, use)
-        works |= _of_head(tuned, use)
+        works[description.command] = _WORKS[description.command](tuned)
         embedder = Embedder.load(directory)  # the weights of `tuned` are rounded, and not those of `bertcore embed`
     works["embed"] = lambda items: embedder.unit(items).tolist()
     return Served(name=directory.resolve().name, description=description, works=works, embedder=embedder)
 
 
-def _of_head(model: FineTuned, use: str) -> dict[str, Callable[..., list[Any]]]:
-    works: dict[str, Callable[..., list[Any]]] = {
-        "tag": lambda items: tag(model, items),
-        "answer": lambda items, top: [{**row, "best": row["best"][:top]} for row in answer_pairs(model, items)],
-        "classify": lambda items: classify(model, items),
-        "regress": lambda items: classify(model, items),
-        "choose": lambda items: choose(model, items),
-    }
-    name = use.removesuffix("-multi")
-    return {name: works[name]}
+_WORKS: dict[str, Callable[[FineTuned], Callable[..., list[Any]]]] = {
+    "tag": lambda model: lambda items: tag(model, items),
+    "answer": lambda model: (
+        lambda items, top: [{**row, "best": row["best"][:top]} for row in answer_pairs(model, items)]
+    ),
+    "classify": lambda model: lambda items: classify(model, items),
+    "regress": lambda model: lambda items: classify(model, items),
+    "choose": lambda model: lambda items: choose(model, items),
+}
+"""By the name of the command."""
 
 
 @dataclass(frozen=True)

@@ -74,4 +74,4 @@ def _column(table: Columns, name: str) -> list[Any]:
 def _load_pyfunc(data_path: str) -> Rows:
     """MLflow calls it by this name with the model's directory; `ArtifactError` where that is no whole model."""
     served = load(Path(data_path))
-    return Rows(served, served.description.use.removesuffix("-multi"))
+    return Rows(served, served.description.command)

@@ -28,7 +28,7 @@ from bertcore.progress import Progress
 from bertcore.ragged import offsets_of
 from bertcore.tokens import byte_bpe, encoding, kind, shards, wordpiece
 from bertcore.tokens import tokenizer as tokenizer_module
-from bertcore.tokens.encoding import Encoder, encoder_of
+from bertcore.tokens.encoding import WordEncoder, encoder_of
 from bertcore.tokens.kind import TOKENIZER_FILE, running
 from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard
 from bertcore.tokens.tokenizer import load_tokenizer
@@ -127,7 +127,7 @@ def encode(plan: ShardPlan) -> ShardEntry:
     return entry
 
 
-def encode_documents(blocks: Iterable[pa.ListArray], encoder: Encoder) -> TokenShard:
+def encode_documents(blocks: Iterable[pa.ListArray], encoder: WordEncoder) -> TokenShard:
     """Blocks of documents (each a list of sentences) as one shard, without sentences and documents that have no
     token."""
     tokens: list[NDArray[np.unsignedinteger]] = [np.zeros(0, encoder.vocabulary.dtype)]
@@ -175,7 +175,7 @@ def _forget_others(directory: Path) -> None:
 _OF_THREAD = threading.local()
 
 
-def _encoder(tokenizer: str) -> Encoder:
+def _encoder(tokenizer: str) -> WordEncoder:
     """This thread's encoder, which remembers words from shard to shard (a Dask worker may run several threads)."""
     sha256 = checksum(Path(tokenizer, TOKENIZER_FILE))
     if getattr(_OF_THREAD, "sha256", None) != sha256:

@@ -18,7 +18,6 @@ And for byte-level BPE:
 
 import re
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,15 +35,6 @@ WORDS_PER_CALL = 4096
 """New words that the tokenizer is given at once, with a separator ([SEP]) between them."""
 REMEMBERED_WORDS = 1 << 18
 """Words that are remembered at most, about 40 MB."""
-
-
-class Encoder(Protocol):
-    """Encodes sentences as a tokenizer does, without special tokens around them."""
-
-    vocabulary: Vocabulary
-
-    def encode(self, sentences: pa.StringArray) -> tuple[NDArray[np.unsignedinteger], NDArray[np.int64]]:
-        """(T,) ids of all sentences, one after the other, and (S + 1,) where each sentence begins in them."""
 
 
 class WordEncoder:
@@ -122,9 +112,9 @@ class ByteEncoder(WordEncoder):
         return pc.replace_with_mask(words, pa.array(uncut), sentences.filter(whole)), offsets
 
 
-def encoder_of(tokenizer: Tokenizer) -> Encoder:
+def encoder_of(tokenizer: Tokenizer) -> WordEncoder:
     """The encoder for `tokenizer`, by its kind."""
     return ENCODERS[kind_of(tokenizer).name](tokenizer)
 
 
-ENCODERS: dict[str, Callable[[Tokenizer], Encoder]] = {WORDPIECE.name: WordEncoder, BYTE_BPE.name: ByteEncoder}
+ENCODERS: dict[str, Callable[[Tokenizer], WordEncoder]] = {WORDPIECE.name: WordEncoder, BYTE_BPE.name: ByteEncoder}

@@ -3,7 +3,7 @@
 A kind is a module with a `Kind` (`wordpiece`, `byte_bpe`) and a row in `tokenizer.KINDS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,6 @@ from bertcore.errors import InputError
 from bertcore.files import write_json
 
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
-
-Texts = Iterable[list[str]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertcore.errors import ArtifactError
-from bertcore.files import checksum
+from bertcore.files import checksum, write_json
 
 MANIFEST = "manifest.json"
 
@@ -109,7 +109,7 @@ class Manifest:
         return sum(shard.tokens for shard in self.of_split(split))
 
     def write(self, directory: Path) -> None:
-        (directory / MANIFEST).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        write_json(directory / MANIFEST, asdict(self))
 
     @classmethod
     def read(cls, directory: Path) -> Self:

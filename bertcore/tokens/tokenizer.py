@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +15,7 @@ from bertcore.compressed import read_text
 from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.tokens.byte_bpe import BYTE_BPE
-from bertcore.tokens.kind import TOKENIZER_FILE, Kind, Texts, VocabularyConfig, entries_of_file, is_whole
+from bertcore.tokens.kind import TOKENIZER_FILE, Kind, VocabularyConfig, entries_of_file, is_whole
 from bertcore.tokens.wordpiece import WORDPIECE
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (WORDPIECE, BYTE_BPE)}
@@ -148,7 +148,7 @@ def load_tokenizer(directory: Path) -> Tokenizer:
     return tokenizer
 
 
-def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
+def vocabulary_report(tokenizer: Tokenizer, texts: Iterable[list[str]]) -> dict[str, Any]:
     """Share of unknown words and of the characters in them, of words that are one entry, pieces per word and of the
     vocabulary that was used."""
     words = unknown = whole = pieces = characters = unknown_characters = 0
@@ -176,12 +176,6 @@ def vocabulary_report(tokenizer: Tokenizer, texts: Texts) -> dict[str, Any]:
         "heldout_pieces_per_word": pieces / max(words, 1),
         "heldout_vocabulary_used": len(used) / tokenizer.get_vocab_size(),
     }
-
-
-def flatten(documents: Iterable[list[list[str]]], blank: str = "") -> Iterator[list[str]]:
-    """Batches of documents as batches of sentences, with the `blank` of a kind before all that follow another one."""
-    for batch in documents:
-        yield [blank + text if place and text else text for document in batch for place, text in enumerate(document)]
 
 
 def entries_of(path: Path) -> list[str]:

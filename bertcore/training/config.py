@@ -130,7 +130,6 @@ class PretrainConfig(OptimizationConfig):
 
     @property
     def refinements(self) -> Refinements:
-        """What the optimizer is to do beside the common settings."""
         peaks = (self.embedding_learning_rate, self.head_learning_rate, self.vector_learning_rate)
         embeddings, head, vectors = (1.0 if peak is None else peak / self.learning_rate for peak in peaks)
         return Refinements(
@@ -256,8 +255,8 @@ _BY_ELEMENT = ("adamw", "bert_adam")
 
 
 def check_division(config: PretrainConfig, processes: int, divided: bool, several: bool = False) -> None:
-    """Raise `ConfigError` where so many processes cannot train the batches, or weights `divided` among them, such as
-    those of `several` models that share some."""
+    """`ConfigError` where so many processes cannot train these batches. `divided`: each holds a part of every weight;
+    `several`: the objective trains models that share weights."""
     sizes = {"pretrain.batch_size": config.batch_size}
     if config.batch_size_start is not None:
         sizes["pretrain.batch_size_start"] = config.batch_size_start

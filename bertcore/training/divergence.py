@@ -114,7 +114,8 @@ class DivergenceGuard:
             raise TrainingError(
                 f"{story}; {MOST_SKIPPED} steps in a row: it is not the data; lower pretrain.learning_rate"
             )
-        logger.warning("%s; the step is skipped", story)
+        if self._control.main:
+            logger.warning("%s; the step is skipped", story)
         return False
 
     def _record(self, problem: str, step: int, computed: Computed, learning_rate: float) -> Path:

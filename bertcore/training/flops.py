@@ -30,7 +30,7 @@ def forward_flops(config: EncoderConfig, batch: PreTrainingBatch, objective: Obj
 
 
 def _trained(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None) -> int:
-    model = architecture_of(config).flops(config, batch.layout.lengths, len(batch.masked_labels))
+    model = architecture_of(config).flops(config, batch.layout.lengths, batch.num_predictions)
     return model + (objective.further_flops(batch) if objective else 0)
 
 

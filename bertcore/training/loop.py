@@ -30,7 +30,7 @@ from bertcore.training.loader import Loader, Phases
 from bertcore.training.metrics import History, Timed, silent
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.groups import set_learning_rate
-from bertcore.training.segments import distance_of, keep_distance, rows_of
+from bertcore.training.segments import distance_of, keep_distance, segment_rows
 from bertcore.training.state import TrainingState, divided, random_state, set_random_state, whole_model
 from bertcore.training.step import Computed, Feed, Gradients, WithObjective, explain_out_of_memory
 from bertcore.training.supervision import Interrupted, Keeper, Supervision
@@ -71,7 +71,8 @@ class Pretraining:
         """`stable` holds the ends of stable phases (see `PretrainConfig.decay_share`); `published` is the directory
         that `model` has its weights from, `new_heads` names of its weights that are not there (see
         `head_warmup_steps`)."""
-        self._config, self._accelerator, self._checkpoints = config, accelerator, checkpoints
+        self._config, self._accelerator = config, accelerator
+        self.checkpoints = checkpoints
         self._control, self._interval = Control(accelerator.num_processes), Timed()
         self.model = model
         """The trained model, without its wrappers."""
@@ -97,7 +98,7 @@ class Pretraining:
     def _prepare(self, new_heads: Collection[str], published: Path | None) -> None:
         """The model as the processes train it, its optimizer, and what computes its gradients."""
         config, model, accelerator = self._config, self.model, self._accelerator
-        new, built = {f"model.{name}" for name in new_heads}, rows_of(model)
+        new, built = {f"model.{name}" for name in new_heads}, segment_rows(model)
         with torch.random.fork_rng(devices=[]):  # the same initial weights on every rank, and none like the model's
             torch.default_generator.manual_seed(draws.key("objective", config.seed))
             objective = self._objective = build_objective(config.objective, model, config.objective_options)
@@ -112,7 +113,7 @@ class Pretraining:
             compile_cross_entropy()
             for layers in stacks:
                 layers.compile_layers()
-        optimizer = build_optimizer(self._trained, config, config.refinements)
+        optimizer = build_optimizer(self._trained, config)
         self._module, self._optimizer = accelerator.prepare(self._trained, optimizer)
         check_division(config, accelerator.num_processes, divided(model), bool(objective.companions))
         self._warmup = HeadWarmup(self._trained, new, config, log=accelerator.is_main_process)
@@ -151,13 +152,13 @@ class Pretraining:
 
         `StoppedError` where it was asked to stop: there is a checkpoint then. `TrainingError` where it cannot go on.
         """
-        self._control.on_main(self._checkpoints.hold)
+        self._control.on_main(self.checkpoints.hold)
         try:
             self.resume()
             self._run()
         finally:
             self._feed.close()
-            self._checkpoints.release()
+            self.checkpoints.release()
         return self.state.history.last("eval/loss")
 
     def _run(self) -> None:
@@ -274,14 +275,14 @@ class Pretraining:
         if resumed is None or resumed["step"] != self.state.step:
             self._keeper.save()
 
-    def resume(self, latest: int | None = None, *, report: bool = True) -> None:
-        """Go on from the last checkpoint (of at most `latest` steps), if there is one: its own, or one of the stable
+    def resume(self, most: int | None = None, *, report: bool = True) -> None:
+        """Go on from the last checkpoint (of at most `most` steps), if there is one: its own, or one of the stable
         phase that it has in common with trainings of other lengths.
 
         What was reported before is reported again, unless `report` is false.
         """
-        if (saved := self._checkpoints.latest(latest)) is None:
-            saved = self._keeper.stable_phase(latest)
+        if (saved := self.checkpoints.latest(most)) is None:
+            saved = self._keeper.stable_phase(most)
         require_same_step(self._control, None if saved is None else saved["step"])
         if saved is None:
             return

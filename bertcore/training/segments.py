@@ -25,17 +25,17 @@ def sees_pairs(objective: str) -> bool:
     return any(packing in LABELS for packing in OBJECTIVES[objective].packings)
 
 
-def rows_of(model: EncoderModule) -> Tensor | None:
+def segment_rows(model: EncoderModule) -> Tensor | None:
     """(S, H) a copy of the embeddings of segments; None where there are none."""
     table = model.base_model.segment_embeddings
     return None if table is None else table.weight.detach().clone()
 
 
 def distance_of(model: EncoderModule, config: PretrainConfig, built: Tensor | None) -> Tensor | None:
-    """(S - 1, H) what the rows of further segments are to have over that of segment 0, from the model that a training
-    begins with; None where it has no such rows, or where they are trained. `built`: its `rows_of` before its objective
-    has prepared it, as distillation does with its teacher's."""
-    rows = rows_of(model)
+    """(S - 1, H) how far the rows of further segments lie from row 0 when a training begins; None without such rows, or
+    where they are trained. `built`: its `segment_rows` before its objective was built, which may give it a teacher's
+    weights."""
+    rows = segment_rows(model)
     if rows is None or built is None or sees_pairs(config.objective):
         return None
     drawn = config.init_from is None and torch.equal(rows, built)

@@ -145,7 +145,7 @@ class Gradients:
         self._warmup, self._encoder_key, self._seed = warmup, config.encoder_key, config.seed
         self._module, self._objective = module, objective
         self._accelerator, self._control = accelerator, control
-        self._config = accelerator.unwrap_model(module).model.config
+        self._encoder = accelerator.unwrap_model(module).model.config
 
     def prepare(self, step: int, instances: Instances) -> Prepared:
         """`instances`, this rank's part of the global batch of `step`, as it is computed. Threads may call it."""
@@ -155,7 +155,7 @@ class Gradients:
         parts, counts = [self._objective.arranged(as_batch(*part)) for part in micro], Counter[str]()
         for part in parts:
             counts.update(self._objective.counts(part))
-            counts.update(tokens=part.layout.total, flops=training_flops(self._config, part, self._objective))
+            counts.update(tokens=part.layout.total, flops=training_flops(self._encoder, part, self._objective))
         return Prepared(parts, counts)
 
     def compute(self, step: int, prepared: Prepared) -> Computed:
@@ -167,8 +167,8 @@ class Gradients:
         counts, tally = self._global_counts(prepared), Tally()
         for index, batch in enumerate(prepared.parts):
             last = index == len(prepared.parts) - 1
-            explained = explain_out_of_memory(step, batch, self._encoder_key)
-            with explained, nullcontext() if last else accelerator.no_sync(self._module):
+            synced = nullcontext() if last else accelerator.no_sync(self._module)
+            with explain_out_of_memory(step, batch, self._encoder_key), synced:
                 with accelerator.autocast():
                     terms = self._module(batch.to(accelerator.device, non_blocking=True))
                 # Over the whole global batch; times the ranks, because their gradients are averaged.

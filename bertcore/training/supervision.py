@@ -59,12 +59,12 @@ class Keeper:
     def _save_in(self, checkpoints: Checkpoints) -> None:
         self._state.save(checkpoints, self._accelerator, self._control, self._supervision.run_id)
 
-    def stable_phase(self, latest: int | None = None) -> dict[str, Any] | None:
-        """The state at the longest stable phase that is a part of this training (of at most `latest` steps)."""
+    def stable_phase(self, most: int | None = None) -> dict[str, Any] | None:
+        """The state at the longest stable phase that is a part of this training (of at most `most` steps)."""
         if self._stable is None or self._config.stable_steps is None:
             return None
-        most = self._config.stable_steps
-        return self._stable.latest(most if latest is None else min(most, latest))
+        stable = self._config.stable_steps
+        return self._stable.latest(stable if most is None else min(stable, most))
 
     def save_or_stop(self) -> None:
         """Write a checkpoint where one is due by rank 0's clock or by the steps; `StoppedError` where it was asked for.

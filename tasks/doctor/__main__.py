@@ -15,7 +15,7 @@ from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import BertcoreError
 from tasks import params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
-from tasks.doctor.findings import Finding, dump
+from tasks.doctor.findings import Finding, dump, fail, ok, warn
 from tasks.doctor.plan import Plan
 
 
@@ -54,7 +54,7 @@ PLANNED: dict[str, Callable[[Plan], Finding]] = {
     "disk": places.check_disk,
     "time": machine.check_time,
     "loss": loss.check_loss,
-    "vocabulary": artifacts.check_vocabularies,
+    "vocabulary": vocabulary.check_vocabularies,
     "entries": vocabulary.check_vocabulary_size,
 }
 """Checks of the training that params.yaml asks for."""
@@ -65,7 +65,7 @@ OF_PRETRAINING = ("memory", "time", "loss")
 def of_error(name: str, error: BertcoreError) -> Finding:
     """An error made for the user, whose last part is the remedy."""
     text, _, remedy = str(error).rpartition("; ")
-    return Finding(level="FAIL", name=name, text=text or remedy, remedy=remedy if text else "correct it")
+    return fail(name, text or remedy, remedy if text else "correct it")
 
 
 def _safely(name: str, check: Callable[[], Finding]) -> Finding:
@@ -75,7 +75,7 @@ def _safely(name: str, check: Callable[[], Finding]) -> Finding:
         return of_error(name, error)
     except torch.OutOfMemoryError:
         text, remedy = "cannot be measured: the GPU has no memory left", "ask again when its other work has ended"
-        return Finding(level="warn", name=name, text=text, remedy=remedy)
+        return warn(name, text, remedy)
 
 
 def check_params(plan: Plan) -> Finding:
@@ -85,8 +85,8 @@ def check_params(plan: Plan) -> Finding:
     if config.init_from is not None and config.optimizer == "muon":
         text += f"; trains {config.init_from} on by muon at {config.learning_rate:g}, a rate for random weights"
         remedy = "unless it was trained so itself, set recipe: bert-2018 (Adam) and pretrain.learning_rate near 5e-5"
-        return Finding(level="warn", name="params", text=text, remedy=remedy)
-    return Finding(level="ok", name="params", text=text)
+        return warn("params", text, remedy)
+    return ok("params", text)
 
 
 if __name__ == "__main__":

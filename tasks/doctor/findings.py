@@ -34,6 +34,18 @@ class Finding:
         return [found, f"{'':6}{'':{_NAME_WIDTH}}  -> {self.remedy}"] if self.remedy else [found]
 
 
+def ok(name: str, text: str) -> Finding:
+    return Finding(level="ok", name=name, text=text)
+
+
+def warn(name: str, text: str, remedy: str) -> Finding:
+    return Finding(level="warn", name=name, text=text, remedy=remedy)
+
+
+def fail(name: str, text: str, remedy: str) -> Finding:
+    return Finding(level="FAIL", name=name, text=text, remedy=remedy)
+
+
 def failed(findings: Iterable[Finding]) -> list[Finding]:
     """Those that the run could not survive."""
     return [finding for finding in findings if finding.level == "FAIL"]

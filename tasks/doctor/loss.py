@@ -1,7 +1,7 @@
 """Which loss is normal for the training that params.yaml asks for."""
 
 from tasks.doctor.estimate import parameters
-from tasks.doctor.findings import Finding
+from tasks.doctor.findings import Finding, ok
 from tasks.doctor.plan import Plan
 from tasks.reporting.normal import Curve, alike, read_curves
 
@@ -16,7 +16,7 @@ def check_loss(plan: Plan) -> Finding:
         text = "what to expect is not known: no encoder of this architecture and size was measured"
     else:
         text = "; ".join(_expected(curve, plan.tokens) for curve in found)
-    return Finding(level="ok", name="loss", text=text)
+    return ok("loss", text)
 
 
 def _expected(curve: Curve, tokens: int) -> str:

@@ -14,7 +14,7 @@ from bertcore.corpus.sources.pydoc.installation import compare, few, read_lock
 from bertcore.precision import has_fast_bf16, precision
 from bertcore.training import distributed
 from tasks import environment
-from tasks.doctor.findings import Finding
+from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.plan import Plan
 
 OLDEST_PYTHON = (3, 11)
@@ -40,8 +40,8 @@ def check_versions(lock: Path) -> Finding:
         )
     if sys.version_info < OLDEST_PYTHON:
         remedy = "remove .venv, then: make PYTHON=python3.11 pretrain"
-        return Finding(level="FAIL", name="versions", text=f"Python {python}, expected 3.11 or later", remedy=remedy)
-    return Finding(level="ok", name="versions", text=f"Python {python}, {len(pins)} packages as in {lock}")
+        return fail("versions", f"Python {python}, expected 3.11 or later", remedy)
+    return ok("versions", f"Python {python}, {len(pins)} packages as in {lock}")
 
 
 def check_devices() -> Finding:
@@ -52,17 +52,17 @@ def check_devices() -> Finding:
     text = f"{where}; {_counted(processes, 'training process')} of {_counted(threads, 'thread')}, precision {number}"
     if count and processes > count:
         remedy = f"set BERTCORE_PROCESSES to at most {count}, or unset it"
-        return Finding(level="FAIL", name="devices", text=f"{text}: more processes than GPUs", remedy=remedy)
+        return fail("devices", f"{text}: more processes than GPUs", remedy)
     if number == "bf16" and not has_fast_bf16():
         text += ", which this processor only emulates"
-        return Finding(level="warn", name="devices", text=text, remedy="unset BERTCORE_PRECISION, or set it to no")
-    return Finding(level="ok", name="devices", text=text)
+        return warn("devices", text, "unset BERTCORE_PRECISION, or set it to no")
+    return ok("devices", text)
 
 
 def check_variables() -> Finding:
     """What else stages read of the environment; `ConfigError` for a variable that cannot be used."""
     environment.check()
-    return Finding(level="ok", name="variables", text="those of the environment that stages read can be used")
+    return ok("variables", "those of the environment that stages read can be used")
 
 
 def check_memory(plan: Plan, free: int | None = None) -> Finding:
@@ -79,7 +79,7 @@ def check_memory(plan: Plan, free: int | None = None) -> Finding:
         available, place = free_memory() if free is None else free, "of memory"
     text = f"pre-training needs about {size(need)}, {size(available)} {place} are free"
     if need * UNCERTAINTY <= available:
-        return Finding(level="ok", name="memory", text=text)
+        return ok("memory", text)
     # Weights that are divided among processes need less than what was computed.
     certain = need > available * UNCERTAINTY and not os.environ.get("BERTCORE_ACCELERATE_CONFIG")
     return Finding(level="FAIL" if certain else "warn", name="memory", text=text, remedy=remedy)
@@ -87,16 +87,16 @@ def check_memory(plan: Plan, free: int | None = None) -> Finding:
 
 def check_time(plan: Plan) -> Finding:
     """How long and how large the run will be, from the speed of a few steps here and now."""
-    speed = plan.speed()
-    minutes = plan.flops() / speed / 60
+    speed, flops = plan.speed(), plan.flops()
+    minutes = flops / speed / 60
     text = (
-        f"pre-training about {duration(minutes)}: {plan.flops():.2g} FLOPs at {gigaflops(speed)} GFLOP/s, as measured "
+        f"pre-training about {duration(minutes)}: {flops:.2g} FLOPs at {gigaflops(speed)} GFLOP/s, as measured "
         f"now; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
     )
     if minutes > LONG_DAYS * 24 * 60:
         remedy = "lower pretrain.max_steps or take a smaller preset; or is another machine meant?"
-        return Finding(level="warn", name="time", text=text, remedy=remedy)
-    return Finding(level="ok", name="time", text=text)
+        return warn("time", text, remedy)
+    return ok("time", text)
 
 
 def free_memory(root: Path = Path("/")) -> int:

@@ -19,7 +19,7 @@ from mlflow.utils.uri import is_local_uri
 from bertcore.corpus.sources.http import cache_directory
 from bertcore.errors import without_password
 from bertcore.files import nearest_existing
-from tasks.doctor.findings import Finding
+from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
 from tasks.paths import CORPUS, PRETRAINED
@@ -51,7 +51,7 @@ def check_disk(plan: Plan, free: int | None = None) -> Finding:
     if unknown:
         text += f"; not counted, because its size is not known here: {', '.join(unknown)}"
     if need * _ROOM <= available:
-        return Finding(level="ok", name="disk", text=text)
+        return ok("disk", text)
     remedy = "free some space, or set corpus.max_documents or a smaller preset in params.yaml"
     there = 2 * sum(map(bytes_below, (CORPUS.parent, PRETRAINED.parent))) if need > available else 0
     if there:
@@ -80,7 +80,7 @@ def check_places(sources: list[str], environment: Mapping[str, str] = os.environ
         )
     new = [label for label, (path, _) in places.items() if not path.is_dir()]
     more = f" ({', '.join(new)} will be made)" if new else ""
-    return Finding(level="ok", name="places", text=f"can be written to: {', '.join(places)}{more}")
+    return ok("places", f"can be written to: {', '.join(places)}{more}")
 
 
 def _problem(label: str, path: Path, named: bool) -> Finding | None:
@@ -89,14 +89,14 @@ def _problem(label: str, path: Path, named: bool) -> Finding | None:
     reason = unwritable(existing)
     if reason and path.is_dir():
         text, remedy = f"{label} {path}: {reason}", f"make {path} writable or name another one"
-        return Finding(level="FAIL", name="places", text=text, remedy=remedy)
+        return fail("places", text, remedy)
     if reason:
         text = f"{label} {path}: not there, and cannot be made ({existing}: {reason})"
         remedy = f"make {path} a directory that can be written to, or name another one"
-        return Finding(level="FAIL", name="places", text=text, remedy=remedy)
+        return fail("places", text, remedy)
     if named and not path.is_dir():
         remedy = f"mkdir -p {path}, or is a disk not mounted?"
-        return Finding(level="warn", name="places", text=f"{label} {path}: not there", remedy=remedy)
+        return warn("places", f"{label} {path}: not there", remedy)
     return None
 
 
@@ -125,10 +125,10 @@ def check_tracking(uri: str | None = None) -> Finding:
         problem = "a directory of files, which MLflow does not take any more"
         remedy = "unset MLFLOW_TRACKING_URI, or have it name sqlite:///FILE or a server"
     else:
-        return Finding(level="ok", name="tracking", text=f"{shown}: this kind of store is not looked at before the run")
+        return ok("tracking", f"{shown}: this kind of store is not looked at before the run")
     if problem:
-        return Finding(level="FAIL", name="tracking", text=f"MLflow at {shown}: {problem}", remedy=remedy)
-    return Finding(level="ok", name="tracking", text=f"MLflow at {shown}")
+        return fail("tracking", f"MLflow at {shown}: {problem}", remedy)
+    return ok("tracking", f"MLflow at {shown}")
 
 
 def _places(sources: list[str], environment: Mapping[str, str]) -> dict[str, tuple[Path, bool]]:

@@ -67,7 +67,7 @@ def _step(config: EncoderConfig, training: PretrainConfig, work: Work, share: in
     model = build_pretraining(config)
     objective = build_objective(training.objective, model, training.objective_options)
     module = WithObjective(model, objective).to(device).train()
-    optimizer, batch = build_optimizer(module, training, training.refinements), _batch(config, work).to(device)
+    optimizer, batch = build_optimizer(module, training), _batch(config, work).to(device)
 
     def gradients() -> None:
         optimizer.zero_grad()

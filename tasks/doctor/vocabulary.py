@@ -1,12 +1,44 @@
-"""Whether the text shows the entries of the vocabulary often enough."""
+"""The vocabulary: against the models, and whether the text shows its entries often enough."""
 
 import json
+from pathlib import Path
 
 from bertcore.masks import OCCURRENCES
-from tasks.doctor.findings import Finding
-from tasks.doctor.plan import Plan
-from tasks.paths import METRICS
+from bertcore.model.huggingface import load_config
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
+from bertcore.training.initial import check_vocabulary, vocabulary_remedy
+from tasks.doctor.findings import Finding, fail, ok, warn
+from tasks.doctor.plan import Plan, entries_asked, given_entries
+from tasks.paths import METRICS, PRETRAINED, TOKENIZER
 from tasks.reporting.normal import ENOUGH, FAR_TOO_FEW, carried_instead, occurrences
+
+
+def check_vocabularies(plan: Plan) -> Finding:
+    """The vocabulary that params.yaml asks for, the one that is there, and those of the models."""
+    pretrain, tokenizer = plan.configs["pretrain"], plan.configs["tokenizer"]
+    if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer)):
+        return finding
+    given, made = given_entries(tokenizer), entries_in(TOKENIZER)
+    asked, there = entries_asked(tokenizer), len(made)
+    if not there:
+        return ok("vocabulary", f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
+    # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
+    other_file = tokenizer.vocab_file and (made[: len(given)] != given or there != asked)
+    if there > asked or other_file:
+        wanted = f"those of {tokenizer.vocab_file}" if other_file else f"{asked:,}"
+        text = f"{TOKENIZER} has {there:,} entries, params.yaml asks for {wanted}"
+        remedy = "`dvc repro` (or this run) makes it anew, and all that was made with it"
+        return warn("vocabulary", text, remedy)
+    if not (PRETRAINED / "config.json").is_file():
+        return ok("vocabulary", f"{there:,} entries; {PRETRAINED} is not made yet")
+    model, same = load_config(PRETRAINED).vocab_size, _same_entries()
+    if pretrain.init_from is None and (model != there or not same):
+        text = f"{TOKENIZER} has {there:,} entries, {PRETRAINED} was trained with " + (
+            "others" if model == there else f"{model:,}"
+        )
+        remedy = "`dvc repro pretrain` (or this run) trains it anew; `dvc checkout` brings back what belongs together"
+        return warn("vocabulary", text, remedy)
+    return ok("vocabulary", f"{there:,} entries, the same in {TOKENIZER} and {PRETRAINED}")
 
 
 def check_vocabulary_size(plan: Plan) -> Finding:
@@ -14,7 +46,7 @@ def check_vocabulary_size(plan: Plan) -> Finding:
     entries, tokens = plan.encoder.vocab_size, plan.text_tokens()
     counted = _counted(entries)
     if counted is None and not tokens:
-        return Finding(level="ok", name="entries", text="how often they occur is known when the text has been read")
+        return ok("entries", "how often they occur is known when the text has been read")
     found = occurrences(tokens, entries) if counted is None else counted
     how = "by Zipf's law" if counted is None else "as counted"
     text = (
@@ -25,9 +57,9 @@ def check_vocabulary_size(plan: Plan) -> Finding:
     if carried is None or plan.configs["tokenizer"].vocab_file:
         if carried is None and found < FAR_TOO_FEW:
             text += ", being a piece of longer ones, which came later: the text carries so many"
-        return Finding(level="ok", name="entries", text=text)
+        return ok("entries", text)
     remedy = f"set tokenizer.vocab_size to about {carried:,}" if carried else "lower tokenizer.vocab_size"
-    return Finding(level="warn", name="entries", text=text, remedy=f"{remedy}, or give more text")
+    return warn("entries", text, f"{remedy}, or give more text")
 
 
 def _counted(entries: int) -> float | None:
@@ -37,3 +69,25 @@ def _counted(entries: int) -> float | None:
         return float(mask[OCCURRENCES]) if tokenizer["vocab_size"] == entries else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _against_published(published: Path, tokenizer: TokenizerConfig) -> Finding | None:
+    """A model to begin with whose ids do not mean what the pipeline's will; None where nothing speaks against it."""
+    size = load_config(published).vocab_size
+    given, theirs = given_entries(tokenizer), entries_in(published)
+    if len(given) > size:
+        text = f"{tokenizer.vocab_file} has {len(given):,} entries, pretrain.init_from: {published} has {size:,}"
+    elif theirs and theirs != given:
+        text = f"{tokenizer.vocab_file} has other entries than {published / KINDS[tokenizer.kind].vocabulary_files[0]}"
+    else:
+        # One of another vocabulary is made anew by this run.
+        if entries_in(TOKENIZER) == given:
+            check_vocabulary(published, TOKENIZER, str(published))
+        return None
+    remedy = vocabulary_remedy(tokenizer.kind, str(published))
+    return fail("vocabulary", text, remedy)
+
+
+def _same_entries() -> bool:
+    theirs = entries_in(PRETRAINED)
+    return not theirs or entries_in(TOKENIZER) == theirs

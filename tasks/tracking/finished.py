@@ -36,8 +36,6 @@ class SavedModel:
 
     name: str
     """`pretrained`, `embedding`, or the task's."""
-    stage: str
-    """`STAGE` or `STAGE@TASK`."""
     directory: Path
     metrics: Mapping[str, float]
     step: int
@@ -77,7 +75,6 @@ def _pretrained(metrics: Mapping[str, Any]) -> SavedModel:
     masks = {name: value for name, value in (values.get("mask") or {}).items() if name not in _OF_THE_TRAINING}
     return SavedModel(
         name="pretrained",
-        stage="pretrain",
         directory=PRETRAINED,
         metrics={f"heldout/{name}": value for name, value in metrics.items() if isinstance(value, float)},
         step=metrics["steps"],
@@ -108,7 +105,6 @@ def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:
     digest = lineage.dvc_hash(dev)
     return SavedModel(
         name=task,
-        stage=f"finetune@{task}",
         directory=FINETUNED / task,
         metrics={f"dev/{name}": scores[name] for name in metrics["metrics"]},
         step=0,
@@ -128,7 +124,6 @@ def _embedding(metrics: Mapping[str, Any]) -> SavedModel:
     chosen = {name: section.get(name) for name in ("pairs", "heldout_pairs", "heldout_fraction")}
     return SavedModel(
         name="embedding",
-        stage="embed",
         directory=EMBEDDING,
         metrics={f"{system}/{name}": value for system, scores in found.items() for name, value in scores.items()},
         step=metrics["steps"],

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -53,71 +53,59 @@ Status = Literal["FINISHED", "FAILED", "KILLED"]
 
 
 @dataclass(frozen=True)
-class StageRun:
-    """The MLflow run of one stage. What is written to it is kept while the store does not answer."""
+class Run:
+    """A run in MLflow. What is written to it is kept while the store does not answer."""
 
     client: MlflowClient
     run_id: str
-    parent_id: str
-    _outbox: Outbox = field(default_factory=Outbox)
+    _outbox: Outbox
+
+    def log_metrics(self, metrics: Mapping[str, Any], step: int = 0) -> None:
+        """Log the numbers of `metrics`, nested mappings flattened with `/`."""
+        now = int(1000 * time.time())
+        flat = params.flatten(metrics, "/").items()
+        numbers = {metric_name(name): float(value) for name, value in flat if isinstance(value, int | float)}
+        points = [Metric(name, value, now, step) for name, value in numbers.items()]
+        self._outbox.send(partial(self.client.log_batch, self.run_id, points))
+
+    def log_datasets(self, hashes: Mapping[str, str]) -> None:
+        """Log what the run reads: paths with their DVC hashes."""
+        inputs = [_dataset(path, digest) for path, digest in hashes.items() if not lineage.is_unused(Path(path))]
+        if inputs:
+            self._outbox.send(partial(self.client.log_inputs, self.run_id, inputs))
+
+    def set_tags(self, tags: Mapping[str, str]) -> None:
+        entries = [RunTag(name, value) for name, value in tags.items()]
+        self._outbox.send(partial(self.client.log_batch, self.run_id, tags=entries))
+
+
+@dataclass(frozen=True)
+class StageRun(Run):
+    """The run of one stage."""
+
+    parent: Run
+    """That of the pipeline, whose runs are compared."""
 
     def log_params(self, values: Mapping[str, Any]) -> None:
         """Log what the stage is told, nested mappings flattened with `.`; the same once more changes nothing."""
         self._outbox.send(partial(log_params, self.client, self.run_id, values))
 
-    def log_metrics(self, metrics: Mapping[str, Any], step: int = 0) -> None:
-        """Log the numbers of `metrics`, nested mappings flattened with `/`."""
-        self._log(self.run_id, metrics, step)
-
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
         """`log_metrics` with its arguments as the training loops give them."""
         self.log_metrics(metrics, step)
-
-    def log_parent_metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Log numbers by which whole pipeline runs are compared."""
-        self._log(self.parent_id, metrics, 0)
-
-    def _log(self, run_id: str, metrics: Mapping[str, Any], step: int) -> None:
-        now = int(1000 * time.time())
-        flat = params.flatten(metrics, "/").items()
-        numbers = {metric_name(name): float(value) for name, value in flat if isinstance(value, int | float)}
-        points = [Metric(name, value, now, step) for name, value in numbers.items()]
-        self._outbox.send(partial(self.client.log_batch, run_id, points))
 
     def log_artifacts(self, path: Path) -> None:
         """Keep a file or the files of a directory with the run."""
         log = self.client.log_artifacts if path.is_dir() else self.client.log_artifact
         self._outbox.send(partial(log, self.run_id, str(path)))
 
-    def log_datasets(self, hashes: Mapping[str, str]) -> None:
-        """Log what the run reads: paths with their DVC hashes."""
-        self._log_datasets(self.run_id, hashes)
-
     def link_producers(self, deps: list[str], hashes: Mapping[str, str]) -> None:
         """Name the runs that made what the run reads, also those of cached stages; see `producers.link`."""
-        self._outbox.send(partial(producers.link, self.client, self.run_id, self.parent_id, deps, hashes))
-
-    def log_parent_datasets(self, hashes: Mapping[str, str]) -> None:
-        self._log_datasets(self.parent_id, hashes)
-
-    def _log_datasets(self, run_id: str, hashes: Mapping[str, str]) -> None:
-        inputs = [_dataset(path, digest) for path, digest in hashes.items() if not lineage.is_unused(Path(path))]
-        if inputs:
-            self._outbox.send(partial(self.client.log_inputs, run_id, inputs))
+        self._outbox.send(partial(producers.link, self.client, self.run_id, self.parent.run_id, deps, hashes))
 
     def explain(self, error: str) -> None:
         """Keep with the run why it failed: as a tag, and as the text that its page begins with."""
         self.set_tags({ERROR: error[:_LONGEST_PARAM], MLFLOW_RUN_NOTE: error[:_LONGEST_PARAM]})
-
-    def set_tags(self, tags: Mapping[str, str]) -> None:
-        self._set_tags(self.run_id, tags)
-
-    def set_parent_tags(self, tags: Mapping[str, str]) -> None:
-        self._set_tags(self.parent_id, tags)
-
-    def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
-        entries = [RunTag(name, value) for name, value in tags.items()]
-        self._outbox.send(partial(self.client.log_batch, run_id, tags=entries))
 
     def end(self, status: Status) -> None:
         """KILLED is a run that was stopped; a training goes on in the same run. Nothing is kept after this."""
@@ -129,7 +117,12 @@ class StageRun:
 
     def _conclude(self, status: Status) -> None:
         self.client.set_terminated(self.run_id, status)
-        _conclude_parent(self.client, self.parent_id)
+        _conclude_parent(self.client, self.parent.run_id)
+
+
+def _stage_run(client: MlflowClient, run_id: str, parent_id: str) -> StageRun:
+    outbox = Outbox()  # of both, in the order of what is sent
+    return StageRun(client, run_id, outbox, Run(client, parent_id, outbox))
 
 
 def _conclude_parent(client: MlflowClient, parent_id: str) -> None:
@@ -181,7 +174,7 @@ def start(stage: str, tags: Mapping[str, str], memory: Path | None = None) -> St
         parent_id = _parent(client, experiment, tags)
         run_id = _own_run(client, experiment, parent_id, stage, tags, memory)
         client.update_run(parent_id, status=_RUNNING)  # now that another stage's end finds this one running
-    return StageRun(client, run_id, parent_id)
+    return _stage_run(client, run_id, parent_id)
 
 
 def _own_run(
@@ -219,7 +212,7 @@ def attach(run_id: str) -> StageRun:
     """The run that another process of the same stage started. `UnavailableError` where the store cannot be used."""
     with reachable():
         client, _ = open_experiment()
-        return StageRun(client, run_id, client.get_run(run_id).data.tags[MLFLOW_PARENT_RUN_ID])
+        return _stage_run(client, run_id, client.get_run(run_id).data.tags[MLFLOW_PARENT_RUN_ID])
 
 
 def _source(file: str, tags: Mapping[str, str]) -> dict[str, str]:

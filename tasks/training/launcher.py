@@ -24,7 +24,7 @@ import psutil
 
 from bertcore.errors import BAD_INPUT, STOPPED, ConfigError, StoppedError
 from bertcore.training.distributed import ACCELERATE_CONFIG, launch_command
-from tasks.processes import adopt_orphans
+from tasks.processes import CHECKPOINT_GRACE, adopt_orphans
 from tasks.status import ProcessEnded, exit_status
 
 OWNER = "BERTCORE_STAGE_FILE"
@@ -36,8 +36,6 @@ UNLIKE = 77
 
 _TOGETHER_SECONDS = 5.0
 """What the other processes of a machine have to end, too, when one has stopped or has noticed that one is lost."""
-_LEFT_BEHIND_SECONDS = 25.0
-"""What processes whose launcher is no more have for their checkpoint."""
 
 
 def run_training(command: list[str], environment: dict[str, str]) -> None:
@@ -144,7 +142,7 @@ def _children(launcher: int) -> Iterator[psutil.Process]:
 
 def _end_the_rest() -> None:
     """Wait until nothing started here runs any more: a second training must not meet the first."""
-    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=_LEFT_BEHIND_SECONDS)
+    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=CHECKPOINT_GRACE)
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()

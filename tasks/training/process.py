@@ -1,6 +1,7 @@
 """One training process of stage `pretrain`; `tasks.pretrain` starts as many as the machine has GPUs."""
 
 import csv
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -46,6 +47,8 @@ from tasks.training.naming import TrainingNames
 
 def main() -> int:
     """The status of one training process; 75 where it was asked to stop."""
+    if os.environ.get("RANK", "0") != "0":
+        logging.disable(logging.WARNING)  # the first process has said the same
     stop = StopRequest()
     stop.listen()
     owner = os.environ.get(OWNER)
@@ -55,7 +58,9 @@ def main() -> int:
 
 def _train(stop: StopRequest) -> None:
     try:
-        train(stop)
+        accelerator = distributed.make_accelerator()
+        with _signs_of_life(distributed.Control(accelerator.num_processes)):
+            _train_and_save(accelerator, stop)
     except UnlikeError as error:
         if os.environ.get("LOCAL_RANK") == "0":  # once on each machine
             print(f"error: {error}", file=sys.stderr)
@@ -89,19 +94,11 @@ def _signs_of_life(control: distributed.Control) -> AbstractContextManager[objec
     return SignsOfLife(store_of(control), torch.distributed.get_rank(), control.world_size, _end_without)
 
 
-def train(stop: StopRequest) -> None:
-    accelerator = distributed.make_accelerator()
-    with _signs_of_life(distributed.Control(accelerator.num_processes)):
-        _run(accelerator, stop)
-
-
-def _run(accelerator: Accelerator, stop: StopRequest) -> None:
+def _train_and_save(accelerator: Accelerator, stop: StopRequest) -> None:
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent
-        training, directory = build(
-            accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop)
-        )
+        training = build(accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop))
         final = training.run()
         training.keep()  # what fails from here on is done again without a step
         models = training.whole_models()
@@ -119,13 +116,13 @@ def _run(accelerator: Accelerator, stop: StopRequest) -> None:
             machine = distributed.describe(accelerator)
             _write_metrics(training, metrics, machine, report)
             run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
-            checkpoints.mark_finished(directory, "pretrain")
+            checkpoints.mark_finished(training.checkpoints.directory, "pretrain")
     accelerator.wait_for_everyone()
     accelerator.end_training()
 
 
-def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraining, Path]:
-    """The training that params.yaml describes, at its start, and the directory of its checkpoints."""
+def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
+    """The training that params.yaml describes, at its start."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     names = TrainingNames(config, mask)
     require_agreement(distributed.Control(accelerator.num_processes), names.run)
@@ -150,7 +147,7 @@ def build(accelerator: Accelerator, supervision: Supervision) -> tuple[Pretraini
     linked = config.objective_options | {option: str(OBJECTIVE / option) for option in models}
     config = replace(config, objective_options=linked)  # the checkpoints' names are those of the params
     given = None if config.init_from is None else published
-    return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads, given), own.directory
+    return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads, given)
 
 
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:

@@ -25,7 +25,8 @@ def replay(path: Path) -> None:
     """Print the loss and the norms of the recorded step. `ArtifactError` where the record is of another training."""
     record = _read(path)
     accelerator = distributed.make_accelerator()
-    training, directory = build(accelerator, Supervision())
+    training = build(accelerator, Supervision())
+    directory = training.checkpoints.directory
     if directory.resolve() != path.resolve().parent:
         raise ArtifactError(
             f"{path}: found the record of the training {path.resolve().parent.name}, expected of "

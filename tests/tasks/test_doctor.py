@@ -355,7 +355,7 @@ def test_texts_that_are_not_on_this_machine_stop_only_what_reads_them(tree: Path
 
 
 def test_nothing_made_yet_is_ok(tree: Path) -> None:
-    findings = [artifacts.check_vocabularies(plan()), artifacts.check_shards()]
+    findings = [vocabulary.check_vocabularies(plan()), artifacts.check_shards()]
     assert [finding.level for finding in findings] == ["ok", "ok"]
     assert all("is not made yet" in finding.text for finding in findings)
 
@@ -363,13 +363,13 @@ def test_nothing_made_yet_is_ok(tree: Path) -> None:
 def test_vocabulary_against_params_and_model(tree: Path) -> None:
     make_shards()
     size = tokenizer().get_vocab_size()
-    assert artifacts.check_vocabularies(plan()).text == f"{size} entries; {PRETRAINED} is not made yet"
-    fewer = artifacts.check_vocabularies(plan(tokenizer={"vocab_size": size - 1}))
+    assert vocabulary.check_vocabularies(plan()).text == f"{size} entries; {PRETRAINED} is not made yet"
+    fewer = vocabulary.check_vocabularies(plan(tokenizer={"vocab_size": size - 1}))
     assert fewer.level == "warn" and f"has {size} entries, params.yaml asks for {size - 1}" in fewer.text
     save_pretrained(build_pretraining(plan().configs["pretrain"].model.build(size)), PRETRAINED, TOKENIZER)
-    assert artifacts.check_vocabularies(plan()).level == "ok"
+    assert vocabulary.check_vocabularies(plan()).level == "ok"
     save_pretrained(build_pretraining(plan().configs["pretrain"].model.build(size + 3)), PRETRAINED)
-    other = artifacts.check_vocabularies(plan())
+    other = vocabulary.check_vocabularies(plan())
     assert other.level == "warn" and f"was trained with {size + 3}" in other.text and "dvc repro" in other.remedy
 
 
@@ -382,7 +382,7 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     with pytest.raises(ConfigError, match="set tokenizer.vocab_file to published/vocab.txt"):
         plan(pretrain=begun)
     own = {"vocab_file": "published/vocab.txt"}
-    assert artifacts.check_vocabularies(plan(pretrain=begun, tokenizer=own)).level == "ok"
+    assert vocabulary.check_vocabularies(plan(pretrain=begun, tokenizer=own)).level == "ok"
     assert check_params(plan()).level == "ok"
     rate = check_params(plan(pretrain=begun, tokenizer=own))
     assert rate.level == "warn" and "muon at 0.01" in rate.text and "recipe: bert-2018" in rate.remedy
@@ -390,12 +390,12 @@ def test_a_published_model_needs_its_own_vocabulary(tree: Path) -> None:
     shutil.copytree("published", "another")
     shutil.copy("other.txt", "another/vocab.txt")
     adapted = plan(pretrain=begun | {"init_from": "another"}, tokenizer={"vocab_file": "another/vocab.txt"})
-    finding = artifacts.check_vocabularies(adapted)
+    finding = vocabulary.check_vocabularies(adapted)
     assert finding.level == "warn" and "params.yaml asks for those of another/vocab.txt" in finding.text
-    foreign = artifacts.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "other.txt"}))
+    foreign = vocabulary.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "other.txt"}))
     assert foreign.level == "FAIL" and "other.txt has other entries than published/vocab.txt" in foreign.text
     Path("long.txt").write_text("".join(f"{index}\n" for index in range(9000)))
-    longer = artifacts.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"}))
+    longer = vocabulary.check_vocabularies(plan(pretrain=begun, tokenizer={"vocab_file": "long.txt"}))
     assert longer.level == "FAIL" and "long.txt has 9,000 entries" in longer.text
 
 

@@ -240,15 +240,15 @@ def test_the_parent_has_the_worst_end_of_the_newest_run_of_each_stage(
 ) -> None:
     for name, status in ends:
         run = tracking.start(name, {})
-        assert run.client.get_run(run.parent_id).info.status == "RUNNING"
+        assert run.client.get_run(run.parent.run_id).info.status == "RUNNING"
         run.end(status)
-    assert run.client.get_run(run.parent_id).info.status == expected
+    assert run.client.get_run(run.parent.run_id).info.status == expected
 
 
 def test_the_parent_runs_while_a_stage_runs(project: None) -> None:
     first, second = tracking.start("corpus", {}), tracking.start("mask", {})
     first.end("FAILED")
-    assert first.client.get_run(first.parent_id).info.status == "RUNNING"
+    assert first.client.get_run(first.parent.run_id).info.status == "RUNNING"
     second.end("FINISHED")
-    parent = first.client.get_run(first.parent_id).info
+    parent = first.client.get_run(first.parent.run_id).info
     assert parent.status == "FAILED" and parent.end_time is not None

@@ -103,6 +103,6 @@ def trains(values: dict[str, Any]) -> bool:
     with Path("params.yaml").open("w") as file:
         YAML().dump(values, file)
     mask.run(Silent())  # type: ignore[arg-type]
-    loop, _ = build(distributed.make_accelerator(), Supervision())
+    loop = build(distributed.make_accelerator(), Supervision())
     loop.train_step()
     return True

@@ -138,23 +138,21 @@ SCORES = {"pretrained": 0.7, "random_initialisation": 0.6, "majority": 0.2, "bag
 
 
 class FakeRun:
-    def __init__(self) -> None:
+    def __init__(self, parent: "FakeRun | None" = None) -> None:
         self.metrics: dict[str, Any] = {}
-        self.parent_metrics: dict[str, Any] = {}
-        self.parent_tags: dict[str, str] = {}
+        self.tags: dict[str, str] = {}
+        self.datasets: dict[str, str] = {}
         self.artifacts: list[Path] = []
+        self.parent = parent or FakeRun(self)
 
     def log_metrics(self, metrics: dict[str, Any]) -> None:
         self.metrics |= metrics
 
-    def log_parent_metrics(self, metrics: dict[str, Any]) -> None:
-        self.parent_metrics |= metrics
+    def set_tags(self, tags: dict[str, str]) -> None:
+        self.tags |= tags
 
-    def set_parent_tags(self, tags: dict[str, str]) -> None:
-        self.parent_tags |= tags
-
-    def log_parent_datasets(self, hashes: dict[str, str]) -> None:
-        self.parent_datasets = hashes
+    def log_datasets(self, hashes: dict[str, str]) -> None:
+        self.datasets |= hashes
 
     def log_artifacts(self, path: Path) -> None:
         self.artifacts.append(path)
@@ -284,9 +282,9 @@ def test_the_summary_and_the_logged_numbers(made: tuple[Path, FakeRun]) -> None:
     gain = summary["finetune"]["topic"].pop("gain")
     assert gain == pytest.approx(0.1)
     assert summary["finetune"]["topic"] == {"metric": "accuracy", **SCORES, "dev_examples": 1000}
-    assert run.parent_metrics["eval/mlm_loss"] == 4.0
-    assert run.parent_metrics["topic/accuracy"] == 0.7
-    assert run.parent_tags == {"dvc.out.models/pretrained": "abc.dir"}
+    assert run.parent.metrics["eval/mlm_loss"] == 4.0
+    assert run.parent.metrics["topic/accuracy"] == 0.7
+    assert run.parent.tags == {"dvc.out.models/pretrained": "abc.dir"}
     assert run.artifacts == [Path("reports")]
 
 
@@ -459,7 +457,7 @@ def test_sentence_order_stands_beside_what_lengths_tell(project: Path) -> None:
     markdown, summary, run = make(project)
     assert summary["pretrain"]["sop_accuracy"] == 0.72 and summary["pretrain"]["sop_by_length_alone"] == 0.6
     assert first_table(project)[3] == ["SOP", "accuracy", "55.0", "60.0 length", "–", "72.0", "+12.0", "beats length"]
-    assert run.parent_metrics["eval/sop_accuracy"] == 0.72 and "Guessing by length alone" in markdown
+    assert run.parent.metrics["eval/sop_accuracy"] == 0.72 and "Guessing by length alone" in markdown
 
 
 def test_a_model_that_says_the_most_frequent_label_of_pairs_beats_nothing(project: Path) -> None:
@@ -494,7 +492,7 @@ def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_th
     assert terms.items() <= summary["pretrain"].items()
     verdict = ["replaced tokens", "accuracy", "90.0", "–", "–", "93.0", "+3.0", "beats majority"]
     assert first_table(project)[3] == verdict
-    assert run.parent_metrics["eval/replaced_tokens_accuracy"] == 0.93
+    assert run.parent.metrics["eval/replaced_tokens_accuracy"] == 0.93
     assert "| parameters of the generator, which is saved beside it | 123,456 |" in markdown
     of_objective(project, **terms | {"replaced_tokens_accuracy": 0.9001})
     make(project)
@@ -597,7 +595,7 @@ def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
     assert row[1:] == ["accuracy", NOTHING, "55.0 bigrams", NOTHING, "70.0", "+15.0", "beats bigrams"]
     assert "each masked by itself" in page and "pair by pair: +15.0 ± 1.2" in page
     assert summary["minimal_pairs"]["model"] == 0.7 and summary["minimal_pairs"]["macro_accuracy"] == 0.6
-    assert run.parent_metrics["eval/minimal_pairs"] == 0.7
+    assert run.parent.metrics["eval/minimal_pairs"] == 0.7
     counted = json.loads((project / "metrics" / "minimal_pairs.json").read_text())
     counted["systems"]["unigram"]["accuracy"] = 0.69
     counted["gain"]["unigram"] = {"accuracy": 0.01, "standard_error": 0.006}
@@ -630,7 +628,7 @@ def test_sentence_vectors_stand_beside_words_and_the_encoder_before(project: Pat
         ["BM25", "50.0", "25.0", "60.0"],
     ]
     assert "900 anchors look for their own positives among 890" in page and "5,000 pairs (title_body)" in page
-    assert summary["embed"] == systems and run.parent_metrics["eval/embed"] == 0.6
+    assert summary["embed"] == systems and run.parent.metrics["eval/embed"] == 0.6
     write(project, {"embed.json": {}})
     page, summary, _ = make(project)
     assert "Sentence vectors" not in page and "embed" not in summary

@@ -31,8 +31,8 @@ class Source:
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """The documents, read lazily, in the same order with the same ids every time.
 
-        `files`: `files` or links to them; empty takes those. `dropped` counts what is left out, by reason. `keep` is
-        given the records of a document before it is yielded.
+        `files`: those of the property, or links to them; where it is empty, those of the property. `dropped` counts
+        what is left out, by reason. `keep` is given the records of a document before it is yielded.
         """
         raise NotImplementedError
 

@@ -14,9 +14,9 @@ from torch import nn
 from torch.optim import Optimizer
 
 from bertcore.training.optimizers import adam, lamb, muon
-from bertcore.training.optimizers.config import OptimizationConfig, OptimizerName, Refinements
+from bertcore.training.optimizers.config import OptimizationConfig, OptimizerName
 
-OPTIMIZERS: dict[OptimizerName, Callable[[nn.Module, OptimizationConfig, Refinements], Optimizer]] = {
+OPTIMIZERS: dict[OptimizerName, Callable[[nn.Module, OptimizationConfig], Optimizer]] = {
     "adamw": adam.build_adamw,
     "bert_adam": adam.build_bert_adam,
     "lamb": lamb.build,
@@ -24,6 +24,6 @@ OPTIMIZERS: dict[OptimizerName, Callable[[nn.Module, OptimizationConfig, Refinem
 }
 
 
-def build_optimizer(model: nn.Module, config: OptimizationConfig, refinements: Refinements | None = None) -> Optimizer:
+def build_optimizer(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """The optimizer that `config` names, over `model`'s trainable parameters."""
-    return OPTIMIZERS[config.optimizer](model, config, refinements or Refinements())
+    return OPTIMIZERS[config.optimizer](model, config)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.adamw import adamw
 
-from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import parameter_groups, trained
 
 
@@ -79,14 +79,14 @@ def adam_defaults(learning_rate: float, betas: tuple[float, float], epsilon: flo
     return {"lr": learning_rate, "betas": betas, "eps": epsilon, "weight_decay": 0.0, "fused": True}
 
 
-def build_adamw(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> Optimizer:
+def build_adamw(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """AdamW over `model`'s trainable parameters, in torch's fused kernel."""
-    groups = parameter_groups(model, config, refinements)
+    groups = parameter_groups(model, config)
     betas = (config.beta1, config.beta2)
     return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, eps=config.epsilon, fused=True)
 
 
-def build_bert_adam(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> Optimizer:
+def build_bert_adam(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """BERT's Adam over `model`'s trainable parameters."""
-    groups = parameter_groups(model, config, refinements)
+    groups = parameter_groups(model, config)
     return BertAdam(groups, config.learning_rate, (config.beta1, config.beta2), config.epsilon)

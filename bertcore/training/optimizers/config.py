@@ -51,6 +51,11 @@ class OptimizationConfig:
     max_grad_norm: float | None = 1.0
     """Global gradient norm above which gradients are scaled down; None leaves them."""
 
+    @property
+    def refinements(self) -> Refinements:
+        """What the optimizer is to do beside these settings."""
+        return Refinements()
+
     def __post_init__(self) -> None:
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate: found {self.learning_rate}, expected more than 0, such as 1e-4")

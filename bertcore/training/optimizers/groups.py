@@ -7,17 +7,18 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bertcore.model.layers import EncoderLayer
-from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+from bertcore.training.optimizers.config import OptimizationConfig
 
 LR_SCALE = "lr_scale"
 """In a group: its learning rate over that of the training. Absent = 1."""
 
 
-def parameter_groups(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> list[dict[str, Any]]:
+def parameter_groups(model: nn.Module, config: OptimizationConfig) -> list[dict[str, Any]]:
     """Matrices and embeddings, which decay, and biases and layer norms (one dimension), which may not.
 
     A group for each learning rate and decay among the matrices, that of the encoder's first.
     """
+    refinements = config.refinements
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     matrices = [parameter for parameter in parameters if parameter.ndim >= 2]
     hidden, tables = hidden_matrices(model), _tables(model)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bertcore.training.optimizers.adam import adam_defaults, fused_adam
-from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import block_counts, parameter_groups, trained, trained_blocks
 
 
@@ -51,9 +51,9 @@ def _blocks(tensors: Iterable[Tensor], counts: Iterable[int]) -> list[Tensor]:
     return [block for tensor, count in zip(tensors, counts, strict=True) for block in tensor.chunk(count)]
 
 
-def build(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> Optimizer:
+def build(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """LAMB over `model`'s trainable parameters."""
-    groups = parameter_groups(model, config, refinements)
+    groups = parameter_groups(model, config)
     for group in groups:
         group["blocks"] = block_counts(model, [parameter for parameter in group["params"] if parameter.ndim >= 2])
     return Lamb(groups, config.learning_rate, (config.beta1, config.beta2), config.epsilon)

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from bertcore.precision import precision
 from bertcore.training.optimizers.adam import adam_defaults, fused_adam
-from bertcore.training.optimizers.config import OptimizationConfig, Refinements
+from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import block_counts, hidden_matrices, parameter_groups, trained, trained_blocks
 
 _A, _B, _C = 3.4445, -4.7750, 2.0315
@@ -101,15 +101,15 @@ def orthogonalize(matrices: Tensor, dtype: torch.dtype) -> Tensor:
     return result
 
 
-def build(model: nn.Module, config: OptimizationConfig, refinements: Refinements) -> Optimizer:
+def build(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """Muon for the matrices of `model`'s encoder layers, AdamW for its embeddings, heads, biases and layer norms."""
     hidden, groups = hidden_matrices(model), []
-    for group in parameter_groups(model, config, refinements):
+    for group in parameter_groups(model, config):
         for matrices in (True, False):
             chosen = [parameter for parameter in group["params"] if (parameter in hidden) == matrices]
             if chosen:
                 blocks = block_counts(model, chosen) if matrices else []
-                groups.append({**group, "params": chosen, "blocks": blocks, "cautious": refinements.cautious})
+                groups.append({**group, "params": chosen, "blocks": blocks, "cautious": config.refinements.cautious})
     return Muon(
         groups,
         config.learning_rate,

@@ -29,13 +29,12 @@ from bertcore.tokens.byte_bpe import (
     train_tokenizer,
 )
 from bertcore.tokens.encoding import ByteEncoder, encoder_of
-from bertcore.tokens.kind import VocabularyConfig
+from bertcore.tokens.kind import VocabularyConfig, running
 from bertcore.tokens.tokenizer import (
     TokenizerConfig,
     Vocabulary,
     check_vocabulary_file,
     entries_in,
-    flatten,
     kind_of,
     load_tokenizer,
     vocabulary_report,
@@ -49,7 +48,7 @@ import hashlib, random, sys
 from collections import Counter
 from tests.samples import sentences
 from bertcore.tokens.byte_bpe import cutter, train_tokenizer
-from bertcore.tokens.kind import VocabularyConfig
+from bertcore.tokens.kind import VocabularyConfig, running
 from bertcore.tokens.words import count_texts
 order, size = int(sys.argv[1]), int(sys.argv[2])
 texts = sentences(3000, seed=2) + [" naïve café 東京 coöperation", "Ünïcode ßtraße", "हिन्दी में", "\\U0001f600"] * 3
@@ -302,12 +301,12 @@ def test_a_document_has_the_tokens_of_its_running_text() -> None:
     """Sentences are encoded each for itself, but a blank stands between two of them."""
     texts = [*documents(8), ["東京で会う。", "दूसरा वाक्य।", "", "😀 third"]]
     shard = encode_documents([pa.array(texts[:4]), pa.array(texts)[4:]], encoder_of(byte_tokenizer()))
-    running = [byte_tokenizer().encode(" ".join(filter(None, each)), add_special_tokens=False).ids for each in texts]
+    in_one = [byte_tokenizer().encode(" ".join(filter(None, each)), add_special_tokens=False).ids for each in texts]
     places = shard.sentence_offsets[shard.document_offsets]
-    assert [shard.tokens[start:end].tolist() for start, end in pairwise(places)] == running
-    trained = list(flatten(iter([texts]), kind_of(byte_tokenizer()).blank))
-    assert trained == [
-        [text if not place else text and f" {text}" for each in texts for place, text in enumerate(each)]
+    assert [shard.tokens[start:end].tolist() for start, end in pairwise(places)] == in_one
+    sentences = running(pa.array(texts), kind_of(byte_tokenizer()).blank).to_pylist()
+    assert sentences == [
+        text if not place else text and f" {text}" for each in texts for place, text in enumerate(each)
     ]
 
 

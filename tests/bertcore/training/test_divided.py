@@ -29,7 +29,7 @@ run = module.training(directory, settings)
 if mode == "stopped":
     while run.state.step < 3:
         run.train_step()
-    run._control.on_main(run._checkpoints.hold)
+    run._control.on_main(run.checkpoints.hold)
     run._keeper.save()
 else:
     run.run()

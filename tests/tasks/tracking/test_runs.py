@@ -380,10 +380,12 @@ def test_the_next_stage_ends_the_run_of_one_that_was_killed(project: Path, monke
     assert first.info.status == "RUNNING"
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
     assert stage.main("corpus", write_corpus) == 0
-    statuses = [beside.client.get_run(run).info.status for run in (first.info.run_id, beside.run_id, beside.parent_id)]
+    statuses = [
+        beside.client.get_run(run).info.status for run in (first.info.run_id, beside.run_id, beside.parent.run_id)
+    ]
     assert statuses == ["KILLED", "RUNNING", "RUNNING"]
     beside.end("FINISHED")
-    assert beside.client.get_run(beside.parent_id).info.status == "KILLED"
+    assert beside.client.get_run(beside.parent.run_id).info.status == "KILLED"
 
 
 @pytest.mark.parametrize("content", ["0" * 32, "no run's name", ""])
@@ -446,7 +448,7 @@ def test_what_was_read_is_tagged_also_where_it_is_a_part_of_an_out(project: Path
 
 def test_the_parent_takes_tags_too(project: Path) -> None:
     def body(run: tracking.StageRun) -> None:
-        run.set_parent_tags({"dvc.out.models/pretrained": "abc.dir"})
+        run.parent.set_tags({"dvc.out.models/pretrained": "abc.dir"})
         write_corpus(run)
 
     assert stage.main("corpus", body) == 0
@@ -463,7 +465,7 @@ def test_the_parent_takes_tags_too(project: Path) -> None:
 def test_a_run_of_the_users_own_below_the_pipelines_is_no_stage(project: Path) -> None:
     def body(run: tracking.StageRun) -> None:
         client, experiment = store.open_experiment()
-        client.create_run(experiment, tags={"mlflow.parentRunId": run.parent_id}, run_name="mine")
+        client.create_run(experiment, tags={"mlflow.parentRunId": run.parent.run_id}, run_name="mine")
         write_corpus(run)
 
     assert stage.main("corpus", body) == 0

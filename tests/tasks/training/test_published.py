@@ -66,7 +66,7 @@ def published(
 
 @pytest.mark.slow
 def test_it_is_trained_on(published: Any, tmp_path: Path) -> None:
-    training, _ = build(distributed.make_accelerator(), Supervision())
+    training = build(distributed.make_accelerator(), Supervision())
     training.run()
     trained = training.whole_models()[""]
     save_pretrained(trained, tmp_path / "trained", TOKENIZER)

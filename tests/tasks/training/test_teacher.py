@@ -48,7 +48,8 @@ def name_of_checkpoints() -> str:
 
 
 def test_it_is_read_where_it_was_linked_and_another_one_is_another_training(tree: Path) -> None:
-    training, directory = build(distributed.make_accelerator(), Supervision())
+    training = build(distributed.make_accelerator(), Supervision())
+    directory = training.checkpoints.directory
     assert training.train_step() > 0
     assert directory.name == name_of_checkpoints()
     tensors = load_file(TEACHER / WEIGHTS)

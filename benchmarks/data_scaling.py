@@ -1,6 +1,6 @@
 """The data path on one core and on two, stage by stage: from the sources to the instances, in seconds and memory.
 
-    python -m benchmarks.data_scaling --text FILE [--text FILE …] [--half FILE …]
+    python -m benchmarks.data_scaling --text FILE [FILE …] [--half FILE [FILE …]]
 
 Runs the stages of the pipeline as they are, in a tree of their own, with the process and its workers held to so many
 cores: the cores take turns, and the least of the turns is shown. With `--dask` two clusters of one worker and of two,
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distributed import Client
 from ruamel.yaml import YAML
 
 from benchmarks import results
@@ -52,7 +53,7 @@ class Run:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", type=Path, nargs="+", required=True, help="files of text, as corpus.sources has them")
+    parser.add_argument("--text", type=Path, nargs="+", required=True, help="files, as corpus.sources has them")
     parser.add_argument("--half", type=Path, nargs="+", help="about half as much text, for the memory")
     parser.add_argument("--turns", type=int, default=2, help="runs of each (%(default)s)")
     parser.add_argument("--dask", action="store_true", help="measure a Dask cluster, too (requirements-dask.lock)")
@@ -160,7 +161,8 @@ def _run(tree: Path, stage: str, cores: Sequence[int], address: str | None) -> R
 
 @contextmanager
 def _cluster(tree: Path, workers: int) -> Iterator[str | None]:
-    """The address of a scheduler with so many workers on this machine; None where none are asked for."""
+    """The address of a scheduler with so many workers on this machine, which are there; None where none are asked
+    for."""
     if not workers:
         yield None
         return
@@ -178,8 +180,13 @@ def _cluster(tree: Path, workers: int) -> Iterator[str | None]:
             stack.callback(process.wait)
             stack.callback(process.terminate)
             while not place.is_file():
+                if process.poll() is not None:
+                    raise RuntimeError(f"{name} ended with status {process.returncode}")
                 time.sleep(0.1)
-        yield YAML(typ="safe").load(place.read_text())["address"]
+        address = YAML(typ="safe").load(place.read_text())["address"]
+        with Client(address) as client:
+            client.wait_for_workers(workers, timeout=60)
+        yield address
 
 
 def _megabytes(files: Sequence[Path]) -> str:

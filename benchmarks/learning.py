@@ -165,7 +165,7 @@ def heldout(model: EncoderModule, setting: Setting) -> tuple[float, float]:
             batch = as_batch(source.take(part.numpy()))
             logits = model(batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)[0]
             loss, correct = cross_entropy(logits, batch.masked_labels)
-            total, right, count = total + float(loss), right + int(correct), count + len(batch.masked_labels)
+            total, right, count = total + float(loss), right + int(correct), count + batch.num_predictions
     return total / count, right / count
 
 

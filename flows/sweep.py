@@ -275,9 +275,11 @@ def summary(branch: str) -> dict[str, float]:
 def _cancel(client: SyncPrefectClient, trials: list[Trial]) -> None:
     for trial in trials:
         if trial.run is not None and trial.outcome == "not run":
-            with contextlib.suppress(httpx.HTTPError, PrefectException):  # the others are to end, too
+            try:
                 client.set_flow_run_state(trial.run, Cancelling())
-            trial.outcome = "cancelled"
+                trial.outcome = "cancelled"
+            except (httpx.HTTPError, PrefectException):  # the others are to end, too
+                trial.outcome = "not stopped"
 
 
 def _write(trials: list[Trial], name: str, metric: str) -> Path:

@@ -5,7 +5,18 @@ import sys
 
 from bertcore.files import replace_directory, write_json
 from tasks import params
-from tasks.paths import CORPUS, EXAMPLES, FINETUNED, INSTANCES, METRICS, PRETRAINED, REPORTS, SHARDS, TOKENIZER
+from tasks.paths import (
+    CORPUS,
+    EMBEDDING,
+    EXAMPLES,
+    FINETUNED,
+    INSTANCES,
+    METRICS,
+    PRETRAINED,
+    REPORTS,
+    SHARDS,
+    TOKENIZER,
+)
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.pages import build_report
 from tasks.reporting.rendering import plain_text
@@ -23,7 +34,8 @@ def run(stage_run: StageRun) -> None:
     measurements = Measurements.read(METRICS, list(params.task_entries(values)))
     recorded = lineage.recorded_hashes()
     of_tasks = [place / task for task in measurements.tasks for place in (EXAMPLES, FINETUNED)]
-    made = [str(path) for path in (CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, *of_tasks)]
+    of_pairs = [EMBEDDING] if values.get("embed") else []
+    made = [str(path) for path in (CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, *of_pairs, *of_tasks)]
     setup = Setup(values, {path: recorded[path] for path in made if path in recorded})
     with replace_directory(REPORTS) as beside:
         summary, found = build_report(measurements, setup, beside)

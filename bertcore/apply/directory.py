@@ -42,7 +42,7 @@ class Description:
 
     @property
     def command(self) -> str:
-        """The one that uses it."""
+        """Name of the command that uses it."""
         return self.use.removesuffix("-multi")
 
     @property

@@ -128,7 +128,10 @@ def _cells(path: Path) -> Iterator[str]:
 
 def _json(path: Path) -> Iterator[str]:
     """One value, or JSON lines, as tasks read both: those are lines of which the first one is a value by itself."""
-    first = list(itertools.islice((line for line in _lines(path) if line.strip()), 2))
+    try:
+        first = list(itertools.islice((line for line in _lines(path) if line.strip()), 2))
+    except InputError:  # one value on a line longer than any of a text, say
+        first = []
     return _json_lines(path) if len(first) == 2 and _is_json(first[0]) else _strings(read_json(path))
 
 

@@ -136,7 +136,8 @@ class ObjectiveRow:
     packings: tuple[str, ...]
     """The values of `mask.packing` whose instances have the labels that it asks for."""
     needs_pair_head: bool = False
-    """Whether it asks something about pairs, for which not every architecture has a head."""
+    """Whether it asks something about pairs, for which not every architecture has a head; without it that head is
+    frozen."""
     needs_generator: bool = False
     """Whether it trains a model that has a `Generator`, by what that puts into texts."""
     models: tuple[str, ...] = ()

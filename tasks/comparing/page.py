@@ -156,7 +156,7 @@ def advice(variants: Sequence[Variant]) -> list[str]:
 def _kept(student: Variant, teacher: Variant) -> str:
     """What the student is beside the variant that it has learned from."""
     score = ""
-    if student.mean_score is not None and teacher.mean_score:
+    if student.mean_score is not None and teacher.mean_score is not None and teacher.mean_score > 0:
         score = f"keeps {percent(student.mean_score / teacher.mean_score)} % of its teacher's mean score, "
     faster = student.inference_tokens_per_second / teacher.inference_tokens_per_second
     return (

@@ -8,7 +8,7 @@ from tasks.reporting.normal import Curve, alike, read_curves
 
 def check_loss(plan: Plan) -> Finding:
     """The held-out loss that encoders of its size have reached after as many tokens."""
-    config, count = plan.configs["pretrain"], parameters(plan.encoder, plan.configs["pretrain"]).total
+    config, count = plan.configs["pretrain"], parameters(plan.encoder).total
     found = alike(read_curves(), plan.encoder.model_type, count)
     if config.init_from is not None:
         text = "what to expect is not known: it does not begin from random weights"
@@ -21,7 +21,7 @@ def check_loss(plan: Plan) -> Finding:
 
 def _expected(curve: Curve, tokens: int) -> str:
     measured = f"one of this size on the text of benchmarks/results/{curve.source}"
-    read = f"after {_millions(tokens)} tokens"
+    read = f"after at most {_millions(tokens)} tokens"
     if (loss := curve.loss(tokens)) is not None:
         return f"about {loss:.2f} {read}, as {measured}"
     (first, highest), (last, lowest) = curve.points[0], curve.points[-1]

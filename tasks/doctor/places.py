@@ -9,9 +9,14 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 
-from mlflow.environment_variables import MLFLOW_ALLOW_FILE_STORE
+from mlflow.environment_variables import (
+    MLFLOW_ALLOW_FILE_STORE,
+    MLFLOW_HTTP_REQUEST_MAX_RETRIES,
+    MLFLOW_HTTP_REQUEST_TIMEOUT,
+)
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from mlflow.utils.uri import is_local_uri
@@ -163,11 +168,19 @@ def _server_problem(uri: str) -> str | None:
 
 
 def _refusal(uri: str) -> str | None:
-    """Why a server that answers takes no runs of this user: asked as the stages ask it, with their credentials."""
+    """Why a server that answers does not know this user, or shows them nothing: asked as the stages ask it, with their
+    credentials, but once."""
+    hurried = {MLFLOW_HTTP_REQUEST_MAX_RETRIES.name: "0", MLFLOW_HTTP_REQUEST_TIMEOUT.name: str(ceil(SECONDS))}
+    before = {name: os.environ.get(name) for name in hurried}
+    os.environ.update(hurried)
     try:
         MlflowClient(uri).search_experiments(max_results=1)
     except MlflowException as error:
         return told(error) if refuses(error) else None
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ.update({} if value is None else {name: value})
     return None
 
 

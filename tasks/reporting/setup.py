@@ -31,8 +31,8 @@ class Setup:
         return self.params.get("recipe")
 
     def section(self) -> Section:
-        given = {"recipe": self.recipe, **{name: self.params.get(name) for name in _SECTIONS}}
-        rows = [[f"`{key}`", f"`{value}`"] for key, value in _flattened(given)]
+        named = {name: self.params[name] for name in ("recipe", *_SECTIONS) if self.params.get(name) is not None}
+        rows = [[f"`{key}`", f"`{value}`"] for key, value in _flattened(named)]
         hashes = [[f"`{path}`", f"`{digest}`"] for path, digest in self.hashes.items()]
         parameters = Table(("Parameter", "Value"), rows, left=("Value",))
         data = Table(("Data", "Hash"), hashes, left=("Hash",))
@@ -45,8 +45,9 @@ def _flattened(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str
     for key, value in values.items():
         if isinstance(value, Mapping):
             yield from _flattened(value, f"{above}{key}.")
-        elif value is not None:
-            yield f"{above}{key}", ", ".join(map(_word, value)) if isinstance(value, list) else _word(value)
+        else:
+            several = isinstance(value, list) and value
+            yield f"{above}{key}", ", ".join(map(_word, value)) if several else _word(value)
 
 
 def _word(value: Any) -> str:

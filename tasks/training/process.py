@@ -47,8 +47,9 @@ from tasks.training.naming import TrainingNames
 
 def main() -> int:
     """The status of one training process; 75 where it was asked to stop."""
-    if os.environ.get("RANK", "0") != "0":
-        logging.disable(logging.WARNING)  # the first process has said the same
+    if os.environ.get("RANK", "0") != "0":  # the first process says the same, but not why another one was stopped
+        logging.getLogger("bertcore.training").setLevel(logging.ERROR)
+        logging.getLogger("bertcore.training.stopping").setLevel(logging.INFO)
     stop = StopRequest()
     stop.listen()
     owner = os.environ.get(OWNER)

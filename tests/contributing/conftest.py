@@ -9,4 +9,4 @@ __all__ = ["config", "make_examples", "make_task", "one_thread", "tokenizer"]
 
 @pytest.fixture(autouse=True)
 def own_accelerator(no_accelerator: None) -> None:
-    """Behind tests of another precision, too."""
+    """Also after tests that set another precision."""

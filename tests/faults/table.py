@@ -49,7 +49,7 @@ def head() -> str:
         no recipe are of BERT with Adam; those that do have its objective, optimizer, masks and tokenizer, and three
         micro-batches a step; SpanBERT is BERT with its spans and its second objective, `mlm_clm` BERT that predicts
         the next token, too.""",
-        """The other stages are killed at random moments, every second time of those in which they write, and run
+        """The other stages are killed at random moments, every second time while they write, and run
         again, going on from what they have kept: compared are the bytes of everything that they write, but what clocks
         decide, and no unfinished directory may be left.""",
     )

@@ -22,7 +22,7 @@ class Twins(Objective):
         self.weights = {"first": 1.0, "twin": options.twin_weight}
 
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
-        return dict.fromkeys(self.weights, len(batch.masked_labels))
+        return dict.fromkeys(self.weights, batch.num_predictions)
 
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         inputs = (batch.input_ids, batch.token_type_ids, batch.layout, batch.masked_positions)

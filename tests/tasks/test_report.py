@@ -371,7 +371,8 @@ def test_what_the_encoder_was_made_from_is_named_with_its_hashes(project: Path) 
     assert given["`recipe`"] == "`modern`" and given["`pretrain.seed`"] == "`7`"
     assert given["`pretrain.optimizer`"] == "`muon`", "what the recipe fills in"
     assert given["`corpus.sources`"] == '`../texts/*.txt, {"uri": "pydoc", "weight": 0.5}`'
-    assert "`corpus.near_duplicates`" not in given and made == {"`models/pretrained`": "`abc.dir`"}
+    assert given["`corpus.near_duplicates`"] == "`null`" and given["`mask.max_predictions_per_seq`"] == "`null`"
+    assert "`tokenizer`" not in given and made == {"`models/pretrained`": "`abc.dir`"}
 
 
 def test_the_page_needs_no_other_file(made: tuple[Path, FakeRun]) -> None:

@@ -122,8 +122,8 @@ class Project:
         self.ask("POST", f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}, "force": False})
 
     def state(self, run: str) -> str:
-        """The name of a flow run's state."""
-        return self.ask("GET", f"/flow_runs/{run}")["state"]["name"]
+        """The name of a flow run's state; empty for the moment in which it has none."""
+        return str((self.ask("GET", f"/flow_runs/{run}")["state"] or {"name": ""})["name"])
 
     def stage(self, run: str) -> dict[str, Any]:
         """The task run of stage `pretrain` in a flow run. Task runs reach the server as events, a little later."""

@@ -300,7 +300,7 @@ def test_what_lies_there_already_is_no_reason_to_end_a_run(tree: Path) -> None:
 
 def test_a_run_without_pre_training_needs_no_memory_for_it(tree: Path) -> None:
     names = [[finding.name for finding in examine(stages)] for stages in ((), ("pretrain", "report"), ("report",))]
-    assert names[0] == names[1] and [name for name in names[0] if name not in names[2]] == ["memory", "time"]
+    assert names[0] == names[1] and [name for name in names[0] if name not in names[2]] == ["memory", "time", "loss"]
 
 
 def test_a_training_of_weeks_is_a_warning(tree: Path) -> None:

@@ -117,7 +117,7 @@ def _write_params(tree: Path, text: Sequence[Path], near_duplicates: bool) -> No
         "recipe": None,
         "corpus": {"sources": [str(path.resolve()) for path in text], "near_duplicates": search},
         "tokenizer": {"vocab_size": 16384},
-        "shards": {},
+        "shards": {"shard_bytes": 8_000_000},
         "mask": {"duplicates": 2, "max_predictions_per_seq": 20},
         "pretrain": {"model": {"preset": "tiny"}},
         "minimal_pairs": {"pairs": None},

@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import resource
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,13 +24,13 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from unittest.mock import patch
-from urllib.error import URLError
-from urllib.request import urlopen
 
 from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.machine import describe
+from flows import server
+from flows.ui import MLFLOW_PORT
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 
@@ -126,16 +125,14 @@ def _seconds_of_a_point() -> float:
 
 @contextmanager
 def _server() -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = server.free_port(MLFLOW_PORT)
     command = ["server", "--backend-store-uri", "sqlite:///server.db", "--port", str(port), "--workers", "1"]
     address = f"http://127.0.0.1:{port}"
     process = subprocess.Popen(
         [sys.executable, "-m", "mlflow", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        while not _answers(address):
+        while not server.answers(f"{address}/health"):
             if process.poll() is not None:
                 raise RuntimeError(f"mlflow server ended with {process.returncode}")
             time.sleep(0.2)
@@ -143,14 +140,6 @@ def _server() -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urlopen(f"{address}/health", timeout=2):
-            return True
-    except (URLError, OSError):
-        return False
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ from tasks.tracking.store import CREDENTIALS, refuses, tracking_uri
 
 SECONDS = 2.0
 """That a tracking server may take to answer."""
+ONE_SHORT_TRY = {MLFLOW_HTTP_REQUEST_MAX_RETRIES.name: "0", MLFLOW_HTTP_REQUEST_TIMEOUT.name: str(ceil(SECONDS))}
+"""Variables of a process in which MLflow's client takes no longer either."""
 _LOGGED = 2_000_000
 """Bytes of a model in MLflow beside its weights, which get a second name there."""
 _ROOM = 1.25
@@ -169,18 +171,11 @@ def _server_problem(uri: str) -> str | None:
 
 def _refusal(uri: str) -> str | None:
     """Why a server that answers does not know this user, or shows them nothing: asked as the stages ask it, with their
-    credentials, but once."""
-    hurried = {MLFLOW_HTTP_REQUEST_MAX_RETRIES.name: "0", MLFLOW_HTTP_REQUEST_TIMEOUT.name: str(ceil(SECONDS))}
-    before = {name: os.environ.get(name) for name in hurried}
-    os.environ.update(hurried)
+    credentials."""
     try:
         MlflowClient(uri).search_experiments(max_results=1)
     except MlflowException as error:
         return told(error) if refuses(error) else None
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            os.environ.update({} if value is None else {name: value})
     return None
 
 

@@ -173,6 +173,7 @@ _TERMS = {
 def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[Sign]) -> Section:
     pretrain = summary["pretrain"]
     uniform = log(measurements.number("tokenizer", "", "vocab_size"))
+    beside = signs.expected(measurements, summary)
     parts: list[Part] = []
     if any(measurements.has(source) for source in CURVES):
         shown = f"Masked LM loss by step, {pretrain['mlm_loss']:.2f} at the end, and the learning rate"
@@ -183,8 +184,8 @@ def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[S
         ]
         if any(f"{term}_by_length_alone" in pretrain for term in pretrain_terms(summary)):
             parts.append(Paragraph(LENGTH_NOTE))
-        parts.append(signs.part(found, bool(signs.expected(measurements, summary))))
-    parts.append(text_tables.pretraining(measurements, summary))
+        parts.append(signs.part(found, bool(beside)))
+    parts.append(text_tables.pretraining(measurements, summary, beside))
     if (phases := text_tables.phases(measurements)).rows:
         parts.append(phases)
     if measurements.has("timing/pretrain"):

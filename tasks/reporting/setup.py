@@ -1,10 +1,11 @@
 """The report's section on what the encoder was made from: the parameters that shaped it, and the hashes of its data."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tasks import params
 from tasks.reporting.document import Paragraph, Section, Table
 
 PARAMETERS_NOTE = (
@@ -32,7 +33,7 @@ class Setup:
 
     def section(self) -> Section:
         named = {name: self.params[name] for name in ("recipe", *_SECTIONS) if self.params.get(name) is not None}
-        rows = [[f"`{key}`", f"`{value}`"] for key, value in _flattened(named)]
+        rows = [[f"`{key}`", f"`{_shown(value)}`"] for key, value in params.flatten(named).items()]
         hashes = [[f"`{path}`", f"`{digest}`"] for path, digest in self.hashes.items()]
         parameters = Table(("Parameter", "Value"), rows, left=("Value",))
         data = Table(("Data", "Hash"), hashes, left=("Hash",))
@@ -40,15 +41,8 @@ class Setup:
         return Section("Setup", [Paragraph(PARAMETERS_NOTE), parameters, *recorded])
 
 
-def _flattened(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Dotted key and value of all that is given; a list is one value."""
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _flattened(value, f"{above}{key}.")
-        else:
-            several = isinstance(value, list) and value
-            yield f"{above}{key}", ", ".join(map(_word, value)) if several else _word(value)
-
-
-def _word(value: Any) -> str:
+def _shown(value: Any) -> str:
+    """A list is its members."""
+    if isinstance(value, list) and value:
+        return ", ".join(map(_shown, value))
     return value if isinstance(value, str) else json.dumps(value)

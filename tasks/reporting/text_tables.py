@@ -1,12 +1,12 @@
 """The report's tables of the text, the vocabulary, the masked sequences and the pre-training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, counted, percent
 from tasks.reporting.measurements import Measurements
-from tasks.reporting.signs import expected
+from tasks.reporting.normal import Curve
 from tasks.reporting.summary import Summary
 
 
@@ -15,8 +15,8 @@ def passes(measurements: Measurements, summary: Summary) -> float:
     return summary["pretrain"]["tokens"] / max(measurements.number("mask", "train", "tokens"), 1)
 
 
-def pretraining(measurements: Measurements, summary: Summary) -> Table:
-    """What the training was, in numbers."""
+def pretraining(measurements: Measurements, summary: Summary, beside: Sequence[tuple[Curve, float]]) -> Table:
+    """What the training was, in numbers, and `beside` it what others came to (`signs.expected`)."""
     shown: dict[str, tuple[str, Callable[[float], str]]] = {
         "mlm_loss": ("held-out masked LM loss (nats per predicted token)", "{:.3f}".format),
         "mlm_loss_before": ("the same before the first step, of the weights that it started from", "{:.3f}".format),
@@ -33,16 +33,16 @@ def pretraining(measurements: Measurements, summary: Summary) -> Table:
             f"an encoder of this size after as many tokens (`{curve.source}`, unigrams {curve.unigram_loss:g})",
             f"{loss:.3f}",
         ]
-        for curve, loss in expected(measurements, summary)
+        for curve, loss in beside
     ]
     if "tokens_per_second" in pretrain:
         seconds = round(pretrain["tokens"] / pretrain["tokens_per_second"])
         rows.append(["time of the steps, without evaluations (h:mm:ss)", str(timedelta(seconds=seconds))])
-    beside = "parameters_of_"
+    companion = "parameters_of_"
     rows += [
-        [f"parameters of the {key.removeprefix(beside)}, which is saved beside it", count(value)]
+        [f"parameters of the {key.removeprefix(companion)}, which is saved beside it", count(value)]
         for key, value in pretrain.items()
-        if key.startswith(beside)
+        if key.startswith(companion)
     ]
     rows.append(["passes over the training text", f"{passes(measurements, summary):.2f}"])
     return Table(("Training", "Value"), rows)

@@ -63,7 +63,8 @@ def found(project: Path, **changes: Any) -> list[signs.Sign]:
 def shown_beside(project: Path) -> list[list[str]]:
     """The rows of the report's table of the training that name another encoder."""
     measurements = Measurements.read(project / "metrics", [])
-    rows = pretraining(measurements, summarize(measurements, [])).rows
+    summary = summarize(measurements, [])
+    rows = pretraining(measurements, summary, signs.expected(measurements, summary)).rows
     return [list(row) for row in rows if "an encoder of this size" in row[0]]
 
 

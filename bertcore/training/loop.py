@@ -148,7 +148,8 @@ class Pretraining:
         return {"tokens_per_second": timed.rate, "mfu": timed.flops / max(timed.seconds, 1e-9) / self.peak_flops}
 
     def run(self) -> dict[str, float]:
-        """Train from the last checkpoint, or the start, to the last step; the final held-out metrics.
+        """Train from the last checkpoint, or the start, to the last step and its checkpoint; the final held-out
+        metrics. Who needs them again, because something after it failed, has them without a step.
 
         `StoppedError` where it was asked to stop: there is a checkpoint then. `TrainingError` where it cannot go on.
         """
@@ -156,6 +157,7 @@ class Pretraining:
         try:
             self.resume()
             self._run()
+            self.keep()
         finally:
             self._feed.close()
             self.checkpoints.release()

@@ -4,8 +4,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException
+from mlflow.tracking import MlflowClient
+from mlflow.utils.validation import MAX_METRICS_PER_BATCH
 
 from bertcore.errors import may_pass, without_password
 
@@ -13,6 +17,20 @@ logger = logging.getLogger(__name__)
 
 _PAUSE = 10
 """Times the seconds that a try in vain took: an outage takes no more than about a tenth of a training's time."""
+_REST = 200
+"""Times the seconds that points of curves took: they take no more than about half a hundredth of a training's time."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of a run's curves."""
+
+    client: MlflowClient
+    run_id: str
+    metrics: list[Metric]
+
+    def __call__(self) -> None:
+        self.client.log_batch(self.run_id, self.metrics)
 
 
 class Outbox:
@@ -24,7 +42,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], object]] = deque()
-        self._next_try = 0.0
+        self._next_try = self._next_points = 0.0
         self._out = False
 
     def send(self, call: Callable[[], object]) -> None:
@@ -32,6 +50,23 @@ class Outbox:
         self._waiting.append(call)
         if time.monotonic() >= self._next_try:
             self._deliver()
+
+    def collect(self, points: Points) -> None:
+        """Write `points` when those before them are long enough ago, in one call with others of the same run."""
+        last = self._waiting[-1] if self._waiting else None
+        if (
+            isinstance(last, Points)
+            and last.run_id == points.run_id
+            and len(last.metrics) + len(points.metrics) <= MAX_METRICS_PER_BATCH
+        ):
+            last.metrics.extend(points.metrics)
+        else:
+            self._waiting.append(points)
+        began = time.monotonic()
+        if began >= max(self._next_try, self._next_points):
+            self._deliver()
+            now = time.monotonic()
+            self._next_points = now + _REST * (now - began)
 
     def close(self, *calls: Callable[[], object]) -> None:
         """Make `calls` and what was kept now, or tell that it is lost."""

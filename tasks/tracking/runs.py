@@ -31,7 +31,7 @@ from tasks import params
 from tasks.processes import identity, known_dead, reproduction
 from tasks.tracking import lineage, producers, varied
 from tasks.tracking.description import ERROR, describe
-from tasks.tracking.outbox import Outbox
+from tasks.tracking.outbox import Outbox, Points
 from tasks.tracking.store import lock, open_experiment, reachable
 from tasks.tracking.sweeps import sweep_tags
 
@@ -62,11 +62,13 @@ class Run:
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int = 0) -> None:
         """Log the numbers of `metrics`, nested mappings flattened with `/`."""
+        self._outbox.send(self._points(metrics, step))
+
+    def _points(self, metrics: Mapping[str, Any], step: int) -> Points:
         now = int(1000 * time.time())
         flat = params.flatten(metrics, "/").items()
         numbers = {metric_name(name): float(value) for name, value in flat if isinstance(value, int | float)}
-        points = [Metric(name, value, now, step) for name, value in numbers.items()]
-        self._outbox.send(partial(self.client.log_batch, self.run_id, points))
+        return Points(self.client, self.run_id, [Metric(name, value, now, step) for name, value in numbers.items()])
 
     def log_datasets(self, hashes: Mapping[str, str]) -> None:
         """Log what the run reads: paths with their DVC hashes."""
@@ -91,8 +93,8 @@ class StageRun(Run):
         self._outbox.send(partial(log_params, self.client, self.run_id, values))
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
-        """`log_metrics` with its arguments as the training loops give them."""
-        self.log_metrics(metrics, step)
+        """`log_metrics` for the many steps of a training: written by the way, several steps at once."""
+        self._outbox.collect(self._points(metrics, step))
 
     def log_artifacts(self, path: Path) -> None:
         """Keep a file or the files of a directory with the run."""

@@ -101,7 +101,6 @@ def _train_and_save(accelerator: Accelerator, stop: StopRequest) -> None:
         report = Unreported(run).report if run else silent
         training = build(accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop))
         final = training.run()
-        training.keep()  # what fails from here on is done again without a step
         models = training.whole_models()
         if run is not None:
             if resumed := training.state.resumed_from:

@@ -9,12 +9,13 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mlflow.entities import Metric
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.tracking import MlflowClient
 
@@ -75,17 +76,18 @@ def curve(run: tracking.StageRun) -> list[tuple[int, float]]:
 def test_points_of_an_outage_arrive_after_it_once_and_with_their_times(
     project: None, answer_lost: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(outbox, "_PAUSE", 0)
+    monkeypatch.setattr(outbox, "_REST", 0)
     run = tracking.start("corpus", {})
     report = Unreported(run).report
     report(1, {"train/loss": 4.0})
     outage = Outage(monkeypatch)
     outage.answer_lost = answer_lost
-    monkeypatch.setattr(outbox, "_PAUSE", 0)
     for step in (2, 3):
         report(step, {"train/loss": 5.0 - step})
     (said,) = [record.message for record in caplog.records if record.name == outbox.__name__]
     assert said.endswith("kept and sent when it does: API request to http://host/api failed with exception X")
-    assert outage.tries == 2 and len(curve(run)) == 1 + answer_lost
+    assert outage.tries == 2 and len(curve(run)) == 1 + 2 * answer_lost
     outage.on = False
     report(4, {"train/loss": 1.0})
     assert curve(run) == [(step, 5.0 - step) for step in (1, 2, 3, 4)]
@@ -117,6 +119,31 @@ def test_a_slow_failure_is_tried_again_after_ten_times_its_seconds(monkeypatch: 
     fails[0] = False
     box.close()
     assert len(tries) == 2 + 5, "each of the five, in the end without a pause"
+
+
+def test_points_of_curves_take_half_a_hundredth_of_the_time(project: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, calls = [0.0], []
+    monkeypatch.setattr(outbox.time, "monotonic", lambda: clock[0])
+    log_batch = MlflowClient.log_batch
+
+    def slow(client: MlflowClient, run_id: str, metrics: Sequence[Metric] = (), **others: Any) -> None:
+        if metrics:
+            calls.append((clock[0], [int(metric.value) for metric in metrics]))
+            clock[0] += 2
+        log_batch(client, run_id, metrics, **others)
+
+    run = tracking.start("corpus", {})
+    monkeypatch.setattr(MlflowClient, "log_batch", slow)
+    for step, now in enumerate((100.0, 300.0, 501.0, 502.0, 903.0, 904.0)):
+        clock[0] = now
+        run.report(step, {"train/loss": step})
+    assert calls == [(100.0, [0]), (502.0, [1, 2, 3]), (904.0, [4, 5])]
+    run.report(6, {"train/loss": 6})
+    run.log_metrics({"tokens": 100})
+    assert calls[3:] == [(906.0, [6]), (908.0, [100])], "what is no curve waits for nothing, and is written in order"
+    run.report(7, {"train/loss": 7})
+    run.close()
+    assert curve(run) == [(step, step) for step in range(8)]
 
 
 def test_what_cannot_be_sent_at_the_end_is_told(caplog: pytest.LogCaptureFixture) -> None:

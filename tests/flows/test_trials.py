@@ -14,8 +14,8 @@ from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Running, State
 
-from flows import sweep
-from flows.sweep import Trial, behind, summary, unranked
+from flows import trials
+from flows.trials import Trial, Trials, behind, summary
 
 
 def test_a_run_is_scored_by_the_summary_of_its_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,21 +25,25 @@ def test_a_run_is_scored_by_the_summary_of_its_branch(tmp_path: Path, monkeypatc
     )
     for command in ("init --quiet", "add .", "-c user.name=a -c user.email=a@b commit -qm one", "branch runs/one"):
         subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
-    monkeypatch.setattr(sweep, "ROOT", tmp_path)
+    monkeypatch.setattr(trials, "ROOT", tmp_path)
     assert summary("runs/one") == {"pretrain.mlm_loss": 2.5}
     assert summary("runs/two") == {}
 
 
 def test_a_run_is_behind_where_it_is_worse_than_the_median_of_enough_others_at_its_step() -> None:
-    trials = [Trial({}, curve={100: loss, 200: loss - 1}) for loss in (3.0, 4.0, 8.0)]
+    runs = [Trial({}, curve={100: loss, 200: loss - 1}) for loss in (3.0, 4.0, 8.0)]
     late = Trial({}, curve={100: 4.5})
-    assert behind(late, [*trials, late], 3) == "stopped at step 100: held-out loss 4.5, median of 3 others 4"
-    assert behind(late, [*trials, late], 4) is None, "too few others"
-    assert behind(Trial({}, curve={100: 4.0}), trials, 3) is None, "as good as the median"
-    assert behind(Trial({}, curve={100: 4.5, 150: 9.0}), trials, 1) is None, "nobody else was looked at there"
-    assert behind(Trial({}), trials, 1) is None
-    (reason,) = filter(None, [behind(trial, trials, 2) for trial in trials])
+    assert behind(late, [*runs, late], 3) == "stopped at step 100: held-out loss 4.5, median of 3 others 4"
+    assert behind(late, [*runs, late], 4) is None, "too few others"
+    assert behind(Trial({}, curve={100: 4.0}), runs, 3) is None, "as good as the median"
+    assert behind(Trial({}, curve={100: 4.5, 150: 9.0}), runs, 1) is None, "nobody else was looked at there"
+    assert behind(Trial({}), runs, 1) is None
+    (reason,) = filter(None, [behind(run, runs, 2) for run in runs])
     assert reason == "stopped at step 200: held-out loss 7, median of 2 others 2.5"
+
+
+def of(server: MagicMock, *runs: Trial, metric: str = "pretrain.mlm_loss") -> Trials:
+    return Trials(server, "1", "a sweep", metric, list(runs))
 
 
 def test_a_run_that_the_server_did_not_answer_for_is_asked_for_again_and_is_the_same(
@@ -50,12 +54,12 @@ def test_a_run_that_the_server_did_not_answer_for_is_asked_for_again_and_is_the_
     answers = [httpx.ConnectError("gone"), _status(503, request), SimpleNamespace(id=uuid4(), name="brisk otter")]
     server.create_flow_run_from_deployment.side_effect = [*answers, _status(404, request)]
     trial, source = Trial({"pretrain.seed": 1}), uuid4()
-    assert [sweep._started(server, source, trial, "a sweep", "abc") for _ in answers] == [False, False, True]
+    assert [of(server).start(trial, source, "abc") for _ in answers] == [False, False, True]
     assert trial.name == "brisk otter"
     assert len({call.kwargs["idempotency_key"] for call in server.create_flow_run_from_deployment.mock_calls}) == 1
     assert server.create_flow_run_from_deployment.call_args.kwargs["parameters"]["commit"] == "abc"
     with pytest.raises(httpx.HTTPStatusError):
-        sweep._started(server, source, trial, "a sweep", "abc")
+        of(server).start(trial, source, "abc")
 
 
 def _status(code: int, request: httpx.Request) -> httpx.HTTPStatusError:
@@ -81,29 +85,30 @@ def server(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
         return SimpleNamespace(state=state)
 
     server.read_flow_run.side_effect = read
-    monkeypatch.setattr(sweep, "POLL", 0.0)
-    monkeypatch.setattr(sweep, "get_run_logger", MagicMock())
+    monkeypatch.setattr(trials, "POLL", 0.0)
+    monkeypatch.setattr(trials, "get_run_logger", MagicMock())
     return server
 
 
 def test_a_sweep_that_is_ended_says_of_its_runs_what_became_of_them() -> None:
-    trials = [Trial({}, run=uuid4()), Trial({}, run=uuid4()), Trial({}, run=uuid4(), outcome="Completed"), Trial({})]
+    runs = [Trial({}, run=uuid4()), Trial({}, run=uuid4()), Trial({}, run=uuid4(), outcome="Completed"), Trial({})]
     server = MagicMock()
     server.set_flow_run_state.side_effect = [None, httpx.ConnectError("gone")]
-    sweep._cancel(server, trials)
-    assert [trial.outcome for trial in trials] == ["cancelled", "not stopped", "Completed", "not run"]
+    of(server, *runs).cancel()
+    assert [run.outcome for run in runs] == ["cancelled", "not stopped", "Completed", "not run"]
 
 
 def test_a_sweep_ends_when_a_run_has_completed_without_its_metric(
     server: MagicMock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "summary", lambda branch: {"pretrain.mlm_loss": 2.5, "pretrain.steps": 10.0})
-    trials = [Trial({"pretrain.seed": seed}) for seed in range(6)]
-    sweep._run_all(server, trials, "a sweep", "abc", "pretrain.mlmloss", 2, None)
-    assert [trial.outcome for trial in trials[2:]] == ["not run"] * 4
-    assert trials[0].outcome == "Completed"
-    assert trials[1].outcome == trials[1].stopped == "stopped: a run has completed without pretrain.mlmloss"
-    assert unranked("pretrain.mlmloss", trials) == (
+    monkeypatch.setattr(trials, "summary", lambda branch: {"pretrain.mlm_loss": 2.5, "pretrain.steps": 10.0})
+    runs = [Trial({"pretrain.seed": seed}) for seed in range(6)]
+    sweep = of(server, *runs, metric="pretrain.mlmloss")
+    sweep.run(uuid4(), "abc", 2, None)
+    assert [run.outcome for run in runs[2:]] == ["not run"] * 4
+    assert runs[0].outcome == "Completed"
+    assert runs[1].outcome == runs[1].stopped == "stopped: a run has completed without pretrain.mlmloss"
+    assert sweep.unranked() == (
         "parameter metric: found 'pretrain.mlmloss', which no run that has completed has; did you mean "
         "'pretrain.mlm_loss'? Expected one of: pretrain.mlm_loss, pretrain.steps"
     )
@@ -112,35 +117,35 @@ def test_a_sweep_ends_when_a_run_has_completed_without_its_metric(
 def test_a_run_that_has_ended_meanwhile_is_not_said_to_be_stopped(server: MagicMock) -> None:
     trial = Trial({}, run=uuid4())
     server.set_flow_run_state.side_effect = lambda run, state: SimpleNamespace(status=SetStateStatus.ABORT)
-    sweep._stop(server, trial, "stopped: too slow")
+    of(server, trial).stop(trial, "stopped: too slow")
     assert not trial.stopped
 
 
 def test_a_sweep_whose_metric_is_there_runs_to_its_end(server: MagicMock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "summary", lambda branch: {"pretrain.mlm_loss": 2.5})
-    trials = [Trial({"pretrain.seed": seed}) for seed in range(6)]
+    monkeypatch.setattr(trials, "summary", lambda branch: {"pretrain.mlm_loss": 2.5})
+    runs = [Trial({"pretrain.seed": seed}) for seed in range(6)]
     monkeypatch.setattr(server, "read_flow_run", lambda run: SimpleNamespace(state=Completed(message="ends as a")))
-    sweep._run_all(server, trials, "a sweep", "abc", "pretrain.mlm_loss", 2, None)
-    assert {trial.outcome for trial in trials} == {"Completed"} and not server.set_flow_run_state.called
-    assert all(trial.metrics == {"pretrain.mlm_loss": 2.5} for trial in trials)
+    of(server, *runs).run(uuid4(), "abc", 2, None)
+    assert {run.outcome for run in runs} == {"Completed"} and not server.set_flow_run_state.called
+    assert all(run.metrics == {"pretrain.mlm_loss": 2.5} for run in runs)
 
 
 def test_a_run_that_crashed_is_over_when_nothing_has_begun_it_again(server: MagicMock) -> None:
     trial = Trial({}, run=uuid4())
     crashed = Crashed()
     server.read_flow_run = lambda run: SimpleNamespace(state=crashed)
-    assert not sweep._ended(server, trial, "pretrain.mlm_loss")
-    crashed = Crashed(timestamp=datetime.now(UTC) - timedelta(seconds=sweep.COMES_BACK + 1))
-    assert sweep._ended(server, trial, "pretrain.mlm_loss") and trial.outcome == "Crashed"
+    assert not of(server).ended(trial)
+    crashed = Crashed(timestamp=datetime.now(UTC) - timedelta(seconds=trials.COMES_BACK + 1))
+    assert of(server).ended(trial) and trial.outcome == "Crashed"
 
 
 def test_a_run_that_somebody_has_deleted_is_over(server: MagicMock) -> None:
     server.read_flow_run.side_effect = ObjectNotFound(http_exc=Exception("404"))
     trial = Trial({}, run=uuid4())
-    assert sweep._ended(server, trial, "pretrain.mlm_loss") and trial.outcome == "deleted"
+    assert of(server).ended(trial) and trial.outcome == "deleted"
 
 
 def test_runs_that_never_ended_are_no_matter_of_the_metric() -> None:
-    assert unranked("a.b", [Trial({}, outcome="Failed")]) == (
+    assert of(MagicMock(), Trial({}, outcome="Failed"), metric="a.b").unranked() == (
         "no run of the sweep has completed with a metrics/summary.json"
     )

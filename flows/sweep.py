@@ -86,9 +86,8 @@ def _sweep(
     runs.trials.sort(
         key=lambda trial: trial.metrics.get(metric, math.inf if minimize else -math.inf), reverse=not minimize
     )
-    file = _write(runs)
-    _conclude(runs, file, "FINISHED")
-    best = runs.trials[0]
+    file, best = _write(runs), runs.trials[0]
+    _conclude(runs, file, "FINISHED" if metric in best.metrics else "FAILED")
     if metric not in best.metrics:
         raise FailedStagesError(f"{runs.unranked()}; see {file} and the runs themselves")
     return Completed(message=f"{metric} {best.metrics[metric]:.4g} by run {best.name}; all: {file.relative_to(ROOT)}")

@@ -20,10 +20,11 @@ from prefect.client.schemas.filters import (
     FlowRunFilterId,
     FlowRunFilterTags,
 )
+from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import OrchestrationResult, SetStateStatus
 from prefect.client.schemas.sorting import ArtifactSort
 from prefect.exceptions import ObjectNotFound, PrefectException
-from prefect.states import Cancelling
+from prefect.states import Cancelled, Cancelling
 
 from bertcore.config import suggest
 from flows.environment import ROOT
@@ -74,9 +75,11 @@ class Trials:
     def commit(self) -> str | None:
         """From which the runs of this sweep have begun that are there already: its process was lost, and begins again.
         None where there are none."""
-        begun = self.client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[self.name])))
-        ours = (run.parameters for run in begun if run.parameters.get("sweep") == self.label)
-        return next((str(parameters["commit"]) for parameters in ours), None)
+        return next((str(run.parameters["commit"]) for run in self._begun()), None)
+
+    def _begun(self) -> list[FlowRun]:
+        found = self.client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[self.name])))
+        return [run for run in found if run.parameters.get("sweep") == self.label]
 
     def run(self, deployment: UUID, commit: str, at_once: int, least: int | None) -> None:
         """Keep `at_once` runs of `deployment` going until all have ended, or are stopped because they are worse than
@@ -93,6 +96,8 @@ class Trials:
                 self._stop_the_worst(running, least)
             running = [trial for trial in running if not self.ended(trial)]
             if self._metric_is_unknown():
+                self._find_unanswered()
+                running += [trial for trial in waiting if trial.run is not None]
                 waiting.clear()
                 for trial in running:
                     self.stop(trial, f"stopped: a run has completed without {self.metric}")
@@ -112,6 +117,14 @@ class Trials:
             return False
         trial.run, trial.name = run.id, run.name
         return True
+
+    def _find_unanswered(self) -> None:
+        """Runs that were created, but whose creation was not answered."""
+        with contextlib.suppress(httpx.HTTPError, PrefectException):
+            for run in self._begun():
+                for trial in self.trials:
+                    if trial.run is None and trial.params == run.parameters["params"]:
+                        trial.run, trial.name = run.id, run.name
 
     def _stop_the_worst(self, running: list[Trial], least: int) -> None:
         for trial in running:
@@ -167,13 +180,21 @@ class Trials:
 
     def cancel(self) -> None:
         """All that have begun and not ended."""
+        self._find_unanswered()
         for trial in self.trials:
             if trial.run is not None and trial.outcome == "not run":
                 try:
-                    self.client.set_flow_run_state(trial.run, Cancelling())
-                    trial.outcome = "cancelled"
+                    self._cancel(trial, trial.run)
                 except (httpx.HTTPError, PrefectException):  # the others are to end, too
                     trial.outcome = "not stopped"
+
+    def _cancel(self, trial: Trial, run: UUID) -> None:
+        answer: OrchestrationResult[None] = self.client.set_flow_run_state(run, Cancelling())
+        if answer.status == SetStateStatus.ABORT:
+            if self.ended(trial):
+                return
+            self.client.set_flow_run_state(run, Cancelled(), force=True)  # it has crashed, and would be begun again
+        trial.outcome = "cancelled"
 
     def shown(self, trial: Trial) -> str:
         """The trial's score, for a table."""

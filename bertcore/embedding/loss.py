@@ -41,6 +41,6 @@ def same_text(anchor_ids: Tensor, candidate_ids: Tensor) -> Tensor:
     """(P,) and (C,) numbers of texts -> (P, C): candidates that are no negatives of an anchor: its own text, that of
     its positive once more, or another positive of the same anchor. Never its own positive itself."""
     count = len(anchor_ids)
-    same = (candidate_ids == anchor_ids[:, None]) | (candidate_ids == candidate_ids[:count, None])
-    same[:, :count] |= anchor_ids == anchor_ids[:, None]
+    anchors, positives = anchor_ids[:, None] == anchor_ids, candidate_ids[:count, None] == candidate_ids
+    same = (candidate_ids == anchor_ids[:, None]) | (anchors.float() @ positives.float() > 0)
     return same & ~torch.eye(*same.shape, dtype=torch.bool, device=same.device)

@@ -216,7 +216,7 @@ def _cells(text: str, separator: str) -> list[Any]:
 def _number(cell: Any, options: TableOptions) -> float:
     try:
         number = float(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         raise BadRowError(UNKNOWN_LABEL, f"found the score {cell!r}, expected a number")

@@ -240,7 +240,7 @@ class Tagging(Family):
             dtype=np.int64,
         )
         inside = np.asarray(
-            [index_of.get(f"I{tag[1:]}" if tag[:2] == "B-" else tag, index_of[tag]) for tag in index_of]
+            [index_of.get(f"I{tag[1:]}" if tag.partition("-")[0] == "B" else tag, index_of[tag]) for tag in index_of]
         )
         words = np.repeat(np.arange(len(places)), sizes)
         nth = np.arange(len(words)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from bertcore.errors import TrainingError
-from bertcore.files import checksum, replace_directory
+from bertcore.files import checksum, clear_unfinished, replace_directory
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ class Checkpoints:
                     f"{self.directory}: another process is at this training; wait for it or stop it, and run this again"
                 )
             time.sleep(0.2)
-        for leftover in self.directory.glob(".step-*"):
-            shutil.rmtree(leftover)
+        for name in {left.name.removeprefix(".").rpartition("-")[0] for left in self.directory.glob(".step-*")}:
+            clear_unfinished(self.directory / name)
 
     def release(self) -> None:
         """Let others have the directory."""

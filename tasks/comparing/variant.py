@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,8 +96,10 @@ class Variant:
         return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, teacher: str | None) -> Variant:
-    """From the metrics below `tree`, whose pipeline has run, and what was measured before."""
+def read_variant(
+    name: str, tree: Path, tasks: Iterable[str], speed: Speed, training_flops: float, teacher: str | None
+) -> Variant:
+    """From the metrics below `tree`, whose pipeline has run with `tasks`, and what was measured before."""
     metrics, inference = tree / "metrics", speed.inference
     trained, timing = _read(metrics / "pretrain.json"), _read(metrics / "timing" / "pretrain.json")
     pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
@@ -116,7 +118,7 @@ def read_variant(name: str, tree: Path, speed: Speed, training_flops: float, tea
         minimal_pairs=pairs.get("accuracy"),
         pairs_baseline=shares[baseline] if baseline else None,
         pairs_error=pairs["gain"][baseline]["standard_error"] if baseline else 0.0,
-        scores={path.stem: _score(_read(path)) for path in sorted((metrics / "finetune").glob("*.json"))},
+        scores={task: _score(_read(metrics / "finetune" / f"{task}.json")) for task in sorted(tasks)},
         inference_tokens_per_second=inference["tokens_per_second"],
         peak_bytes=inference["peak_bytes"],
         teacher=teacher,

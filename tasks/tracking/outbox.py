@@ -62,11 +62,8 @@ class Outbox:
             last.metrics.extend(points.metrics)
         else:
             self._waiting.append(points)
-        began = time.monotonic()
-        if began >= max(self._next_try, self._next_points):
+        if time.monotonic() >= max(self._next_try, self._next_points):
             self._deliver()
-            now = time.monotonic()
-            self._next_points = now + _REST * (now - began)
 
     def close(self, *calls: Callable[[], object]) -> None:
         """Make `calls` and what was kept now, or tell that it is lost."""
@@ -87,6 +84,9 @@ class Outbox:
                 logger.warning("MLflow refuses an entry: %s", told(error))
             else:
                 self._out = False
+                if isinstance(self._waiting[0], Points):
+                    now = time.monotonic()
+                    self._next_points = now + _REST * (now - began)
             self._waiting.popleft()
 
     def _pause(self, seconds: float, error: Exception) -> None:

@@ -90,12 +90,40 @@ def server(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
     return server
 
 
+ACCEPTED, ABORTED = (SimpleNamespace(status=status) for status in (SetStateStatus.ACCEPT, SetStateStatus.ABORT))
+
+
 def test_a_sweep_that_is_ended_says_of_its_runs_what_became_of_them() -> None:
     runs = [Trial({}, run=uuid4()), Trial({}, run=uuid4()), Trial({}, run=uuid4(), outcome="Completed"), Trial({})]
     server = MagicMock()
-    server.set_flow_run_state.side_effect = [None, httpx.ConnectError("gone")]
+    server.set_flow_run_state.side_effect = [ACCEPTED, httpx.ConnectError("gone")]
     of(server, *runs).cancel()
     assert [run.outcome for run in runs] == ["cancelled", "not stopped", "Completed", "not run"]
+
+
+@pytest.mark.parametrize(("state", "outcome", "asked"), [(Completed(), "Completed", 1), (Crashed(), "cancelled", 2)])
+def test_a_run_that_has_ended_before_the_sweep_did(
+    state: State[None], outcome: str, asked: int, server: MagicMock
+) -> None:
+    """One that has crashed would be begun again, so that it is cancelled whatever it says."""
+    trial = Trial({}, run=uuid4())
+    server.set_flow_run_state.side_effect = lambda run, state, force=False: ACCEPTED if force else ABORTED
+    server.read_flow_run = lambda run: SimpleNamespace(state=state)
+    of(server, trial).cancel()
+    assert trial.outcome == outcome and server.set_flow_run_state.call_count == asked
+
+
+def test_a_run_whose_creation_was_not_answered_is_cancelled_too() -> None:
+    server, trial = MagicMock(), Trial({"pretrain.seed": 2})
+    ours, theirs = (
+        SimpleNamespace(id=uuid4(), name="r", parameters={"params": {"pretrain.seed": 2}, "sweep": label})
+        for label in ("1 a sweep", "2 a sweep")
+    )
+    server.read_flow_runs.return_value = [theirs, ours]
+    server.set_flow_run_state.return_value = ACCEPTED
+    of(server, trial).cancel()
+    assert trial.run == ours.id and trial.outcome == "cancelled"
+    assert [call.args[0] for call in server.set_flow_run_state.mock_calls] == [ours.id]
 
 
 def test_a_sweep_ends_when_a_run_has_completed_without_its_metric(

@@ -146,6 +146,27 @@ def test_points_of_curves_take_half_a_hundredth_of_the_time(project: None, monke
     assert curve(run) == [(step, step) for step in range(8)]
 
 
+def test_points_wait_after_a_failure_no_longer_than_other_calls(project: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, out = [0.0], [True]
+    monkeypatch.setattr(outbox.time, "monotonic", lambda: clock[0])
+    log_batch = MlflowClient.log_batch
+
+    def slow(*given: Any, **named: Any) -> None:
+        clock[0] += 12
+        if out[0]:
+            raise MlflowException("no answer")
+        log_batch(*given, **named)
+
+    run = tracking.start("corpus", {})
+    monkeypatch.setattr(MlflowClient, "log_batch", slow)
+    run.report(1, {"train/loss": 1.0})
+    out[0] = False
+    for step, now, written in ((2, 131.0, 0), (3, 133.0, 3)):
+        clock[0] = now
+        run.report(step, {"train/loss": 1.0})
+        assert len(curve(run)) == written
+
+
 def test_what_cannot_be_sent_at_the_end_is_told(caplog: pytest.LogCaptureFixture) -> None:
     def call() -> None:
         raise OSError("connection refused\nmore")

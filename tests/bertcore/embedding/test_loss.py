@@ -43,11 +43,18 @@ def test_widths_count_alike() -> None:
 
 def test_texts_that_are_the_same_are_no_negatives() -> None:
     anchors, candidates = drawn()
-    # Pair 1 has the positive of pair 0, pair 2 the anchor of pair 0, pair 4 is twice the same text.
-    anchor_ids, candidate_ids = torch.tensor([0, 1, 0, 3, 4]), torch.tensor([10, 10, 11, 12, 4, 0, 13, 12, 10])
+    # Pair 1 has the positive of pair 0, pair 2 the anchor of pair 0, pair 4 is twice the same text; the positives of
+    # pairs 2 and 0 are among the negatives that were given.
+    anchor_ids, candidate_ids = torch.tensor([0, 1, 0, 3, 4]), torch.tensor([10, 10, 11, 12, 4, 0, 11, 12, 10])
     excluded = same_text(anchor_ids, candidate_ids)
-    assert [row.nonzero().flatten().tolist() for row in excluded] == [[1, 2, 5, 8], [0, 8], [0, 5], [7], []]
-    kept = candidates[[0, 3, 4, 6, 7]]
+    assert [row.nonzero().flatten().tolist() for row in excluded] == [
+        [1, 2, 5, 6, 8],
+        [0, 8],
+        [0, 1, 5, 6, 8],
+        [7],
+        [],
+    ]
+    kept = candidates[[0, 3, 4, 7]]
     found = info_nce(anchors, candidates, 0.3, excluded)
     each = [info_nce(anchors[:1], kept, 0.3)]
     for row in range(1, 5):

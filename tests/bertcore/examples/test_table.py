@@ -316,6 +316,13 @@ def test_scores_that_are_no_numbers(score: str, tmp_path: Path) -> None:
         read(tmp_path, kind="regression")
 
 
+def test_a_score_that_no_number_of_the_machine_can_hold_is_a_bad_row(tmp_path: Path) -> None:
+    lines = [{"text": "a", "label": 1}, {"text": "b", "label": 2.5}, {"text": "c", "label": 10**400}]
+    both(tmp_path, ".jsonl", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    examples = read(tmp_path, kind="regression", on_error="skip")
+    assert examples.splits["train"].num_rows == 2
+
+
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [

@@ -113,15 +113,16 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
 
 
 @settings(max_examples=50, deadline=None)
-@given(sentences=st.lists(st.lists(WORD, max_size=30), min_size=1, max_size=3))
+@given(sentences=st.lists(st.lists(WORD, max_size=30), min_size=1, max_size=3), names=st.sampled_from([TAGS, [*"BIO"]]))
 def test_labels_on_all_pieces_stay_inside_of_their_word(
     sentences: list[list[str]],
+    names: list[str],
     tokenizer: Tokenizer,
     make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
 ) -> None:
-    rows = [{"words": words, "tags": [TAGS[len(word) % 3] for word in words]} for words in sentences]
-    examples = make_examples("tagging", TAGS, ["f1"], train=rows)
+    rows = [{"words": words, "tags": [names[len(word) % 3] for word in words]} for words in sentences]
+    examples = make_examples("tagging", names, ["f1"], train=rows)
     first, every = (
         Tagging(make_task(sequence_length=12, labels_on=where), examples, tokenizer).featurize(examples.splits["train"])
         for where in ("first", "all")

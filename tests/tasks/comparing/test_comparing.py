@@ -221,6 +221,11 @@ class Pipeline:
             raise KeyboardInterrupt
         self.ran.append((tree.name, steps, tuple(stages)))
         accuracies = {"bigram": 0.5, "unigram": 0.55, "model": 0.6}
+        scored = {
+            "metrics": ["accuracy"],
+            "pretrained": {"accuracy": 0.5},
+            "spread": {"pretrained": {"dev": {"accuracy": {"min": 0.4, "max": 0.6}}}},
+        }
         for name, content in {
             "pretrain": {"tokens": 100 * steps, "steps": steps, "mlm_loss": 5.0},
             "timing/pretrain": {"tokens_per_second": 10_000.0},
@@ -229,11 +234,7 @@ class Pipeline:
                 "systems": {name: {"accuracy": share} for name, share in accuracies.items()},
                 "gain": {"bigram": {"standard_error": 0.01}, "unigram": {"standard_error": 0.02}},
             },
-            "finetune/topic": {
-                "metrics": ["accuracy"],
-                "pretrained": {"accuracy": 0.5},
-                "spread": {"pretrained": {"dev": {"accuracy": {"min": 0.4, "max": 0.6}}}},
-            },
+            **{f"finetune/{task}": scored for task in values["finetune"]["tasks"]},
         }.items():
             path = tree / "metrics" / f"{name}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -265,12 +266,15 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     assert {path.name for path in (tmp_path / "out").glob("compare.*")} == {"compare.md", "compare.html", "compare.png"}
     (tmp_path / "out/one/metrics/timing/pretrain.json").write_text('{"tokens_per_second": 5000.0}')
     speed = Speed(params="", seconds_per_step=0.01, inference=measured)
-    found = read_variant("one", tmp_path / "out" / "one", speed, 1.0, None)
+    stale = tmp_path / "out/one/metrics/finetune/removed.json"
+    stale.write_text((stale.parent / "topic.json").read_text())
+    found = read_variant("one", tmp_path / "out" / "one", ["topic"], speed, 1.0, None)
+    assert list(found.scores) == ["topic"]
     assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 60.0), "half as fast as planned"
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
     assert (found.pairs_baseline, found.pairs_error) == (0.55, 0.02) and found.knows_grammar
     discriminator = replace(speed, inference=measured | {"predicts_tokens": 0.0})
-    of_discriminator = read_variant("one", tmp_path / "out" / "one", discriminator, 1.0, None)
+    of_discriminator = read_variant("one", tmp_path / "out" / "one", [], discriminator, 1.0, None)
     assert of_discriminator.mlm_loss is None and of_discriminator.minimal_pairs is None
     pipeline.ran = []
     longer = written(tmp_path, text.replace("30s", "1m") + "pretrain.second_phase: null}, two: {recipe: modern}}")

@@ -216,7 +216,7 @@ def _check_objective(configs: Configs) -> None:
     vocab_file = tokenizer.vocab_file
     row, where = OBJECTIVES[pretrain.objective], "params.yaml: pretrain.objective_options"
     options: Any = parse(row.options, pretrain.objective_options, where)
-    entries, vocabulary_name = tokenizer.vocab_size, KINDS[tokenizer.kind].vocabulary_files[0]
+    entries, vocabulary_name = tokenizer.vocab_size, KINDS[tokenizer.kind].entries_file
     for option, name in models_of(pretrain.objective, pretrain.objective_options).items():
         if vocab_file is None:
             raise ConfigError(

@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from bertcore.tokens import byte_bpe, wordpiece
+from bertcore.tokens import byte_bpe, modernbert_bpe, wordpiece
 from bertcore.tokens.build import encode_documents
-from bertcore.tokens.byte_bpe import train_tokenizer
 from bertcore.tokens.encoding import encoder_of
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.shards import TokenShard
@@ -59,11 +58,22 @@ def tokenizer(vocab_size: int = 120) -> Tokenizer:
 @cache
 def byte_tokenizer(vocab_size: int = 400) -> Tokenizer:
     """A byte-level BPE trained on the same sentences."""
-    texts = [
+    counts = count_texts(byte_bpe.cutter(), _running(), " ")
+    return byte_bpe.train_tokenizer(VocabularyConfig(vocab_size=vocab_size, min_frequency=1), counts)
+
+
+@cache
+def modernbert_tokenizer(vocab_size: int = 400) -> Tokenizer:
+    """One with BERT's special tokens."""
+    counts = count_texts(modernbert_bpe.cutter(), _running(), " ")
+    return modernbert_bpe.train_tokenizer(VocabularyConfig(vocab_size=vocab_size, min_frequency=1), counts)
+
+
+def _running() -> list[str]:
+    """Sentences with the blank before all but the first of a document."""
+    return [
         text for document in documents(100, seed=1) for text in (document[0], *(f" {each}" for each in document[1:]))
     ]
-    counts = count_texts(byte_bpe.cutter(), texts, " ")
-    return train_tokenizer(VocabularyConfig(vocab_size=vocab_size, min_frequency=1), counts)
 
 
 def vocabulary() -> Vocabulary:

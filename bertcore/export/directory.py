@@ -110,7 +110,7 @@ def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
             f"{saved.directory}/config.json: pad_token_id: found {saved.config.pad_token_id}, expected {pad}, "
             f"the id of {tokenizer.id_to_token(pad)} in tokenizer.json; save the model again"
         )
-    beside = saved.directory / kind_of_tokenizer(tokenizer).vocabulary_files[0]
+    beside = saved.directory / kind_of_tokenizer(tokenizer).entries_file
     if beside.exists():
         _same_entries(beside, {token: index for index, token in enumerate(entries_of(beside))}, path, entries)
     if source is not None:

@@ -27,12 +27,13 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
     if (encoder / TOKENIZER_FILE).is_file():
         yield encoder
         return
-    for kind in KINDS.values():
+    kinds = [kind for kind in KINDS.values() if kind.vocabulary_files]
+    for kind in kinds:
         files = [encoder / name for name in kind.vocabulary_files]
         if all(file.is_file() for file in files):
             break
     else:
-        known = ", ".join(" with ".join(kind.vocabulary_files) for kind in KINDS.values())
+        known = ", ".join(" with ".join(kind.vocabulary_files) for kind in kinds)
         raise ArtifactError(
             f"{encoder}: found neither {TOKENIZER_FILE} nor {known}, expected the encoder's tokenizer in one "
             "of them; copy it there from where the encoder is from"

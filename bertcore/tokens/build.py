@@ -26,7 +26,7 @@ from bertcore.corpus.documents import SPLITS, RowGroup, copy_name, corpus_shards
 from bertcore.files import checksum, replace_file, write_json
 from bertcore.progress import Progress
 from bertcore.ragged import offsets_of
-from bertcore.tokens import byte_bpe, encoding, kind, shards, wordpiece
+from bertcore.tokens import byte_bpe, encoding, kind, modernbert_bpe, shards, wordpiece
 from bertcore.tokens import tokenizer as tokenizer_module
 from bertcore.tokens.encoding import WordEncoder, encoder_of
 from bertcore.tokens.kind import TOKENIZER_FILE, running
@@ -35,7 +35,17 @@ from bertcore.tokens.tokenizer import load_tokenizer
 
 logger = logging.getLogger(__name__)
 
-_CODE = (byte_bpe, corpus_documents, encoding, kind, ragged, shards, tokenizer_module, wordpiece)
+_CODE = (
+    byte_bpe,
+    corpus_documents,
+    encoding,
+    kind,
+    modernbert_bpe,
+    ragged,
+    shards,
+    tokenizer_module,
+    wordpiece,
+)
 """Beside this module, those that decide what a shard holds."""
 
 

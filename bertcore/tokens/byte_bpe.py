@@ -59,7 +59,14 @@ def cutter(_: VocabularyConfig | None = None) -> Tokenizer:
 
 
 def train_tokenizer(config: VocabularyConfig, counts: Mapping[str, int]) -> Tokenizer:
-    """A tokenizer of exactly `config.vocab_size` entries; the same counts of words give the same bytes.
+    """A tokenizer of exactly `config.vocab_size` entries; the same counts of words give the same bytes."""
+    return make_tokenizer(*train_merges(config, counts, FIRST_ENTRIES))
+
+
+def train_merges(
+    config: VocabularyConfig, counts: Mapping[str, int], first: Sequence[str]
+) -> tuple[dict[str, int], list[Merge]]:
+    """Exactly `config.vocab_size` entries, of which the special tokens `first` come first, and their merges.
 
     The ids of the special tokens and of the 256 bytes are fixed before merging starts, and the library's trainer
     decides ties between merges by ids. Raises `InputError` where the text does not support that many entries.
@@ -68,14 +75,14 @@ def train_tokenizer(config: VocabularyConfig, counts: Mapping[str, int]) -> Toke
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocab_size,
         min_frequency=config.min_frequency,
-        special_tokens=list(FIRST_ENTRIES),
+        special_tokens=list(first),
         initial_alphabet=alphabet,
         show_progress=False,
     )
     tokenizer = Tokenizer(models.BPE())
     words.train(tokenizer, trainer, counts)
     require_size(tokenizer.get_vocab(with_added_tokens=True), config, len(alphabet))
-    return make_tokenizer(*_entries_and_merges(tokenizer))
+    return entries_and_merges(tokenizer)
 
 
 def read_tokenizer(files: Sequence[Path], lowercase: bool | None, where: str) -> Tokenizer:  # noqa: ARG001 (never)
@@ -84,9 +91,9 @@ def read_tokenizer(files: Sequence[Path], lowercase: bool | None, where: str) ->
     `InputError` for what is none of these, for entries that are missing (a special token, a byte, a part of a merge),
     and for a tokenizer.json that encodes otherwise than RoBERTa's.
     """
-    content = _json(files[0], where)
+    content = read_object(files[0], where)
     if is_whole(content):
-        vocabulary, merges = _of_tokenizer(content, where)
+        vocabulary, merges = entries_of_tokenizer(content, where)
     elif len(files) == 1:
         raise InputError(
             f"{where}: found the entries of a byte-level BPE without its merges, expected {MERGES_FILE} beside it; set "
@@ -94,13 +101,13 @@ def read_tokenizer(files: Sequence[Path], lowercase: bool | None, where: str) ->
         )
     else:
         vocabulary, merges = _entries(content, where), _read_merges(files[1])
-    _require_entries(vocabulary, merges, where)
+    require_entries(vocabulary, merges, SPECIAL, "RoBERTa", where)
     return make_tokenizer(vocabulary, merges)
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: Path, max_length: int | None = None) -> None:
     """Write the files that `AutoTokenizer.from_pretrained` reads; the same tokenizer gives the same bytes."""
-    _, merges = _entries_and_merges(tokenizer)
+    _, merges = entries_and_merges(tokenizer)
     write_json(directory / VOCABULARY_FILE, {token: index for index, token in enumerate(ordered_entries(tokenizer))})
     lines = [_VERSION, *(" ".join(merge) for merge in merges)]
     (directory / MERGES_FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -115,7 +122,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, max_length: int | None
     save_files(tokenizer, directory, settings, special)
 
 
-def _entries_and_merges(tokenizer: Tokenizer) -> tuple[dict[str, int], list[Merge]]:
+def entries_and_merges(tokenizer: Tokenizer) -> tuple[dict[str, int], list[Merge]]:
+    """The ids of all entries, and the merges in their order."""
     model = json.loads(tokenizer.to_str())["model"]
     return tokenizer.get_vocab(with_added_tokens=True), [_merge(each) for each in model["merges"]]
 
@@ -126,7 +134,8 @@ def _merge(given: str | list[str]) -> Merge:
     return first, second
 
 
-def _json(path: Path, where: str) -> dict[str, Any]:
+def read_object(path: Path, where: str) -> dict[str, Any]:
+    """The content of a vocab.json or tokenizer.json; `InputError`, which calls it `where`, for anything else."""
     try:
         content = json.loads(read_text(path))
     except ValueError:
@@ -145,15 +154,22 @@ def _entries(content: dict[str, Any], where: str) -> dict[str, int]:
     return content
 
 
-def _of_tokenizer(content: dict[str, Any], where: str) -> tuple[dict[str, int], list[Merge]]:
-    """`InputError` for a tokenizer.json that cuts texts otherwise."""
+def entries_of_tokenizer(
+    content: dict[str, Any], where: str, whose: str = "RoBERTa", normalizer: str | None = None
+) -> tuple[dict[str, int], list[Merge]]:
+    """The ids of all entries, and the merges, of a tokenizer.json.
+
+    `InputError` where it cuts texts otherwise than that of `whose` model, which has the `normalizer`, if any.
+    """
     model, cut = content["model"], content.get("pre_tokenizer") or {}
     expected = {"type": "ByteLevel", "add_prefix_space": False}
     found = {key: cut.get(key) for key in expected}
-    if model.get("type", "BPE") != "BPE" or found != expected or content.get("normalizer"):
+    normalized = (content.get("normalizer") or {}).get("type")
+    if model.get("type", "BPE") != "BPE" or found != expected or normalized != normalizer:
         raise InputError(
             f"{where}: found a tokenizer of the model {model.get('type')!r}, the pre-tokenizer {found} and the "
-            f"normalizer {content.get('normalizer')!r}, expected 'BPE', {expected} and none; give RoBERTa's"
+            f"normalizer {content.get('normalizer')!r}, expected 'BPE', {expected} and {normalizer or 'none'}; give "
+            f"{whose}'s"
         )
     return _entries(entries_of_file(content), where), [_merge(each) for each in model["merges"]]
 
@@ -170,10 +186,13 @@ def _read_merges(path: Path) -> list[Merge]:
     return merges
 
 
-def _require_entries(vocabulary: dict[str, int], merges: Iterable[Merge], where: str) -> None:
-    if missing := [token for token in SPECIAL.names if token not in vocabulary]:
+def require_entries(
+    vocabulary: dict[str, int], merges: Iterable[Merge], special: SpecialTokens, whose: str, where: str
+) -> None:
+    """`InputError` where a special token (of `whose` model), a byte or a part of a merge is missing."""
+    if missing := [token for token in special.names if token not in vocabulary]:
         raise InputError(
-            f"{where}: {', '.join(missing)} not found, expected RoBERTa's special tokens; add them to the vocabulary"
+            f"{where}: {', '.join(missing)} not found, expected {whose}'s special tokens; add them to the vocabulary"
         )
     if missing := sorted(set(pre_tokenizers.ByteLevel.alphabet()) - vocabulary.keys()):
         raise InputError(
@@ -188,24 +207,29 @@ def _require_entries(vocabulary: dict[str, int], merges: Iterable[Merge], where:
             )
 
 
-def _check(config: VocabularyConfig) -> None:
+def check_fields(config: VocabularyConfig, kind: str) -> None:
+    """`ValueError` for a field that no byte-level BPE, and so not the `kind`, can do."""
     if config.lowercase:
         raise ValueError(
-            "lowercase: found true, expected false or null: byte_bpe keeps every byte of a text; remove it, or set "
+            f"lowercase: found true, expected false or null: {kind} keeps every byte of a text; remove it, or set "
             "kind: wordpiece"
         )
     if config.new_entries:
         raise ValueError(
-            f"new_entries: found {config.new_entries}, expected 0 with kind byte_bpe, whose entries come from merges; "
+            f"new_entries: found {config.new_entries}, expected 0 with kind {kind}, whose entries come from merges; "
             "remove it"
         )
     if config.unused_tokens:
-        raise ValueError(f"unused_tokens: found {config.unused_tokens}, expected 0 with kind byte_bpe; remove it")
+        raise ValueError(f"unused_tokens: found {config.unused_tokens}, expected 0 with kind {kind}; remove it")
     least = len(FIRST_ENTRIES) + len(pre_tokenizers.ByteLevel.alphabet())
     if config.vocab_file is None and config.vocab_size <= least:
         raise ValueError(
             f"vocab_size: found {config.vocab_size}, expected more than the {least} special tokens and bytes"
         )
+
+
+def _check(config: VocabularyConfig) -> None:
+    check_fields(config, BYTE_BPE.name)
     if config.vocab_file is None:
         return
     needs_merges = plain_name(Path(config.vocab_file)) != TOKENIZER_FILE
@@ -219,6 +243,15 @@ def _check(config: VocabularyConfig) -> None:
             f"merges_file: found {config.merges_file!r} beside vocab_file {config.vocab_file}, which has its own "
             "merges; remove it"
         )
+
+
+def _is_of_bytes(content: str) -> bool:
+    return content.lstrip().startswith("{") and not re.search(r'"type":\s*"WordPiece"', content)
+
+
+def has_berts_special_tokens(content: str) -> bool:
+    """Whether a file that may hold a byte-level BPE has [CLS] where RoBERTa has <s>."""
+    return _is_of_bytes(content) and '"[CLS]"' in content and '"<s>"' not in content
 
 
 BYTE_BPE = Kind(
@@ -235,6 +268,6 @@ BYTE_BPE = Kind(
     cutter=cutter,
     train=train_tokenizer,
     read=read_tokenizer,
-    recognises=lambda content: content.lstrip().startswith("{") and not re.search(r'"type":\s*"WordPiece"', content),
+    recognises=lambda content: _is_of_bytes(content) and not has_berts_special_tokens(content),
     save=save_tokenizer,
 )

@@ -12,8 +12,9 @@ C++), only words that were not met before go to the tokenizer, and the ids are g
 And for byte-level BPE:
 
 * Its pattern ends a word before every blank that alone stands between two words, and the blank is a part of the second.
-* Of several blanks together all but the last are a word: a sentence that has such is not cut, nor is one with a special
-  token, which may take the blanks before it.
+* Of several blanks together all but the last are a word, or an entry: a sentence that has such is not cut, nor is one
+  with a special token, which may take the blanks before it.
+* No composed character (NFC) is made of a blank.
 """
 
 import re
@@ -27,6 +28,7 @@ from tokenizers import Tokenizer
 
 from bertcore.ragged import offsets_of, ranges
 from bertcore.tokens.byte_bpe import BYTE_BPE
+from bertcore.tokens.modernbert_bpe import MODERNBERT_BPE
 from bertcore.tokens.tokenizer import Vocabulary, kind_of
 from bertcore.tokens.wordpiece import WORDPIECE
 
@@ -43,10 +45,10 @@ class WordEncoder:
     def __init__(self, tokenizer: Tokenizer, remembered_words: int = REMEMBERED_WORDS):
         self.vocabulary = Vocabulary.of(tokenizer)
         self._tokenizer, self._limit = tokenizer, remembered_words
-        self._lowercase = tokenizer.normalizer is not None and tokenizer.normalizer.lowercase
+        self._lowercase = getattr(tokenizer.normalizer, "lowercase", False)
         self._separator = kind_of(tokenizer).special.sep
         added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-        assert self._separator in added and not any(" " in token for token in added)
+        assert self._separator in added and not any(" " in token.strip() for token in added)
         self._special = "|".join(re.escape(token) for token in sorted(added))
         self._is_special = re.compile(self._special)
         self._known: dict[str, bytes] = {}
@@ -98,7 +100,7 @@ class WordEncoder:
 
 
 class ByteEncoder(WordEncoder):
-    """The same for one of `byte_bpe.make_tokenizer`'s."""
+    """The same for one of bytes, `byte_bpe`'s or `modernbert_bpe`'s."""
 
     def _words(self, sentences: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int32]]:
         whole = pc.match_substring_regex(sentences, f"  |{self._special}")
@@ -117,4 +119,8 @@ def encoder_of(tokenizer: Tokenizer) -> WordEncoder:
     return ENCODERS[kind_of(tokenizer).name](tokenizer)
 
 
-ENCODERS: dict[str, Callable[[Tokenizer], WordEncoder]] = {WORDPIECE.name: WordEncoder, BYTE_BPE.name: ByteEncoder}
+ENCODERS: dict[str, Callable[[Tokenizer], WordEncoder]] = {
+    WORDPIECE.name: WordEncoder,
+    BYTE_BPE.name: ByteEncoder,
+    MODERNBERT_BPE.name: ByteEncoder,
+}

@@ -1,6 +1,6 @@
 """What a kind of tokenizer must say of itself, so that nothing else in the library knows it by name.
 
-A kind is a module with a `Kind` (`wordpiece`, `byte_bpe`) and a row in `tokenizer.KINDS`.
+A kind is a module with a `Kind` (`wordpiece`, `byte_bpe`, `modernbert_bpe`) and a row in `tokenizer.KINDS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,18 +27,18 @@ class VocabularyConfig:
     """Entries of the vocabulary, special and `[unused]` tokens included."""
     lowercase: bool | None = None
     """Lower-case and strip accents (BERT's uncased); False keeps both (cased). None = as the published tokenizers of
-    the kind: `wordpiece` lower-cases; `byte_bpe` keeps every byte, and allows nothing else."""
+    the kind: `wordpiece` lower-cases; those of bytes keep every byte, and allow nothing else."""
     min_frequency: int = 2
     """Occurrences that a pair of pieces needs in the training text to become an entry."""
     alphabet_size: int = 1000
-    """Most frequent characters that become entries; rarer ones are unknown. Of `wordpiece`: the alphabet of `byte_bpe`
+    """Most frequent characters that become entries; rarer ones are unknown. Of `wordpiece`: the alphabet of the others
     is the 256 bytes."""
     unused_tokens: int = 0
     """Slots `[unused0]` … kept free for a team's own tokens; of `wordpiece`."""
     vocab_file: str | None = None
     """An existing vocabulary to use instead of training one: a vocab.txt of `wordpiece`, a vocab.json or tokenizer.json
-    of `byte_bpe` (plain, .gz or .zst); of the other fields only `lowercase`, `merges_file` and `new_entries` are
-    used."""
+    of `byte_bpe`, a tokenizer.json of `modernbert_bpe` (plain, .gz or .zst); of the other fields only `lowercase`,
+    `merges_file` and `new_entries` are used."""
     new_entries: int = 0
     """Words of the corpus that are added to the `vocab_file` of `wordpiece`: those that save the most pieces, of
     `min_frequency` occurrences at least. A model of `pretrain.init_from` begins with the mean of their old pieces."""
@@ -90,7 +90,8 @@ class Kind:
     name: str
     """Its key in `tokenizer.KINDS`, `tokenizer.kind` of params.yaml."""
     model: type
-    """The class of its model in the library `tokenizers`, by which a tokenizer is recognised."""
+    """The class of its model in the library `tokenizers`: by it, and by its special tokens, a tokenizer is
+    recognised."""
     special: SpecialTokens
     continues: Callable[[str], bool]
     """Whether an entry of the vocabulary that is no special token continues a word; all others begin one."""
@@ -103,7 +104,9 @@ class Kind:
     it gets the tokens that it has there; empty where the tokenizer drops blanks."""
     vocabulary_files: tuple[str, ...]
     """Hugging Face's names of the files that hold the vocabulary without the tokenizer, the one with the entries first;
-    of the others only one, `tokenizer.merges_file`."""
+    of the others only one, `tokenizer.merges_file`. Empty where there is only a tokenizer.json."""
+    lay_out: Callable[[Tokenizer], None] | None = None
+    """Gives a tokenizer that others have saved the kind's own layout of texts, where theirs differ."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Keys of tokenizer_config.json beside the special tokens: what the only tokenizers of this kind that are read have
     there, if anything."""
@@ -122,6 +125,11 @@ class Kind:
     save: Callable[[Tokenizer, Path, int | None], None]
     """Write the files that `AutoTokenizer.from_pretrained` reads into an existing directory, with the longest sequence
     in tokens where it is given; the same tokenizer gives the same bytes."""
+
+    @property
+    def entries_file(self) -> str:
+        """Hugging Face's name of the file that holds the entries."""
+        return self.vocabulary_files[0] if self.vocabulary_files else TOKENIZER_FILE
 
 
 def running(block: pa.ListArray, blank: str) -> pa.StringArray:

@@ -16,9 +16,12 @@ from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.tokens.byte_bpe import BYTE_BPE
 from bertcore.tokens.kind import TOKENIZER_FILE, Kind, VocabularyConfig, entries_of_file, is_whole
+from bertcore.tokens.modernbert_bpe import MODERNBERT_BPE
 from bertcore.tokens.wordpiece import WORDPIECE
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (WORDPIECE, BYTE_BPE)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (WORDPIECE, BYTE_BPE, MODERNBERT_BPE)}
+ENTRIES_FILES = tuple(dict.fromkeys([kind.entries_file for kind in KINDS.values()]))
+"""Hugging Face's names of the files in which entries are looked for, a whole tokenizer last."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +29,8 @@ class TokenizerConfig(VocabularyConfig):
     """Section `tokenizer` of params.yaml."""
 
     kind: str = "wordpiece"
-    """BERT's pieces of words, or RoBERTa's merges of bytes."""
+    """BERT's pieces of words, RoBERTa's merges of bytes, or such merges with BERT's special tokens, as ModernBERT has
+    them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,10 +46,10 @@ def check_vocabulary_file(config: TokenizerConfig) -> None:
     content = read_text(Path(config.vocab_file))
     fitting = [kind.name for kind in KINDS.values() if kind.recognises(content)]
     if not fitting:
+        files = KINDS[config.kind].vocabulary_files or (TOKENIZER_FILE,)
         raise ConfigError(
             f"params.yaml: tokenizer.vocab_file: found a whole tokenizer in {config.vocab_file}, expected its "
-            f"{' and '.join(KINDS[config.kind].vocabulary_files)} (of wordpiece the entries in the order of their ids, "
-            "one a line); give that"
+            f"{' and '.join(files)} (of wordpiece the entries in the order of their ids, one a line); give that"
         )
     if config.kind not in fitting:
         raise ConfigError(
@@ -57,11 +61,18 @@ def check_vocabulary_file(config: TokenizerConfig) -> None:
 
 def kind_of(tokenizer: Tokenizer) -> Kind:
     """The kind of `tokenizer`; `ArtifactError` for one that is none of `KINDS`."""
-    for kind in KINDS.values():
-        if isinstance(tokenizer.model, kind.model):
-            return kind
+    if kind := _kind_of(tokenizer):
+        return kind
     found, known = type(tokenizer.model).__name__, ", ".join(KINDS)
     raise ArtifactError(f"{TOKENIZER_FILE}: found a tokenizer of the kind {found}, expected one of: {known}")
+
+
+def _kind_of(tokenizer: Tokenizer) -> Kind | None:
+    fitting = [kind for kind in KINDS.values() if isinstance(tokenizer.model, kind.model)]
+    for kind in fitting:
+        if all(tokenizer.token_to_id(token) is not None for token in kind.special.names):
+            return kind
+    return fitting[0] if fitting else None  # of one of them, but without all special tokens
 
 
 @dataclass(frozen=True)
@@ -133,7 +144,8 @@ class Vocabulary:
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer that its kind's `save` (or Hugging Face) wrote, without truncation or padding."""
+    """The tokenizer that its kind's `save` (or Hugging Face) wrote, without truncation or padding, in its kind's
+    layout."""
     path = directory / TOKENIZER_FILE
     if not path.is_file():
         raise ArtifactError(
@@ -145,6 +157,9 @@ def load_tokenizer(directory: Path) -> Tokenizer:
         raise ArtifactError(f"{path}: not a tokenizer ({error}); save or fetch it again") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
+    kind = _kind_of(tokenizer)
+    if kind and kind.lay_out:
+        kind.lay_out(tokenizer)
     return tokenizer
 
 
@@ -196,8 +211,7 @@ def entries_of(path: Path) -> list[str]:
 
 def entries_in(directory: Path) -> list[str]:
     """The entries by id of the tokenizer in a Hugging Face directory; empty where there is none."""
-    files = [*(kind.vocabulary_files[0] for kind in KINDS.values()), TOKENIZER_FILE]
-    return next((found for file in files if (found := entries_of(directory / file))), [])
+    return next((found for file in ENTRIES_FILES if (found := entries_of(directory / file))), [])
 
 
 def check_entries(found: Sequence[str], expected: Sequence[str], name: str, whose: str, remedy: str) -> None:

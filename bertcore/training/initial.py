@@ -15,6 +15,7 @@ from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE
 from bertcore.tokens.tokenizer import (
+    ENTRIES_FILES,
     KINDS,
     TokenizerConfig,
     Vocabulary,
@@ -166,7 +167,10 @@ def vocabulary_remedy(kind: str, name: str) -> str:
 def vocabulary_keys(kind: str, name: str) -> dict[str, str]:
     """The dotted keys of params.yaml by which the tokenizer, of that kind, is that of the directory `name`."""
     keys = ("tokenizer.vocab_file", "tokenizer.merges_file")
-    return {key: f"{name}/{file}" for key, file in zip(keys, KINDS[kind].vocabulary_files, strict=False)}
+    return {
+        key: f"{name}/{file}"
+        for key, file in zip(keys, KINDS[kind].vocabulary_files or (TOKENIZER_FILE,), strict=False)
+    }
 
 
 def check_lowercase(published: Path, config: TokenizerConfig, name: str, where: str) -> None:
@@ -183,16 +187,18 @@ def check_lowercase(published: Path, config: TokenizerConfig, name: str, where: 
 
 def _kind_in(directory: Path) -> str:
     """Of the tokenizer there, by the files of its vocabulary."""
-    there = (kind.name for kind in KINDS.values() if (directory / kind.vocabulary_files[0]).is_file())
-    return next(there, None) or kind_of(load_tokenizer(directory)).name
+    for kind in KINDS.values():
+        if kind.vocabulary_files and (directory / kind.entries_file).is_file():
+            return kind.name
+    return kind_of(load_tokenizer(directory)).name
 
 
 def _entries(directory: Path) -> list[str]:
     """By id; `ArtifactError` where there are none."""
     if found := entries_in(directory):
         return found
-    files = ", ".join(kind.vocabulary_files[0] for kind in KINDS.values())
+    *files, last = ENTRIES_FILES
     raise ArtifactError(
-        f"{directory}: found neither {files} nor {TOKENIZER_FILE}, expected one, to see that every id means "
+        f"{directory}: found neither {', '.join(files)} nor {last}, expected one, to see that every id means "
         "the same there and here; copy it there from where the model is from"
     )

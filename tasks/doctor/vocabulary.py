@@ -78,7 +78,7 @@ def _against_published(published: Path, tokenizer: TokenizerConfig) -> Finding |
     if len(given) > size:
         text = f"{tokenizer.vocab_file} has {len(given):,} entries, pretrain.init_from: {published} has {size:,}"
     elif theirs and theirs != given:
-        text = f"{tokenizer.vocab_file} has other entries than {published / KINDS[tokenizer.kind].vocabulary_files[0]}"
+        text = f"{tokenizer.vocab_file} has other entries than {published / KINDS[tokenizer.kind].entries_file}"
     else:
         # One of another vocabulary is made anew by this run.
         if entries_in(TOKENIZER) == given:

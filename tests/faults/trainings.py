@@ -35,7 +35,7 @@ from tasks.tracking import runs as tracking
 from tasks.training import process as pretrain_process
 from tests.divided import divide_weights
 from tests.import_closure import ROOT
-from tests.samples import byte_tokenizer, token_shard, tokenizer
+from tests.samples import byte_tokenizer, modernbert_tokenizer, token_shard, tokenizer
 
 PROCESSES = multiprocessing.get_context("forkserver")
 """A process that has imported all that a training needs starts each one by forking: a tenth of the time."""
@@ -80,6 +80,10 @@ def params(*, duplicates: int = 1, **pretrain: Any) -> dict[str, Any]:
     return values
 
 
+READ_BY = {"byte_bpe": byte_tokenizer, "modernbert_bpe": modernbert_tokenizer}
+"""Kind of tokenizer -> the one that the texts are read by, where that is no WordPiece."""
+
+
 def prepare(root: Path, values: dict[str, Any]) -> Path:
     """A tree in which stage `pretrain` can run: the stages before it have run, on a small text."""
     root.mkdir(parents=True)
@@ -92,7 +96,7 @@ def prepare(root: Path, values: dict[str, Any]) -> Path:
         TEXT.write_text('{"language": "en", "sources": ["pydoc"]}')
         sections = task_params.read()
         kind = sections.get("tokenizer", {}).get("kind")
-        read_by = byte_tokenizer() if kind == "byte_bpe" else tokenizer()
+        read_by = READ_BY.get(kind, tokenizer)()
         kind_of(read_by).save(read_by, TOKENIZER, None)
         entries = []
         for split, seed in (("train", 0), ("heldout", 1)):

@@ -1,4 +1,5 @@
-"""Tasks read by byte-level BPE, in scripts of which a character is several tokens, against transformers' tokenizer."""
+"""Tasks read by byte-level BPE of both kinds, in scripts of which a character is several tokens, against transformers'
+tokenizer."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.tag import tag_words
@@ -22,7 +24,8 @@ from bertcore.model.config import build_head
 from bertcore.model.huggingface import READING, label_names, save_pretrained
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens.byte_bpe import save_tokenizer
-from tests.samples import byte_tokenizer
+from bertcore.tokens.tokenizer import kind_of
+from tests.samples import byte_tokenizer, modernbert_tokenizer
 
 TAGS = ["B-X", "I-X", "O"]
 UNUSED: Any = None
@@ -37,20 +40,28 @@ SENTENCES = [
 CONTEXT = st.text(st.sampled_from("abthe , é中\U0001f600ह\u093fe\u0301\n"), max_size=60)
 
 
+@pytest.fixture(scope="module", params=[byte_tokenizer, modernbert_tokenizer], ids=["byte_bpe", "modernbert_bpe"])
+def read_by(request: pytest.FixtureRequest) -> Any:
+    return request.param()
+
+
 @pytest.fixture(scope="module")
-def theirs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def theirs(read_by: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Any:
     directory = tmp_path_factory.mktemp("tokenizer")
-    save_tokenizer(byte_tokenizer(), directory)
+    kind_of(read_by).save(read_by, directory, None)
     return transformers.AutoTokenizer.from_pretrained(directory)
 
 
 def test_words_have_the_tokens_of_their_sentence_and_each_one_place(
-    theirs: Any, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
+    read_by: Tokenizer,
+    theirs: Any,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
 ) -> None:
     """A word within a sentence has the blank before it, the first one has none."""
     rows = [{"words": words, "tags": [TAGS[len(word) % 3] for word in words]} for words in SENTENCES]
     examples = make_examples("tagging", TAGS, ["f1"], train=rows)
-    family = Tagging(make_task(sequence_length=128), examples, byte_tokenizer())
+    family = Tagging(make_task(sequence_length=128), examples, read_by)
     features = family.featurize(examples.splits["train"])
     encodings = [theirs(" ".join(words), return_offsets_mapping=True) for words in SENTENCES]
     assert features.tokens.tolist() == [index for each in encodings for index in each["input_ids"]]
@@ -73,11 +84,11 @@ def test_words_have_the_tokens_of_their_sentence_and_each_one_place(
 
 
 def test_windows_of_words_that_are_longer_than_a_sequence(
-    make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
+    read_by: Tokenizer, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
 ) -> None:
     rows = [{"words": words * 3, "tags": ["O"] * (3 * len(words))} for words in SENTENCES]
     examples = make_examples("tagging", TAGS, ["f1"], train=rows)
-    features = Tagging(make_task(sequence_length=12, doc_stride=3), examples, byte_tokenizer()).featurize(
+    features = Tagging(make_task(sequence_length=12, doc_stride=3), examples, read_by).featurize(
         examples.splits["train"]
     )
     places = features.word_places.tolist()
@@ -117,19 +128,24 @@ def test_an_answer_in_any_script_comes_back_as_it_is(
     context: str,
     answer: str,
     sequence_length: int,
+    read_by: Tokenizer,
     make_task: Callable[..., RunConfig],
     make_examples: Callable[..., ExampleSet],
 ) -> None:
     examples = make_examples("question_answering", None, ["f1"], train=[asked(context, answer)])
     task = make_task(sequence_length=sequence_length, max_query_length=6, doc_stride=4)
-    found = predicted_from_targets(QuestionAnswering(task, examples, byte_tokenizer()), examples)
+    found = predicted_from_targets(QuestionAnswering(task, examples, read_by), examples)
     assert list(found.values()) == [answer]
 
 
 @settings(max_examples=100, deadline=None)
 @given(context=CONTEXT, data=st.data())
 def test_an_answer_is_found_wherever_it_stands(
-    context: str, data: st.DataObject, make_task: Callable[..., RunConfig], make_examples: Callable[..., ExampleSet]
+    context: str,
+    data: st.DataObject,
+    read_by: Tokenizer,
+    make_task: Callable[..., RunConfig],
+    make_examples: Callable[..., ExampleSet],
 ) -> None:
     """With the marks on its last character, and without blanks around it."""
     visible = [place for place, character in enumerate(context) if not character.isspace() and character != "\u0301"]
@@ -140,22 +156,24 @@ def test_an_answer_is_found_wherever_it_stands(
     answer = context[first : last + 1]
     row = {"context": context, "question": "?", "answers": [{"text": answer, "answer_start": first}]}
     examples = make_examples("question_answering", None, ["f1"], train=[row])
-    family = QuestionAnswering(make_task(sequence_length=512, max_answer_length=60), examples, byte_tokenizer())
+    family = QuestionAnswering(make_task(sequence_length=512, max_answer_length=60), examples, read_by)
     (found,) = predicted_from_targets(family, examples).values()
     # The tokens that hold the answer may hold more of the text: a token of several characters is not cut.
     assert answer in found and found in context
 
 
-def test_texts_and_pairs_are_those_of_transformers(theirs: Any, make_task: Callable[..., RunConfig]) -> None:
+def test_texts_and_pairs_are_those_of_transformers(
+    read_by: Tokenizer, theirs: Any, make_task: Callable[..., RunConfig]
+) -> None:
     texts = [" ".join(words) for words in SENTENCES]
     pairs = list(zip(texts, texts[::-1], strict=True))
     for given_texts in (texts, pairs):
-        features = TextReader(make_task(sequence_length=24), byte_tokenizer()).read(given_texts)
+        features = TextReader(make_task(sequence_length=24), read_by).read(given_texts)
         cut = {"truncation": True, "max_length": 24}
         expected = [theirs(*([text] if isinstance(text, str) else text), **cut)["input_ids"] for text in given_texts]
         assert features.tokens.tolist() == [index for ids in expected for index in ids]
         assert not features.token_types.any()
-    windows = TextReader(make_task(sequence_length=16, long_texts="windows"), byte_tokenizer()).read(pairs)
+    windows = TextReader(make_task(sequence_length=16, long_texts="windows"), read_by).read(pairs)
     assert windows.lengths.max() <= 16 and not windows.token_types.any()
 
 

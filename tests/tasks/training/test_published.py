@@ -20,7 +20,7 @@ from bertcore.training.supervision import Supervision
 from tasks.paths import INPUTS, TOKENIZER
 from tasks.training.process import build
 from tests.faults.trainings import params, prepare
-from tests.samples import byte_tokenizer, documents, tokenizer
+from tests.samples import byte_tokenizer, documents, modernbert_tokenizer, tokenizer
 
 PUBLISHED = INPUTS / "init_from"
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
@@ -36,6 +36,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "DistilBertForMaskedLM": ("mlm", DISTILBERT),
     "ModernBertForMaskedLM": ("mlm", {**SIZES, "local_attention": 16}),
 }
+READ_BY = {"RobertaForMaskedLM": byte_tokenizer, "ModernBertForMaskedLM": modernbert_tokenizer}
+"""What reads its texts, where that is no WordPiece."""
 """Class -> the objective that its heads are for, and a small shape."""
 PACKINGS = {"mlm_nsp": "pairs", "mlm_sop": "sentence_order"}
 PROBLEMS = ("missing_keys", "mismatched_keys")
@@ -48,19 +50,19 @@ def published(
 ) -> Any:
     """The reference, saved where stage `inputs` would have linked it, in a tree whose params.yaml trains it on."""
     objective, shape = KINDS[request.param]
-    by_bytes = request.param.startswith("Roberta")
-    read_by = byte_tokenizer() if by_bytes else tokenizer()
+    read_by = READ_BY.get(request.param, tokenizer)()
+    kind = kind_of(read_by)
     values = params(init_from="org/published", objective=objective, max_steps=3, learning_rate=1e-5, warmup_steps=0)
     values["pretrain"]["model"] = {"architecture": "electra"} if objective == "replaced_tokens" else {}
     values["mask"] |= {"packing": PACKINGS.get(objective, "full_sentences")}
-    values["tokenizer"] = {"kind": "byte_bpe" if by_bytes else "wordpiece"}
+    values["tokenizer"] = {"kind": kind.name}
     monkeypatch.chdir(prepare(tmp_path / "tree", values))
     reference = getattr(transformers, request.param)
     torch.manual_seed(1)
-    pad = read_by.token_to_id("<pad>" if by_bytes else "[PAD]")
+    pad = read_by.token_to_id(kind.special.pad)
     model = reference(reference.config_class(vocab_size=read_by.get_vocab_size(), pad_token_id=pad, **shape))
     model.save_pretrained(PUBLISHED)
-    kind_of(read_by).save(read_by, PUBLISHED, None)
+    kind.save(read_by, PUBLISHED, None)
     return model
 
 

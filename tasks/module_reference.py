@@ -27,8 +27,8 @@ finds every stage cached.
 - **Packages are stages.** A package of `bertcore` holds what its stage computes with, and `dvc.yaml` names packages, or
   files of them, as dependencies: editing anything else re-runs `inputs` alone, which checks parameters with all of it.
 - **One section, one dataclass.** A section of `params.yaml` is a frozen dataclass beside the code that it configures.
-- **Variants are rows.** A source, format, head family, architecture, objective or optimizer is a file and a row in a
-  plain dict at the foot of a module; [CONTRIBUTING.md](../CONTRIBUTING.md) walks each way.
+- **Variants are rows.** A source, format, head family, architecture, objective, kind of tokenizer or optimizer is a
+  file and a row in a plain dict; [CONTRIBUTING.md](../CONTRIBUTING.md) walks the ways that people take.
 - **Determinism.** Data order, pairs and masks are pure functions of the seed and the step. What clocks and machines
   decide lies in `metrics/timing/` and `reports/` only.
 

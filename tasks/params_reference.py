@@ -73,7 +73,12 @@ def page() -> str:
 
 def _recipes() -> Iterator[str]:
     yield "## `recipe`\n"
-    yield "The defaults of every section, by a name; what a section gives itself wins over them (–: it sets none).\n"
+    yield (
+        "The defaults of every section, by a name; what a section gives itself wins over them (–: it sets none). A "
+        "recipe's `warmup_steps` of more than a tenth of `max_steps` is dropped: it is then 6 % of them. Where "
+        "`pretrain.learning_rate` is given, the three other rates of `modern` keep their ratio to it; where another "
+        "optimizer is given, the recipe's rates and its `hidden_weight_decay` are dropped.\n"
+    )
     recipes = {name: flatten(recipe) for name, recipe in RECIPES.items()}
     yield f"| key | {' | '.join(f'`{name}`' for name in recipes)} |\n|:--|{':--|' * len(recipes)}"
     for key in _in_their_order(recipes.values()):

@@ -1,6 +1,7 @@
 """How the runs of a sweep are begun, followed, scored and stopped."""
 
 import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -101,12 +102,13 @@ def test_a_sweep_that_is_ended_says_of_its_runs_what_became_of_them() -> None:
     assert [run.outcome for run in runs] == ["cancelled", "not stopped", "Completed", "not run"]
 
 
-@pytest.mark.parametrize(("state", "outcome", "asked"), [(Completed(), "Completed", 1), (Crashed(), "cancelled", 2)])
+@pytest.mark.parametrize(("end", "outcome", "asked"), [(Completed, "Completed", 1), (Crashed, "cancelled", 2)])
 def test_a_run_that_has_ended_before_the_sweep_did(
-    state: State[None], outcome: str, asked: int, server: MagicMock
+    end: Callable[[], State[None]], outcome: str, asked: int, server: MagicMock
 ) -> None:
     """One that has crashed would be begun again, so that it is cancelled whatever it says."""
     trial = Trial({}, run=uuid4())
+    state = end()  # now: one that crashed long ago is not begun again
     server.set_flow_run_state.side_effect = lambda run, state, force=False: ACCEPTED if force else ABORTED
     server.read_flow_run = lambda run: SimpleNamespace(state=state)
     of(server, trial).cancel()

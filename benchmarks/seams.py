@@ -118,14 +118,14 @@ def _points() -> Iterator[tuple[str, float]]:
 def _seconds_of_a_point() -> float:
     run = tracking.start("pretrain", {})
     report, seconds = Unreported(run).report, 0.0
-    for step in range(POINTS):
+    for step in range(POINTS + 1):
         time.sleep(PACE)
         began = time.monotonic()
         report(step, {f"train/{curve}": 1.0 for curve in range(CURVES)})
-        if step == POINTS - 1:
-            run.close()
         seconds += time.monotonic() - began if step else 0.0  # the first one opens the connection
-    return seconds / (POINTS - 1)
+    began = time.monotonic()
+    run.close()
+    return (seconds + time.monotonic() - began) / POINTS
 
 
 @contextmanager

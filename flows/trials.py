@@ -139,10 +139,7 @@ class Trials:
         assert trial.run is not None
         if not trial.stopped:
             with contextlib.suppress(httpx.HTTPError, PrefectException):
-                answer: OrchestrationResult[None] = self.client.set_flow_run_state(
-                    trial.run, Cancelling(message=reason)
-                )
-                if answer.status != SetStateStatus.ABORT:  # it has ended meanwhile
+                if self._is_cancelling(trial.run, reason):
                     trial.stopped = reason
                     get_run_logger().info(f"{trial.name}: {reason}, {trial.params}")
 
@@ -189,12 +186,16 @@ class Trials:
                     trial.outcome = "not stopped"
 
     def _cancel(self, trial: Trial, run: UUID) -> None:
-        answer: OrchestrationResult[None] = self.client.set_flow_run_state(run, Cancelling())
-        if answer.status == SetStateStatus.ABORT:
+        if not self._is_cancelling(run):
             if self.ended(trial):
                 return
             self.client.set_flow_run_state(run, Cancelled(), force=True)  # it has crashed, and would be begun again
         trial.outcome = "cancelled"
+
+    def _is_cancelling(self, run: UUID, reason: str | None = None) -> bool:
+        """Ask for it; False where the run has ended meanwhile."""
+        answer: OrchestrationResult[None] = self.client.set_flow_run_state(run, Cancelling(message=reason))
+        return answer.status != SetStateStatus.ABORT
 
     def shown(self, trial: Trial) -> str:
         """The trial's score, for a table."""

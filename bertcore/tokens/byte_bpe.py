@@ -93,7 +93,7 @@ def read_tokenizer(files: Sequence[Path], lowercase: bool | None, where: str) ->
     """
     content = read_object(files[0], where)
     if is_whole(content):
-        vocabulary, merges = entries_of_tokenizer(content, where)
+        vocabulary, merges = entries_of_tokenizer(content, "RoBERTa", where)
     elif len(files) == 1:
         raise InputError(
             f"{where}: found the entries of a byte-level BPE without its merges, expected {MERGES_FILE} beside it; set "
@@ -115,11 +115,9 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, max_length: int | None
         "tokenizer_class": "RobertaTokenizer",
         "errors": "replace",
         **BYTE_BPE.settings,
-        **({"model_max_length": max_length} if max_length else {}),
     }
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
-    special = dict(zip(names, (*SPECIAL.names, SPECIAL.cls, SPECIAL.sep), strict=True))
-    save_files(tokenizer, directory, settings, special)
+    special = {**SPECIAL.settings, "bos_token": SPECIAL.cls, "eos_token": SPECIAL.sep}
+    save_files(tokenizer, directory, settings, special, max_length)
 
 
 def entries_and_merges(tokenizer: Tokenizer) -> tuple[dict[str, int], list[Merge]]:
@@ -155,7 +153,7 @@ def _entries(content: dict[str, Any], where: str) -> dict[str, int]:
 
 
 def entries_of_tokenizer(
-    content: dict[str, Any], where: str, whose: str = "RoBERTa", normalizer: str | None = None
+    content: dict[str, Any], whose: str, where: str, normalizer: str | None = None
 ) -> tuple[dict[str, int], list[Merge]]:
     """The ids of all entries, and the merges, of a tokenizer.json.
 

@@ -4,7 +4,7 @@ A kind is a module with a `Kind` (`wordpiece`, `byte_bpe`, `modernbert_bpe`) and
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,11 @@ class SpecialTokens:
         """All of them: pad, unk, cls, sep, mask."""
         return astuple(self)
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """As tokenizer_config.json names them: `pad_token` and so on."""
+        return {f"{role}_token": token for role, token in asdict(self).items()}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
@@ -127,9 +132,14 @@ class Kind:
     in tokens where it is given; the same tokenizer gives the same bytes."""
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Hugging Face's names of the files that hold the vocabulary, the one with the entries first."""
+        return self.vocabulary_files or (TOKENIZER_FILE,)
+
+    @property
     def entries_file(self) -> str:
-        """Hugging Face's name of the file that holds the entries."""
-        return self.vocabulary_files[0] if self.vocabulary_files else TOKENIZER_FILE
+        """The first of `files`."""
+        return self.files[0]
 
 
 def running(block: pa.ListArray, blank: str) -> pa.StringArray:
@@ -156,10 +166,18 @@ def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphab
         )
 
 
-def save_files(tokenizer: Tokenizer, directory: Path, settings: Mapping[str, Any], special: Mapping[str, str]) -> None:
-    """tokenizer.json, tokenizer_config.json and special_tokens_map.json, with keys in order."""
+def save_files(
+    tokenizer: Tokenizer,
+    directory: Path,
+    settings: Mapping[str, Any],
+    special: Mapping[str, str],
+    max_length: int | None,
+) -> None:
+    """tokenizer.json, tokenizer_config.json and special_tokens_map.json, with keys in order; `max_length`: the longest
+    sequence in tokens, where it is known."""
+    longest = {"model_max_length": max_length} if max_length else {}
     (directory / TOKENIZER_FILE).write_text(tokenizer.to_str(pretty=True) + "\n", encoding="utf-8")
-    write_json(directory / SETTINGS_FILE, dict(sorted({**settings, **special}.items())))
+    write_json(directory / SETTINGS_FILE, dict(sorted({**settings, **special, **longest}.items())))
     write_json(directory / "special_tokens_map.json", dict(sorted(special.items())))
 
 

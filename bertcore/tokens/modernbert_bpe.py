@@ -23,9 +23,8 @@ from bertcore.tokens.byte_bpe import (
     require_entries,
     train_merges,
 )
-from bertcore.tokens.kind import TOKENIZER_FILE, Kind, SpecialTokens, VocabularyConfig, is_whole, save_files
-
-SPECIAL = SpecialTokens(pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]", mask="[MASK]")
+from bertcore.tokens.kind import TOKENIZER_FILE, Kind, VocabularyConfig, is_whole, save_files
+from bertcore.tokens.wordpiece import SPECIAL
 
 
 def make_tokenizer(vocabulary: dict[str, int], merges: Sequence[Merge]) -> Tokenizer:
@@ -71,7 +70,7 @@ def read_tokenizer(files: Sequence[Path], lowercase: bool | None, where: str) ->
     content = read_object(files[0], where)
     if not is_whole(content):
         raise InputError(f"{where}: found entries alone, expected a whole tokenizer; give the model's {TOKENIZER_FILE}")
-    vocabulary, merges = entries_of_tokenizer(content, where, "ModernBERT", "NFC")
+    vocabulary, merges = entries_of_tokenizer(content, "ModernBERT", where, "NFC")
     require_entries(vocabulary, merges, SPECIAL, "ModernBERT", where)
     tokenizer = Tokenizer.from_str(json.dumps(content))
     tokenizer.no_truncation()
@@ -85,10 +84,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, max_length: int | None
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_input_names": ["input_ids", "attention_mask"],
-        **({"model_max_length": max_length} if max_length else {}),
     }
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    save_files(tokenizer, directory, settings, dict(zip(names, SPECIAL.names, strict=True)))
+    save_files(tokenizer, directory, settings, SPECIAL.settings, max_length)
 
 
 def _check(config: VocabularyConfig) -> None:

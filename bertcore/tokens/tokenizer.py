@@ -46,10 +46,10 @@ def check_vocabulary_file(config: TokenizerConfig) -> None:
     content = read_text(Path(config.vocab_file))
     fitting = [kind.name for kind in KINDS.values() if kind.recognises(content)]
     if not fitting:
-        files = KINDS[config.kind].vocabulary_files or (TOKENIZER_FILE,)
         raise ConfigError(
             f"params.yaml: tokenizer.vocab_file: found a whole tokenizer in {config.vocab_file}, expected its "
-            f"{' and '.join(files)} (of wordpiece the entries in the order of their ids, one a line); give that"
+            f"{' and '.join(KINDS[config.kind].files)} (of wordpiece the entries in the order of their ids, "
+            "one a line); give that"
         )
     if config.kind not in fitting:
         raise ConfigError(

@@ -119,10 +119,8 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": lowercase,
         **WORDPIECE.settings,
-        **({"model_max_length": max_length} if max_length else {}),
     }
-    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    save_files(tokenizer, directory, settings, dict(zip(names, SPECIAL_TOKENS, strict=True)))
+    save_files(tokenizer, directory, settings, SPECIAL.settings, max_length)
 
 
 def _check(config: VocabularyConfig) -> None:

@@ -167,10 +167,7 @@ def vocabulary_remedy(kind: str, name: str) -> str:
 def vocabulary_keys(kind: str, name: str) -> dict[str, str]:
     """The dotted keys of params.yaml by which the tokenizer, of that kind, is that of the directory `name`."""
     keys = ("tokenizer.vocab_file", "tokenizer.merges_file")
-    return {
-        key: f"{name}/{file}"
-        for key, file in zip(keys, KINDS[kind].vocabulary_files or (TOKENIZER_FILE,), strict=False)
-    }
+    return {key: f"{name}/{file}" for key, file in zip(keys, KINDS[kind].files, strict=False)}
 
 
 def check_lowercase(published: Path, config: TokenizerConfig, name: str, where: str) -> None:

@@ -111,8 +111,7 @@ def _is_closed(family: str, labels: Sequence[str] | None) -> bool:
 
 
 def _shape(model: EncoderModule) -> str:
-    count = sum(parameter.numel() for parameter in model.parameters())
-    return f"`{model.architecture}`: {count:,} parameters, {shape(model.config)}"
+    return f"`{model.architecture}`: {model.num_parameters():,} parameters, {shape(model.config)}"
 
 
 def _text(sources: Sequence[str | Mapping[str, Any]], tokens: Mapping[str, int]) -> str:

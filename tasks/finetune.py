@@ -63,14 +63,16 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     outcomes = {"pretrained": pretrained, "random_initialisation": random}
     simple, scores = baselines(finetuning.examples, settings[0][0].seed)
     records = _records(finetuning, outcomes, simple)
-    metrics = _metrics(task, finetuning, outcomes, scores, records)
-    result = pretrained.result
+    metrics, result = _metrics(task, finetuning, outcomes, scores, records), pretrained.result
     card = cards.of_finetuned(name, result.model, result.model_config, examples.labels, metrics)
     result.save_model(FINETUNED / name, tokenizer, card)
     gate.check(result.model, FINETUNED / name, tokenizer)
     result.save_predictions(PREDICTIONS / name, records)
     seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
-    timing: dict[str, Any] = {"seconds": seconds}
+    timing: dict[str, Any] = {
+        "seconds": seconds,
+        "examples_per_second": float(f"{pretrained.examples_per_second:.4g}"),
+    }
     if (distilled := compare_with_teacher(finetuning, pretrained)) is not None:
         metrics["distillation"] = {"teacher": distilled.teacher, **distilled.sizes}
         timing["distillation"] = distilled.speeds
@@ -100,6 +102,7 @@ def _metrics(
         "other_splits": {split: scored for split, scored in pretrained.metrics.items() if split not in ("dev", CHOICE)},
         "spread": {system: outcome.spread for system, outcome in outcomes.items()},
         "runs": {system: [run.row() for run in outcome.runs] for system, outcome in outcomes.items()},
+        "parameters": pretrained.result.model.num_parameters(),
         "protocol": _protocol(task, pretrained, random, finetuning.counts.get(CHOICE, {}).get("examples", 0)),
         "counts": finetuning.counts,
         "truncated": sum(each.get(reason, 0) for each in finetuning.counts.values() for reason in TRUNCATED),

@@ -31,9 +31,7 @@ def compare_with_teacher(finetuning: Finetuning, student: Outcome) -> Distilled 
     found = [finetuning.scored(teacher) for _ in range(_PASSES)]
     scores, theirs = found[0][0], min(seconds for _, seconds in found)
     models = {"parameters": model, "teacher_parameters": teacher}
-    sizes: dict[str, float] = {
-        name: sum(parameter.numel() for parameter in each.parameters()) for name, each in models.items()
-    }
+    sizes: dict[str, float] = {name: each.num_parameters() for name, each in models.items()}
     if scores[headline] > 0:
         sizes["kept"] = student.metrics["dev"][headline] / scores[headline]
     speeds = {"examples_per_second": count / own, "teacher_examples_per_second": count / theirs}

@@ -43,6 +43,8 @@ class Run:
     """What each dev example adds to the headline metric."""
     seconds: float = field(compare=False)
     """Of training and evaluation."""
+    examples_per_second: float = field(compare=False)
+    """Of the evaluation."""
 
     def row(self) -> dict[str, Any]:
         """As it is written down."""
@@ -68,6 +70,11 @@ class Outcome:
     def seconds(self) -> float:
         """Of all runs."""
         return sum(run.seconds for run in self.runs)
+
+    @property
+    def examples_per_second(self) -> float:
+        """Of the fastest evaluation: other programs may have disturbed the others."""
+        return max(run.examples_per_second for run in self.runs)
 
     @property
     def dev_units(self) -> list[Units]:
@@ -148,6 +155,7 @@ class Grid:
         else:
             logger.info("%s: this run has finished before", self._title(task))
             report_again(record["curves"], self._named(report, task))
+        evaluated = sum(each["examples"] for split, each in self._finetuning.counts.items() if split != "train")
         return Run(
             task=task,
             metrics=record["metrics"],
@@ -155,6 +163,7 @@ class Grid:
             tuned=record["tuned"],
             dev_units=record["dev_units"].numpy(),
             seconds=sum(record["seconds"].values()),
+            examples_per_second=evaluated / record["seconds"]["evaluate"],
         )
 
     def _train(self, task: RunConfig, report: Report) -> dict[str, Any]:

@@ -172,6 +172,10 @@ class EncoderModule(nn.Module):
         assert isinstance(base, Encoder), f"{type(self).__name__} without an encoder"
         return base
 
+    def num_parameters(self) -> int:
+        """Numbers that a training changes, shared ones counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
     def token_logits(self, states: Tensor) -> Tensor:
         """(R, H) states of tokens, as the encoder gives them -> (R, V) logits of the vocabulary.
 

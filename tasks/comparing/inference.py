@@ -42,7 +42,7 @@ def measure(directory: Path) -> dict[str, float]:
     peak = torch.cuda.max_memory_allocated() if place.type == "cuda" else 1024 * _peak_kilobytes()
     return {
         "predicts_tokens": float(architecture_of(config).generator is None),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": model.num_parameters(),
         "tokens_per_second": SEQUENCES * length / min(seconds[1:]),
         "peak_bytes": peak,
     }

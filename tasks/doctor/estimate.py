@@ -95,7 +95,7 @@ def _count(module: nn.Module, objective: Objective | None) -> Parameters:
         total=sum(each.numel() for each in module.parameters()),
         hidden_matrices=sum(each.numel() for layer in layers for each in layer.parameters() if each.ndim == 2),
         encoders=[each.config for each in module.modules() if isinstance(each, Encoder)],
-        frozen=sum(each.numel() for each in teacher.parameters()) if teacher else 0,
+        frozen=teacher.num_parameters() if teacher else 0,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import log
 from pathlib import Path
 
-from tasks.reporting import embed, minimal_pairs, plots, results, signs, task_tables, text_tables
+from tasks.reporting import embed, minimal_pairs, plots, results, signs, task_tables, teachers, text_tables
 from tasks.reporting.comparison import Comparison, read_comparison
 from tasks.reporting.document import (
     TABLES,
@@ -43,11 +43,6 @@ CONTAMINATION_NOTE = (
     "checked. Their scores may owe something to having been read before."
 )
 
-DISTILLATION_NOTE = (
-    "Distilled tasks: the student has learned from the labels and from the logits of a teacher. Kept is its score over "
-    "the teacher's. The speeds are of inference alone, on this machine, on the same examples."
-)
-
 Part = Paragraph | Table | Picture
 
 
@@ -80,7 +75,7 @@ def describe(
     sections = [_results(measurements, summary, comparisons), _pretraining(measurements, summary, found)]
     sections += [*minimal_pairs.sections(measurements), *embed.sections(measurements)]
     if comparisons:
-        sections.append(_tasks(measurements, comparisons))
+        sections.append(_tasks(measurements, setup, comparisons))
     sections += [_text(measurements), _sequences(measurements), setup.section()]
     cards = _cards(summary, comparisons)
     if found:
@@ -193,14 +188,14 @@ def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[S
     return Section("Pre-training", parts)
 
 
-def _tasks(measurements: Measurements, comparisons: Sequence[Comparison]) -> Section:
+def _tasks(measurements: Measurements, setup: Setup, comparisons: Sequence[Comparison]) -> Section:
     parts: list[Part] = [
         task_tables.scores(measurements, comparisons),
         task_tables.differences(measurements, comparisons),
         task_tables.protocol(measurements),
     ]
-    if (distilled := task_tables.distillations(measurements)).rows:
-        parts += [distilled, Paragraph(DISTILLATION_NOTE)]
+    if (taught := teachers.students(measurements, setup.params)).rows:
+        parts += [taught, Paragraph(teachers.NOTE)]
     described = (task_tables.examples(measurements), task_tables.dropped_examples(measurements))
     parts += [table for table in described if table.rows]
     contaminated = task_tables.contamination(measurements)

@@ -124,32 +124,6 @@ def _protocol_in_words(measurements: Measurements, task: str) -> str:
     return ", ".join([*parts, *([f"from `{words['started_from']}`"] if "started_from" in words else [])])
 
 
-def distillations(measurements: Measurements) -> Table:
-    """What each distilled task kept of its teacher, and what it saves."""
-    rows = []
-    for task in measurements.tasks:
-        source = f"finetune/{task}"
-        if not (sizes := measurements.numbers(source, "distillation")):
-            continue
-        headline = measurements.word(source, "metrics", "0")
-        scores = (measurements.number(source, group, headline) for group in ("pretrained", "distillation/teacher"))
-        speeds = measurements.numbers(f"timing/finetune/{task}", "distillation")
-        rows.append([
-            task,
-            readable(headline),
-            *map(percent, scores),
-            f"{percent(sizes['kept'])} %" if "kept" in sizes else NOTHING,
-            *(count(sizes[name]) for name in ("parameters", "teacher_parameters")),
-            *(count(speeds[name]) if name in speeds else NOTHING for name in _SPEEDS),
-        ])  # fmt: skip
-    names = ("Task", "Metric", "Student", "Teacher", "Kept", "Parameters", "of the teacher")
-    header = (*names, "Dev examples/s", "by the teacher")
-    return Table(header, rows, left=("Metric",), strong="Kept", caption="Students and teachers")
-
-
-_SPEEDS = ("examples_per_second", "teacher_examples_per_second")
-
-
 def examples(measurements: Measurements) -> Table:
     """What each task's data is."""
     rows = []

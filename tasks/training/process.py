@@ -18,7 +18,6 @@ from bertcore.export import gate
 from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.shards import Manifest
@@ -177,14 +176,14 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
 
 
 def _metrics(training: Pretraining, final: dict[str, float]) -> dict[str, Any]:
-    companions = {name: _size(model) for name, model in training.companions.items()}
+    companions = {name: model.num_parameters() for name, model in training.companions.items()}
     return {
         **_part(final, "eval/"),
         **({"second_phase": longer} if (longer := _part(final, f"{SECOND_PHASE}/")) else {}),
         "steps": training.state.step,
         "tokens": training.state.tokens,
         "skipped_steps": training.state.watch.skipped,
-        "parameters": _size(training.model),
+        "parameters": training.model.num_parameters(),
         "architecture": training.model.config.model_type,
         **({"companions": companions} if companions else {}),
     }
@@ -198,10 +197,6 @@ def _write_metrics(training: Pretraining, metrics: dict[str, Any], machine: dict
     timing = training.timing()
     write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
     report(training.state.step, {**timing, "tokens": training.state.tokens})
-
-
-def _size(model: EncoderModule) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _part(metrics: dict[str, float], prefix: str) -> dict[str, float]:

@@ -230,6 +230,33 @@ def test_a_distilled_task_stands_beside_its_teacher(project: Path) -> None:
     assert not any("Kept" in table[0] for table in tables(project))
 
 
+DISTILLED = """
+pretrain: {objective: distillation, objective_options: {teacher: teachers/first}}
+finetune:
+  tasks:
+    topic: {format: pydoc/topic, data: corpus}
+    topic_of_teacher: {format: pydoc/topic, data: corpus, init_from: teachers/first/}
+    topic_of_another: {format: pydoc/topic, data: corpus, init_from: teachers/second}
+    other_of_teacher: {format: pydoc/topic, data: elsewhere, init_from: teachers/first}
+"""
+
+
+def test_a_distilled_encoder_stands_beside_its_teacher_on_the_same_data(project: Path) -> None:
+    sizes = {"topic": 600, "topic_of_teacher": 1200, "topic_of_another": 5, "other_of_teacher": 1200}
+    for place, (task, size) in enumerate(sizes.items()):
+        files = task_files(task, SCORES | {"pretrained": 0.7 + place / 10})
+        files[f"finetune/{task}.json"]["parameters"] = size
+        files[f"timing/finetune/{task}.json"]["examples_per_second"] = 1000.0 / (place + 1)
+        write(project, files)
+    (project / "params.yaml").write_text(DISTILLED)
+    page, *_ = make(project)
+    _, *rows = next(table for table in tables(project) if "Kept" in table[0])
+    assert rows == [["topic", "accuracy", "70.0", "80.0", "87.5 %", "600", "1,200", "1,000", "500"]]
+    (project / "params.yaml").write_text(DISTILLED.replace("objective: distillation", "objective: mlm"))
+    make(project)
+    assert not any("Kept" in table[0] for table in tables(project))
+
+
 def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(project: Path) -> None:
     files = task_files("topic", SCORES)
     metrics = files["finetune/topic.json"]

@@ -223,7 +223,9 @@ def run(score: float, on_dev: float | None = None, **fields: Any) -> Run:
     task = RunConfig(format="f", data="d", **fields)
     of_dev = score if on_dev is None else on_dev
     metrics = {"dev": {"f1": of_dev, "accuracy": 1 - of_dev}, "choice": {"f1": score}}
-    return Run(task=task, metrics=metrics, best_epoch=None, tuned={}, dev_units=UNITS, seconds=0.0)
+    return Run(
+        task=task, metrics=metrics, best_epoch=None, tuned={}, dev_units=UNITS, seconds=0.0, examples_per_second=1.0
+    )
 
 
 @given(SCORES)

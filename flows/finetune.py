@@ -42,7 +42,7 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
     start = str(directory) if directory.is_relative_to((ROOT / FINETUNED).resolve()) else model
     changes = {f"finetune.tasks.{name}.init_from": start for name in names} | params
     name = str(flow_run.name)
-    with run_tree(changes, holder()) as tree:
+    with run_tree(changes, holder(), run=str(flow_run.id), again=flow_run.run_count > 1) as tree:
         if not (tree.root / PRETRAINED).exists():  # a dep of the stage, which reads the task's init_from instead
             shutil.copytree(directory, tree.root / PRETRAINED)
         bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=("pretrain",))

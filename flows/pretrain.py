@@ -38,7 +38,7 @@ def _here(stages: list[str] | None) -> State[None]:
 def _vary(params: dict[str, Any], commit: str | None, stages: list[str] | None, sweep: str | None) -> State[None]:
     """The run with `params` in a worktree, which stays where the run does not come to its end."""
     name, log = str(flow_run.name), get_run_logger()
-    with run_tree(params, holder(), commit) as tree:
+    with run_tree(params, holder(), commit, run=str(flow_run.id), again=flow_run.run_count > 1) as tree:
         log.info(f"works in {tree.root}; stopped, the same run goes on there")
         done = bring_up_to_date(tree.root, stages, {"BERTCORE_SWEEP": sweep} if sweep else None)
         # What stages leave that were not among them is of another run, with other parameters.

@@ -30,6 +30,9 @@ RESULTS = ("dvc.lock", "metrics/curves", "metrics/summary.json", "reports")
 """What a run leaves for git, beside params.yaml."""
 _MADE = "made"
 """Beside a worktree that shares the cache: one without it was stopped while it was made."""
+_BEGINNINGS = "refs/bertcore/"
+"""Before a run's id: the commit that it began as, until it has ended well. A run that crashed is begun again by itself,
+when the user has edited on."""
 _AUTHOR = {"NAME": "bertcore", "EMAIL": "bertcore@localhost"}
 
 
@@ -77,18 +80,21 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def run_tree(changes: Mapping[str, Any], holder: str, commit: str | None = None) -> Iterator[RunTree]:
+def run_tree(
+    changes: Mapping[str, Any], holder: str, commit: str | None = None, *, run: str | None = None, again: bool = False
+) -> Iterator[RunTree]:
     """The worktree for a run with `changes`, held for the block and removed when it ends without an exception.
 
-    It begins as `commit` is, any name that git knows; None: as the tracked files stand. Raises `TreeError` in one line
-    for changes that the pipeline cannot take (before anything is made) and for a tree that git cannot copy, `HeldError`
-    where the very same run is at work.
+    It begins as `commit` is, any name that git knows; None: as the tracked files stand, and where `run`, the run's id,
+    is given, as they stood when it first began. `again`: it may still be at work, and is waited for. Raises `TreeError`
+    in one line for changes that the pipeline cannot take (before anything is made) and for a tree that git cannot copy,
+    `HeldError` where the very same run is at work, begun by somebody else.
     """
-    commit = snapshot(ROOT) if commit is None else named(commit)
+    commit = _beginning(run) if commit is None else named(commit)
     text = _varied(_git(ROOT, "show", f"{commit}:./params.yaml"), changes)
     name = hashlib.sha256(f"{_git(ROOT, 'rev-parse', f'{commit}^{{tree}}')} {text}".encode()).hexdigest()[:12]
     place = TREES / name
-    with hold(TREES / f"{name}.lock", holder):
+    with hold(TREES / f"{name}.lock", holder, wait=again):
         worktree = place / "tree"
         root = worktree / _git(ROOT, "rev-parse", "--show-prefix")
         with hold(TREES / "lock", holder, wait=True):
@@ -103,6 +109,19 @@ def run_tree(changes: Mapping[str, Any], holder: str, commit: str | None = None)
             (place / _MADE).unlink()
             _git(ROOT, "worktree", "remove", "--force", "--force", str(worktree))
         shutil.rmtree(place, ignore_errors=True)
+        if run is not None:
+            _git(ROOT, "update-ref", "-d", _BEGINNINGS + run)
+
+
+def _beginning(run: str | None) -> str:
+    """The tracked files as a commit: as they stand or, of a run that has begun before, as they stood then."""
+    if run is None:
+        return snapshot(ROOT)
+    with contextlib.suppress(TreeError):
+        return _git(ROOT, "rev-parse", "--verify", "--quiet", _BEGINNINGS + run)
+    commit = snapshot(ROOT)
+    _git(ROOT, "update-ref", _BEGINNINGS + run, commit)
+    return commit
 
 
 def snapshot(root: Path) -> str:

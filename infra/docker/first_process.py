@@ -25,7 +25,7 @@ def main(command: list[str]) -> int:
     child = subprocess.Popen(command)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda given, _: child.send_signal(given))
-    status = child.wait()
+    status = _status_of(child.pid)
     deadline = time.monotonic() + GRACE
     while time.monotonic() < deadline:
         try:
@@ -35,6 +35,15 @@ def main(command: list[str]) -> int:
         if not ended:
             time.sleep(0.1)
     return status if status >= 0 else 128 - status
+
+
+def _status_of(wanted: int) -> int:
+    """Of the child, when it has ended. Orphans that end before it are nobody else's: unasked for, they would still be
+    there for whoever looks whether a process is alive, such as DVC for its locks."""
+    while True:
+        ended, status = os.wait()
+        if ended == wanted:
+            return os.waitstatus_to_exitcode(status)
 
 
 if __name__ == "__main__":

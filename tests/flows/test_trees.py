@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -93,6 +94,34 @@ def test_a_run_that_broke_off_is_continued_by_the_same_one_and_by_no_other(
         monkeypatch.setattr(trees, "_varied", lambda text, changes: VARIED.replace("0.2", "0.3"))
         with run_tree({"pretrain.learning_rate": 0.3}, "you") as other:
             assert not (other.root / ".checkpoint").exists()
+
+
+def test_a_run_that_is_begun_again_goes_on_in_its_tree_whatever_became_of_the_users(root: Path) -> None:
+    with pytest.raises(ValueError), run_tree(CHANGES, "me", run="one") as tree:
+        (tree.root / ".checkpoint").write_text("half")
+        raise ValueError
+    (root / "code.py").write_text("3\n")
+    with run_tree(CHANGES, "me", run="other") as tree:
+        assert (tree.root / "code.py").read_text() == "3\n" and not (tree.root / ".checkpoint").exists()
+    with run_tree(CHANGES, "me", run="one", again=True) as tree:
+        assert (tree.root / "code.py").read_text() == "2\n" and (tree.root / ".checkpoint").read_text() == "half"
+    assert not git(root, "for-each-ref", "refs/bertcore")
+
+
+def test_a_run_that_is_begun_again_waits_for_its_first_process(root: Path) -> None:
+    order = []
+
+    def again() -> None:
+        with run_tree(CHANGES, "me", run="one", again=True):
+            order.append("again")
+
+    with run_tree(CHANGES, "me", run="one"):
+        second = Thread(target=again)
+        second.start()
+        second.join(1.0)
+        order.append("first")
+    second.join(60)
+    assert order == ["first", "again"]
 
 
 def test_it_begins_as_the_commit_that_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

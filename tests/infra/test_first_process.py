@@ -44,6 +44,25 @@ def test_a_stage_writes_its_checkpoint_when_the_worker_is_stopped(tmp_path: Path
     assert (tmp_path / "checkpoint").is_file()
 
 
+ORPHANING = """
+import os, subprocess, sys, time
+shell = subprocess.run(["sh", "-c", "sleep 2 > /dev/null & echo $!"], stdout=subprocess.PIPE)
+orphan = int(shell.stdout)
+os.kill(orphan, 0)
+deadline = time.monotonic() + 30
+while time.monotonic() < deadline:
+    try:
+        os.kill(orphan, 0)
+    except ProcessLookupError:
+        sys.exit(7)
+    time.sleep(0.1)
+"""
+
+
+def test_an_orphan_that_ends_while_the_command_works_is_no_more() -> None:
+    assert subprocess.run([*FIRST, sys.executable, "-c", ORPHANING], timeout=60).returncode == 7
+
+
 def test_it_ends_with_the_status_of_its_command() -> None:
     done = subprocess.run([*FIRST, sys.executable, "-c", "print('said'); raise SystemExit(3)"], capture_output=True)
     assert (done.returncode, done.stdout) == (3, b"said\n")

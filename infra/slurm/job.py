@@ -1,11 +1,13 @@
 """Stages of dvc.yaml as a Slurm job: `python -m infra.slurm.job STAGE…`, which job.sh runs on the first node
 
 The signal that Slurm sends before the limit lets the stage write its checkpoint, and the job is requeued: it goes on
-from there. On a job of several nodes the first one runs the pipeline, and the others join its pre-training.
+from there. A stage that keeps nothing before its end would begin anew for ever: its job ends. On a job of several nodes
+the first one runs the pipeline, and the others join its pre-training.
 """
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,8 +22,10 @@ from flows.devices import cuda_devices
 from flows.environment import ROOT, project_environment
 from flows.guard import guarded, release
 
-GRACE = float(os.environ.get("BERTCORE_GRACE") or 180) * 2 / 3
-"""Seconds that stages have for a checkpoint: of those that Slurm gives between its signal and the limit."""
+BEFORE_LIMIT = float(os.environ.get("BERTCORE_GRACE") or 180)
+"""Seconds between Slurm's signal and the limit; it may come a minute earlier."""
+GRACE = BEFORE_LIMIT * 2 / 3
+"""Seconds of these that stages have for a checkpoint."""
 PORT = 29500
 """Where the first node's process 0 listens, plus the job's number modulo 1000: jobs may share nodes."""
 
@@ -30,7 +34,7 @@ def main(stages: list[str]) -> int:
     """The status of the job; 0 where it was requeued."""
     environment = project_environment()
     nodes = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
-    stopping, others = _Stopping(), None
+    stopping, others, before = _Stopping(), None, kept()
     with contextlib.ExitStack() as stack:
         if nodes > 1:
             environment["BERTCORE_ACCELERATE_CONFIG"] = str(write_config(environment, rank=0))
@@ -47,7 +51,13 @@ def main(stages: list[str]) -> int:
         # Where it preempts a job, Slurm may tell the other nodes alone at first: the training stops with them.
         told = others is not None and _ended(others) == STOPPED
         stopped = status != 0 and (stopping.asked or told)
-    return _requeue(environment) if stopped else int(status or 0)
+    return _requeue(environment, kept() != before) if stopped else int(status or 0)
+
+
+def kept() -> tuple[bytes, dict[str, int]]:
+    """What a stopped job leaves for the next one: stages that DVC has recorded, and checkpoints with their times."""
+    lock, checkpoints = ROOT / "dvc.lock", (ROOT / ".checkpoints").rglob("summary.json")
+    return lock.read_bytes() if lock.is_file() else b"", {str(path): path.stat().st_mtime_ns for path in checkpoints}
 
 
 def join() -> int:
@@ -131,7 +141,8 @@ def _ended(step: "subprocess.Popen[bytes]") -> int | None:
         return None
 
 
-def _requeue(environment: Mapping[str, str]) -> int:
+def _requeue(environment: Mapping[str, str], further: bool) -> int:
+    """Have Slurm run the job again, unless it was cancelled or has not come `further` in all of its time."""
     job = environment["SLURM_JOB_ID"]
     shown = subprocess.run(["scontrol", "show", "job", job], capture_output=True, text=True, check=False).stdout
     # One that is requeued while it ends would come back after every `scancel`. One that Slurm has preempted ends, too,
@@ -139,12 +150,34 @@ def _requeue(environment: Mapping[str, str]) -> int:
     if "JobState=COMPLETING" in shown and f"Restarts={environment.get('SLURM_RESTART_COUNT', '0')} " in shown:
         print(f"job {job} was cancelled; submitted again, it goes on from the checkpoint", flush=True)
         return STOPPED
+    if not further and at_limit(shown):
+        print(
+            f"error: job {job} is at its time limit, and nothing that its stage does is kept before the stage ends; "
+            "submit it again with a longer --time",
+            file=sys.stderr,
+        )
+        return STOPPED
     done = subprocess.run(["scontrol", "requeue", job], capture_output=True, text=True, check=False)
     if done.returncode and "pending" not in done.stderr:  # as it is where Slurm has preempted it
         print(f"error: scontrol requeue {job}: {done.stderr.strip()}; submit it again", file=sys.stderr)
         return STOPPED
     print(f"job {job} is requeued and goes on from the checkpoint", flush=True)
     return 0
+
+
+def at_limit(shown: str) -> bool:
+    """Whether the job that `scontrol show job` shows is stopped because of its time, and not for another job."""
+    run, limit = (_seconds(re.search(rf"{name}=(\S+)", shown)) for name in ("RunTime", "TimeLimit"))
+    return run is not None and limit is not None and limit - run <= BEFORE_LIMIT + 60
+
+
+def _seconds(found: "re.Match[str] | None") -> int | None:
+    """Of [days-]hours:minutes:seconds; None for UNLIMITED."""
+    parts = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", found[1]) if found else None
+    if parts is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in parts.groups())
+    return ((24 * days + hours) * 60 + minutes) * 60 + seconds
 
 
 if __name__ == "__main__":

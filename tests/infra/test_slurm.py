@@ -180,6 +180,21 @@ class Submitted:
         return training
 
 
+def test_a_stage_that_keeps_nothing_is_not_begun_anew_for_ever(cluster: Cluster, tmp_path: Path) -> None:
+    root = make_project(tmp_path / "tree", params(max_steps=40))
+    stages = YAML(typ="safe").load((root / "dvc.yaml").read_text())
+    stages["stages"]["mask"]["cmd"] = "sleep 600"
+    with (root / "dvc.yaml").open("w") as file:
+        YAML().dump(stages, file)
+    jobs = Submitted(cluster, root, ["--time=30"])
+    cluster.until(lambda: "sleep 600" in jobs.log(jobs.data), "the stage")
+    lower_the_limit(cluster, jobs.data)
+    cluster.until(lambda: cluster.state(jobs.data) not in ("RUNNING", "COMPLETING"), "the end of the job", 240)
+    assert cluster.state(jobs.data) == "FAILED", jobs.log(jobs.data)
+    assert "nothing that its stage does is kept" in jobs.log(jobs.data)
+    cluster.until(lambda: cluster.state(jobs.rest) == "CANCELLED", "the end of the jobs after it")
+
+
 def test_a_job_that_is_cancelled_writes_its_checkpoint_and_stays_so(cluster: Cluster, tmp_path: Path) -> None:
     values = params(max_steps=4000, checkpoint_steps=20, eval_steps=2000, logging_steps=20)
     jobs = Submitted(cluster, make_project(tmp_path / "tree", values), ["--time=30", "--comment=two words"])

@@ -3,7 +3,8 @@
     python -m bertcore.evaluation.tagging FILE [--accuracy-only]
 
 FILE has one word a line, in three columns or more, as many in each line: the first is the word, the last two are the
-gold and the predicted tag. A blank line ends a sentence.
+gold and the predicted tag. They stand between tabs where the first word's line has one, else between blanks. A blank
+line ends a sentence.
 One set of rules reads IOB1, IOB2 and BIOES: a tag continues the entity before it where it is I or E, the tag before it
 is B or I, and both have the same type; any other tag but O begins an entity.
 """
@@ -18,6 +19,7 @@ from typing import Any, TypeAlias
 from bertcore.compressed import read_lines
 from bertcore.errors import InputError
 from bertcore.evaluation.command import print_result
+from bertcore.examples.conll import cells
 from bertcore.examples.tag_schemes import entities, is_entity_tag
 
 Sentences: TypeAlias = Sequence[Sequence[str]]
@@ -81,9 +83,14 @@ def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]],
     """
     gold: list[list[str]] = [[]]
     predicted: list[list[str]] = [[]]
-    width = 0
+    width, separator = 0, ""
     for number, line in enumerate(read_lines(path), start=1):
-        columns = line.decode("utf-8", errors="replace").split()
+        text = line.decode("utf-8", errors="replace").strip("\r\n")
+        if not text.strip() or text.startswith(_DOCUMENT):
+            columns = text.split()
+        else:
+            separator = separator or ("tab" if "\t" in text else "whitespace")
+            columns = cells(text, separator)
         if not columns or _ends_document(columns):
             gold.append([])
             predicted.append([])

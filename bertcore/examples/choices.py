@@ -23,6 +23,7 @@ from bertcore.examples.files import (
     SplitOptions,
     find_splits,
     is_empty,
+    whole_number,
     with_dev,
 )
 from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet
@@ -203,9 +204,14 @@ def _place(label: str, names: str | Sequence[str]) -> int:
     return names.index(label) if label in names else -1
 
 
+def _numbered(label: str, first: int) -> int:
+    number = whole_number(label)
+    return -1 if number is None else number - first
+
+
 _PLACES: dict[str, Callable[[str, list[str], str | list[str]], int]] = {
-    "index": lambda label, choices, columns: int(label) if label.isdecimal() else -1,
-    "number": lambda label, choices, columns: int(label) - 1 if label.isdecimal() else -1,
+    "index": lambda label, choices, columns: _numbered(label, 0),
+    "number": lambda label, choices, columns: _numbered(label, 1),
     "letter": lambda label, choices, columns: _place(label.upper(), string.ascii_uppercase),
     "text": lambda label, choices, columns: _place(label, [choice.strip() for choice in choices]),
     "column": lambda label, choices, columns: _place(label, columns),

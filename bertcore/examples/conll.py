@@ -140,7 +140,7 @@ class _Layout:
     @classmethod
     def of(cls, line: str, options: ConllOptions, split: str, where: str) -> "_Layout":
         separator = options.separator if options.separator != "auto" else "tab" if "\t" in line else "whitespace"
-        width = len(_cells(line, separator))
+        width = len(cells(line, separator))
         token, tag = (at + width if at < 0 else at for at in (options.token_column, options.tag_column))
         if not 0 <= token < width or (split != "test" and (tag == token or not 0 <= tag < width)):
             raise InputError(
@@ -153,15 +153,15 @@ class _Layout:
 
     def word(self, line: str) -> tuple[str, str] | None:
         """Word and tag of a line; None for a line of CoNLL-U that is no word."""
-        cells = _cells(line, self.separator)
-        if len(cells) != self.width:
+        columns = cells(line, self.separator)
+        if len(columns) != self.width:
             comment = "; where that is a comment, give the option comment" if self.marked else ""
             raise BadRowError(
-                WRONG_COLUMNS, f"found {len(cells)} columns, expected the {self.width} of the first line{comment}"
+                WRONG_COLUMNS, f"found {len(columns)} columns, expected the {self.width} of the first line{comment}"
             )
-        if self.token and _NO_WORD.fullmatch(cells[0]):
+        if self.token and _NO_WORD.fullmatch(columns[0]):
             return None
-        word, tag = cells[self.token], "" if self.tag is None else cells[self.tag]
+        word, tag = columns[self.token], "" if self.tag is None else columns[self.tag]
         if not word.strip(" \t"):  # one of control characters alone is a word, and scored as such
             raise BadRowError(EMPTY_TEXT, f"found the empty word {word!r}, expected a word")
         if self.tag is not None and not tag.strip():
@@ -169,7 +169,8 @@ class _Layout:
         return word, tag
 
 
-def _cells(line: str, separator: str) -> list[str]:
+def cells(line: str, separator: str) -> list[str]:
+    """The columns of a line, between tabs (`tab`) or blanks and tabs."""
     # Not str.split(), which would cut words at a no-break space.
     return line.split("\t") if separator == "tab" else re.split(r"[ \t]+", line.strip(" \t"))
 

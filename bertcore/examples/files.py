@@ -26,6 +26,8 @@ WORDS = {"train": "train(ing)?", "dev": "dev(el(opment)?)?|valid(ation)?|val|tes
 OnError: TypeAlias = Literal["strict", "skip"]
 """`strict`: the first bad row raises `InputError`; `skip`: bad rows are left out (or mended) and counted by reason."""
 
+_MOST_DIGITS = 18
+"""Of a number that stands for a class or a place."""
 _NAMED = 8
 """Files that a line of the log names at most."""
 
@@ -163,6 +165,11 @@ def _labels(table: pa.Table) -> set[str]:
         if pa.types.is_string(values.type):
             found |= {value for value in values.unique().to_pylist() if value is not None}
     return found
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a label of digits is; None for any other label, and for digits that nobody counts to."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 class BadRowError(Exception):

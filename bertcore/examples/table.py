@@ -24,6 +24,7 @@ from bertcore.examples.files import (
     SplitOptions,
     find_splits,
     is_empty,
+    whole_number,
     with_dev,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
@@ -243,7 +244,8 @@ def _labels(train: Iterable[tuple[int, dict[str, Any]]], options: TableOptions, 
             f"{where}: found {', '.join(map(repr, found)) or 'no label'} as the only label of train, expected more; "
             "correct the option label_column"
         )
-    return sorted(found, key=lambda label: (0, int(label), label) if label.isdecimal() else (1, 0, label))
+    numbers = {label: whole_number(label) for label in found}
+    return sorted(found, key=lambda label: (numbers[label] is None, numbers[label] or 0, label))
 
 
 def _check_metrics(metrics: Sequence[str], labels: list[str] | None, where: str) -> None:

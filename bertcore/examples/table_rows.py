@@ -4,6 +4,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -29,6 +30,8 @@ class Rows:
     numbered: Iterable[NumberedRow]
 
 
+_PARQUET_ROWS = 1024
+"""Rows that are made Python's own at a time."""
 NOT_JSON, NO_NAME = "not a JSON object", "label that is no name"
 
 
@@ -154,12 +157,13 @@ def _read_json(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
 
 def _read_parquet(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
     try:
-        rows = pq.read_table(pa.BufferReader(read_bytes(path))).to_pylist()
+        batches = pq.ParquetFile(pa.BufferReader(read_bytes(path))).iter_batches(batch_size=_PARQUET_ROWS)
+        rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+        yield from enumerate(rows, start=1)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path}: not a Parquet file ({str(error).splitlines()[0]}); fetch or write it again"
         ) from None
-    yield from enumerate(rows, start=1)
 
 
 def require_columns(first: Row, named: Mapping[str, str | None], layout: TextLayout, where: str) -> None:

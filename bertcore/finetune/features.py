@@ -16,13 +16,14 @@ from bertcore.ragged import offsets_of, ranges
 IGNORED = -100
 """A target that the loss leaves out, as in torch and Hugging Face."""
 
-_CHUNK = 2048
-"""Texts tokenised at a time; bounds the memory for the library's objects."""
+_CHUNK, _CHUNK_SIZE = 2048, 2_000_000
+"""Texts tokenised at a time, at most, and their characters (words), unless one text has more; bounds the memory for the
+library's objects."""
 
 _LENGTH_WEIGHT = 0.01
 """What a token of a window's length counts beside a token of context; between two windows the same."""
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound=Sequence[Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +123,16 @@ def concatenated(arrays: Sequence[NDArray[Any]], dtype: type) -> NDArray[Any]:
 
 
 def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    """Consecutive parts of a size that the tokenizer is given at once."""
-    for start in range(0, len(items), _CHUNK):
-        yield items[start : start + _CHUNK]
+    """Consecutive parts of a size that the tokenizer is given at once; an item is a text, several, or words."""
+    start = size = 0
+    for place, item in enumerate(items):
+        own = len(item) if isinstance(item, str) else sum(map(len, item))
+        if place > start and (place - start == _CHUNK or size + own > _CHUNK_SIZE):
+            yield items[start:place]
+            start, size = place, 0
+        size += own
+    if start < len(items):
+        yield items[start:]
 
 
 def own_tokenizer(tokenizer: Tokenizer) -> Tokenizer:

@@ -9,14 +9,16 @@ import dataclasses
 import json
 import logging
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 
+from bertcore.errors import TrainingError
 from bertcore.evaluation.per_example import Units
 from bertcore.finetune.config import GRID, RunConfig
 from bertcore.finetune.family import CHOICE
@@ -114,13 +116,23 @@ class Grid:
 
     def missing(self) -> list[RunConfig]:
         """The runs that are still to be made."""
-        return [task for task in self._flat if self._checkpoints(task).latest_step() is None]
+        return [task for task in self._flat if self._is_missing(task)]
+
+    def _is_missing(self, task: RunConfig) -> bool:
+        return self._checkpoints(task).latest_step() is None
 
     def make(self, task: RunConfig, report: Report = silent) -> dict[str, Any]:
         """Make one run and keep it; its record."""
         record = self._train(task, report)
         self._checkpoints(task).save(record["steps"], record)
         return record
+
+    def forget_weights(self) -> None:
+        """Drop those that nobody can ask for any more; processes that make runs side by side may all do it."""
+        finished = [setting for setting in self._settings if not any(map(self._is_missing, setting))]
+        if finished:
+            with FileLock(self._directory / ".weights.lock"):
+                self._forget_weights([[self._finished(task) for task in setting] for setting in finished])
 
     def run(self, report: Report = silent) -> Outcome:
         """Make all runs that are not there yet, and choose.
@@ -155,6 +167,14 @@ class Grid:
         else:
             logger.info("%s: this run has finished before", self._title(task))
             report_again(record["curves"], self._named(report, task))
+        return self._run(task, record)
+
+    def _finished(self, task: RunConfig) -> Run:
+        record = self._checkpoints(task).latest()
+        assert record is not None, f"{self._title(task)} has not finished"
+        return self._run(task, record)
+
+    def _run(self, task: RunConfig, record: Mapping[str, Any]) -> Run:
         evaluated = sum(each["examples"] for split, each in self._finetuning.counts.items() if split != "train")
         return Run(
             task=task,
@@ -168,7 +188,11 @@ class Grid:
 
     def _train(self, task: RunConfig, report: Report) -> dict[str, Any]:
         named = self._named(report, task)
-        trained = self._finetuning.train(self._encoder, task, name=self._title(task), report=named)
+        title = self._title(task)
+        try:
+            trained = self._finetuning.train(self._encoder, task, name=title, report=named)
+        except TrainingError as error:
+            raise TrainingError(f"{title}: {error}") from None
         assert trained.dev_units is not None, "a headline without labels"
         return {
             "model": {key: tensor.cpu() for key, tensor in trained.model.state_dict().items()},

@@ -228,15 +228,16 @@ class QuestionAnswering(Family):
         spans = token_windows(len(context), capacity, self._task.doc_stride)
         owner = best_windows(spans, np.arange(len(context)))
         sequences = [self._vocabulary.sequence(question, context[first:end]) for first, end in spans]
+        padded = [np.pad(characters[first:end], ((before, 1), (0, 0))) for first, end in spans]
         owned = [owner[first:end] == index for index, (first, end) in enumerate(spans)]
         return _Question(
             before=before,
             spans=spans,
             characters_of_context=characters,
             lengths=np.asarray([len(ids) for ids, _ in sequences], dtype=np.int64),
-            tokens=np.concatenate([ids for ids, _ in sequences]),
-            token_types=np.concatenate([types for _, types in sequences]),
-            characters=np.concatenate([np.pad(characters[a:b], ((before, 1), (0, 0))) for a, b in spans]),
+            tokens=np.concatenate([ids for ids, _ in sequences], dtype=np.int32),
+            token_types=np.concatenate([types for _, types in sequences], dtype=np.int8),
+            characters=np.concatenate(padded, dtype=np.int32),
             owned=np.concatenate([np.pad(each, (before, 1)) for each in owned]),
         )
 

@@ -44,7 +44,8 @@ class Runs:
 def make(runs: Runs, grids: Mapping[str, Grid], processes: int) -> None:
     """Make what is missing of all `grids` in so many processes; with one, leave it to `Grid.run`.
 
-    So is what a process leaves that fails or is killed: it is tried again in this one, which can say why.
+    So is what a process leaves that fails or is killed: it is tried again in this one, which can say why, when the
+    others have made their own.
     """
     missing = [(name, task) for name, grid in grids.items() for task in grid.missing()]
     if min(processes, len(missing)) < 2:
@@ -55,8 +56,9 @@ def make(runs: Runs, grids: Mapping[str, Grid], processes: int) -> None:
             _make, (runs, shares, processes), len(shares), join=False, daemon=True, start_method="spawn"
         )
     try:
-        while not context.join():
-            pass
+        for process in context.processes:  # `context` would end those that still work with the first that has failed
+            process.join()
+        context.join()
     except ProcessException as error:
         why = str(error).strip().splitlines()[-1]
         logger.warning("one of %d processes ended (%s); what it left is made in this one", len(shares), why)
@@ -78,3 +80,4 @@ def _make(place: int, runs: Runs, shares: Sequence[Sequence[tuple[str, RunConfig
     grids = runs.grids(runs.prepare())
     for name, task in shares[place]:
         grids[name].make(task)
+        grids[name].forget_weights()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import InputError
-from bertcore.evaluation.tagging import accuracy, evaluate, main
+from bertcore.evaluation.tagging import accuracy, evaluate, main, read_columns
 from bertcore.examples.tag_schemes import Entity, entities
 
 BIOES = ["O", *(f"{prefix}-{type_}" for prefix, type_ in product("BIES", ("A", "B-2")))]
@@ -116,3 +116,11 @@ def test_row_that_lost_a_column_is_not_scored(
     path.write_text(text)
     assert main([str(path)]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("separator", [" ", "\t"])
+def test_words_are_cut_where_the_reader_of_tasks_cuts_them(separator: str, tmp_path: Path) -> None:
+    word = "New York" if separator == "\t" else "New\u00a0York"
+    rows = [("-DOCSTART-", "O", "O"), (word, "B-X", "B-X"), ("is", "O", "B-X")]
+    (tmp_path / "f").write_text("".join(separator.join(row) + "\n" for row in rows), encoding="utf-8")
+    assert read_columns(tmp_path / "f") == ([["O", "B-X", "O"]], [["O", "B-X", "B-X"]])

@@ -303,6 +303,11 @@ def test_quotes_that_do_not_close_end_the_reading(tmp_path: Path) -> None:
     assert read(tmp_path, quotes=False).splits["train"]["text_a"].to_pylist() == ["a", '"b', "c"]
 
 
+def test_a_label_of_more_digits_than_a_number_has_is_a_name(tmp_path: Path) -> None:
+    examples = read(both(tmp_path, ".csv", f"text,label\na,10\nb,9\nc,{'1' * 5000}\n".encode()))
+    assert examples.labels == ["9", "10", "1" * 5000]
+
+
 def test_long_cells_are_read_whole(tmp_path: Path) -> None:
     long = b"word " * 40_000
     examples = read(both(tmp_path, ".csv", b"text,label\n" + long + b",x\nb,y\n"))

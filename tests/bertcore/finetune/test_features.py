@@ -1,10 +1,12 @@
 """Windows against their definition, and the window of most context against a search in the manner of the original."""
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertcore.finetune.features import best_windows, windows
+from bertcore.finetune.features import best_windows, chunks, windows
 
 SIZES = st.lists(st.integers(1, 5), max_size=60)
 
@@ -49,3 +51,16 @@ def test_best_window_is_that_of_the_original_rule(total: int, capacity: int, str
                 if best is None or score > best_score:
                     best, best_score = index, score
         assert found[place] == best
+
+
+@given(st.lists(st.integers(0, 900_000), max_size=12))
+def test_texts_are_tokenised_in_parts_of_a_bounded_size(sizes: list[int]) -> None:
+    texts = ["x" * size for size in sizes]
+    parts = list(chunks(texts))
+    assert [text for part in parts for text in part] == texts and all(parts)
+    assert all(len(part) == 1 or sum(map(len, part)) <= 2_000_000 for part in parts)
+    assert all(sum(map(len, one)) + len(other[0]) > 2_000_000 for one, other in pairwise(parts))
+
+
+def test_many_short_texts_are_tokenised_in_parts() -> None:
+    assert [len(part) for part in chunks([("a", "b")] * 5000)] == [2048, 2048, 904]

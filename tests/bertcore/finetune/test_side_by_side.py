@@ -1,5 +1,6 @@
 """Runs in several processes: the same bits as in one, also where a process is lost."""
 
+import contextlib
 import logging
 import os
 import signal
@@ -60,6 +61,8 @@ def test_two_processes_make_what_one_makes(
     grids = runs.grids(prepare())
     assert [len(grid.missing()) for grid in grids.values()] == [4, 4]
     side_by_side.make(runs, grids, processes=2)
+    kept = [grid._checkpoints(task).latest() for grid in grids.values() for task in grid._flat]
+    assert ["model" in record for record in kept if record].count(True) == 2, "weights that nobody can ask for any more"
     monkeypatch.setattr(Finetuning, "train", None)  # all has been made
     assert same([grid.run() for grid in grids.values()], expected)
 
@@ -81,6 +84,24 @@ def test_what_a_killed_process_leaves_is_made_by_this_one(
     assert "one of 2 processes ended (process " in caplog.text and "SIGKILL" in caplog.text
     assert len(grids["toy"].missing()) == 4
     assert same([grids["toy"].run()], expected)
+
+
+def but_for_one(place: Path, prepare: Callable[[], Finetuning]) -> Finetuning:
+    """The first process that asks is killed."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return prepare()
+
+
+def test_a_process_that_is_killed_ends_no_other(
+    prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path
+) -> None:
+    killed = partial(but_for_one, tmp_path / "killed", prepare)
+    runs = Runs(killed, {"toy": config}, TASK.settings(), tmp_path / "two", "key")
+    grids = runs.grids(prepare())
+    side_by_side.make(runs, grids, processes=2)
+    assert len(grids["toy"].missing()) == 2
 
 
 def test_one_run_or_one_process_is_left_to_this_one(

@@ -19,7 +19,7 @@ from tests.flows.conftest import Tree
 from tests.import_closure import ROOT
 from tests.samples import documents, sentences
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 STAGES = [
     *("inputs", "corpus", "tokenizer", "shards", "mask", "pretrain", "minimal_pairs", "embed"),
@@ -137,7 +137,6 @@ def by_dvc(tmp_path_factory: pytest.TempPathFactory) -> Tree:
     return tree
 
 
-@pytest.mark.timeout(1800)
 def test_the_flow_and_dvc_repro_give_the_same_bytes(by_flow: Tree, by_dvc: Tree) -> None:
     assert len(outs(by_flow)) > 15
     assert outs(by_flow) == outs(by_dvc)
@@ -227,7 +226,6 @@ def test_the_report_names_every_task(by_dvc: Tree) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_what_changes_re_runs_nothing_before_it_and_nothing_that_was_run_once(by_dvc: Tree) -> None:
     values = json.loads(json.dumps(PARAMS))
     values["pretrain"]["learning_rate"] = 0.004

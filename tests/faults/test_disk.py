@@ -54,7 +54,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return prepare(tmp_path_factory.mktemp("disk") / "tree", params(max_steps=40))
 
 
-@pytest.mark.timeout(240)
 def test_a_full_disk_of_checkpoints_stops_the_training_which_goes_on_with_room(
     prepared: Path, tmp_path: Path, mount: Mount
 ) -> None:
@@ -73,7 +72,6 @@ def test_a_full_disk_of_checkpoints_stops_the_training_which_goes_on_with_room(
     assert_equal(training, whole)
 
 
-@pytest.mark.timeout(240)
 def test_a_full_disk_of_models_leaves_the_model_before_and_the_checkpoint(
     prepared: Path, tmp_path: Path, mount: Mount
 ) -> None:
@@ -91,7 +89,6 @@ def test_a_full_disk_of_models_leaves_the_model_before_and_the_checkpoint(
     assert training.resumed, "the training itself is not done again"
 
 
-@pytest.mark.timeout(240)
 def test_checkpoints_that_may_not_be_written_are_said_at_the_start(
     prepared: Path, tmp_path: Path, mount: Mount
 ) -> None:

@@ -12,7 +12,6 @@ from tests.faults.variants import variant
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "values",
     [params(max_steps=60), variant("electra", max_steps=60), variant("distilbert", max_steps=60)],

@@ -12,7 +12,7 @@ from tests.faults import prefect_runs
 from tests.faults.prefect_runs import Project
 from tests.faults.trainings import Training, assert_equal
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

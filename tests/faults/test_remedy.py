@@ -29,7 +29,6 @@ def damage_unseen(path: Path) -> None:
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("links", ["hardlink", "symlink", "copy"])
 def test_the_remedy_brings_the_file_back(tmp_path: Path, links: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -15,7 +15,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_asked_to_stop_it_leaves_a_checkpoint_and_a_status_that_says_so(root: Path) -> None:
     stage = RunningStage(Training(root)).at_work()
     assert stage.harm(stage.process.pid, signal.SIGTERM) == 75
@@ -27,7 +26,6 @@ def test_asked_to_stop_it_leaves_a_checkpoint_and_a_status_that_says_so(root: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_one_of_two_killed_ends_both_and_the_stage_says_why(root: Path) -> None:
     stage = RunningStage(Training(root, world=2)).at_work()
     assert stage.harm(stage.ranks[1].pid, signal.SIGKILL) == 1

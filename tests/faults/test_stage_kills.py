@@ -9,7 +9,6 @@ from tests.faults import stage_kills
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_every_stage_but_the_pretraining_is_killed_and_run_again(tmp_path: Path) -> None:
     root, dice = stage_kills.prepare(tmp_path / "tree", 600), random.Random(2)
     for stage in stage_kills.STAGES:

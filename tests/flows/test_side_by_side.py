@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from tests.faults.prefect_runs import Project
 from tests.flows.conftest import ROOT, STAGE, Tree, make_tree
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 SECTIONS = """
 from bertcore.errors import ConfigError

@@ -18,7 +18,7 @@ from tests.faults.prefect_runs import Project
 from tests.faults.trainings import params
 from tests.import_closure import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 VALUES = params(max_steps=2000, checkpoint_steps=50, eval_steps=1000, logging_steps=100)
 ENGINE = "prefect.engine"

@@ -25,7 +25,7 @@ from tests.infra.parts import free_port, needs_program
 
 DOCKER = needs_program("docker")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 SECRETS = {"POSTGRES_PASSWORD": "apassword", "S3_ACCESS_KEY": "akeyakey", "S3_SECRET_KEY": "asecretkey"}
 SLOW_TO_STOP = STAGE.replace("def stop(number, frame):\n", "def stop(number, frame):\n    time.sleep(3)\n")

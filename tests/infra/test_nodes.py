@@ -17,7 +17,7 @@ from tests.faults.trainings import Training, params, prepare
 from tests.import_closure import ROOT
 from tests.infra.parts import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 FIRST_MACHINE = "127.0.0.2"
 """An address of the loopback network, and not the one that processes of one machine would take by default."""

@@ -23,7 +23,7 @@ from tests.infra.parts import free_port, needs_module
 needs_module("moto", "dvc_s3")
 import boto3  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 BUCKET = "encoders"
 SETUP_ACTIONS = 9

@@ -27,7 +27,7 @@ POSTGRES, REDIS = needs_program("postgres"), needs_program("redis-server")
 import boto3  # noqa: E402
 import psycopg2  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 TRACKED = """
 if name == "pretrain":

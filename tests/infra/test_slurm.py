@@ -22,7 +22,7 @@ from tests.infra.parts import free_port, needs_program
 
 PROGRAMS = {name: needs_program(name) for name in ("munged", "slurmctld", "slurmd")}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 CONFIG = """
 ClusterName=test

@@ -24,7 +24,7 @@ import asyncssh  # noqa: E402
 
 from flows.ssh import KnownHosts  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 SERVER = """
 import asyncio, sys, asyncssh

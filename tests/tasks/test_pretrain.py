@@ -120,7 +120,6 @@ def test_the_status_of_a_process_is_that_of_the_stage(monkeypatch: pytest.Monkey
     assert (tmp_path / "file").read_text() == "75\n2\n"
 
 
-@pytest.mark.timeout(120)
 def test_a_recorded_step_is_computed_again_with_the_same_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +151,6 @@ def test_a_recorded_step_is_computed_again_with_the_same_numbers(
     assert replay.main(["nothing.json"]) == 2
 
 
-@pytest.mark.timeout(120)
 def test_a_finished_training_is_saved_again_without_a_step(tmp_path: Path) -> None:
     """As where DVC could not record what came of it: it has deleted the outs, and starts the stage once more."""
     training = Training(prepare(tmp_path / "tree", params(max_steps=20)))

@@ -327,7 +327,6 @@ def test_a_stage_without_a_model_logs_none(project: dict[str, Path]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_mlflow_serves_the_champion(project: dict[str, Path], tmp_path: Path) -> None:
     assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
     with socket.socket() as free:

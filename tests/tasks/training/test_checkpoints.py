@@ -60,7 +60,6 @@ def repro(seed: int) -> int:
     return subprocess.run(["dvc", "repro", "pretrain"], env=environment, capture_output=True).returncode
 
 
-@pytest.mark.timeout(120)
 def test_they_go_when_dvc_has_recorded_what_came_of_them(tree: Path) -> None:
     assert repro(2) == 0
     checkpoints.clear_finished()

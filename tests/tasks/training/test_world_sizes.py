@@ -21,7 +21,6 @@ STEPS = {"max_steps": 5, "logging_steps": 1, "eval_steps": 2, "checkpoint_steps"
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_two_processes_train_what_one_trains(name: str, tmp_path: Path) -> None:
     """Without dropout, which every process draws for itself; one takes its batch whole, the two in parts of 3 and 1."""
@@ -32,7 +31,6 @@ def test_two_processes_train_what_one_trains(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != "electra"])
 def test_two_processes_that_divide_the_weights_train_what_one_trains(name: str, tmp_path: Path) -> None:
     """By an optimizer that needs no whole matrix."""

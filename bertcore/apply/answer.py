@@ -24,6 +24,14 @@ def answer(model: FineTuned, questions: pa.Table, progress: str | None = None) -
     return found
 
 
+def check_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """`TextError` for a question or a context without words."""
+    for place, pair in enumerate(pairs):
+        for name, text in zip(("question", "context"), pair, strict=True):
+            if is_empty(text):
+                raise TextError(place, f"{name}: found {text[:60]!r}, expected words; give some")
+
+
 def answer_pairs(
     model: FineTuned, pairs: Sequence[tuple[str, str]], progress: str | None = None
 ) -> list[dict[str, Any]]:
@@ -32,10 +40,7 @@ def answer_pairs(
 
     `TextError` for a question or a context without words.
     """
-    for place, pair in enumerate(pairs):
-        for name, text in zip(("question", "context"), pair, strict=True):
-            if is_empty(text):
-                raise TextError(place, f"{name}: found {text[:60]!r}, expected words; give some")
+    check_pairs(pairs)
     rows: list[dict[str, Any]] = [
         {"id": str(number), "title": "", "context": context, "question": question, "answers": None}
         for number, (question, context) in enumerate(pairs)

@@ -105,7 +105,7 @@ def nearest(
     """
     rows = np.empty((len(queries), 0), dtype=np.int64)
     cosines = np.empty((len(queries), 0), dtype=np.float32)
-    size = max(1, _PRODUCTS_AT_ONCE // max(len(queries), 1))
+    size = max(1, _NUMBERS_AT_ONCE // max(queries.shape))
     for start in range(0, len(vectors), size):
         block = restored(vectors[start : start + size], precision, queries.shape[1])
         products = np.concatenate([cosines, queries @ block.T], axis=1)
@@ -116,7 +116,8 @@ def nearest(
     return rows, cosines
 
 
-_PRODUCTS_AT_ONCE = 2**24
+_NUMBERS_AT_ONCE = 2**24
+"""Cosines of a block of rows, or numbers of its rows."""
 
 
 def write_vectors(path: Path, texts: Sequence[str], vectors: NDArray[Any]) -> None:

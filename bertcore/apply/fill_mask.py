@@ -57,10 +57,7 @@ def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) ->
     `TextError` for a text without a mask, or one that is longer than the model reads.
     """
     own = kind_of(model.tokenizer).special.mask
-    written = [text.replace(MASK, own) for text in texts]
-    encodings = model.tokenizer.encode_batch_fast(written)
-    sequences = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
-    _check(texts, sequences, model)
+    written, sequences = masked_sequences(model, texts)
     found: list[list[list[dict[str, Any]]]] = [[] for _ in texts]
     for rows in by_length(np.asarray([len(ids) for ids in sequences]), TOKENS_AT_ONCE):
         batch = [sequences[row] for row in rows]
@@ -71,7 +68,11 @@ def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) ->
     return [{"masks": of_text} for of_text in found]
 
 
-def _check(texts: Sequence[str], sequences: Sequence[NDArray[np.int64]], model: MaskedLanguageModel) -> None:
+def masked_sequences(model: MaskedLanguageModel, texts: Sequence[str]) -> tuple[list[str], list[NDArray[np.int64]]]:
+    """Each text with the model's own mask, and its ids; `TextError` as `fill_mask`."""
+    written = [text.replace(MASK, kind_of(model.tokenizer).special.mask) for text in texts]
+    encodings = model.tokenizer.encode_batch_fast(written)
+    sequences = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
     longest = model.model.config.max_sequence_length
     for place, (text, ids) in enumerate(zip(texts, sequences, strict=True)):
         if not (ids == model.vocabulary.mask).any():
@@ -83,6 +84,7 @@ def _check(texts: Sequence[str], sequences: Sequence[NDArray[np.int64]], model: 
                 f"{text[:60]!r}…: found {len(ids)} tokens, expected at most the {longest} that the model reads; "
                 f"give less of the text around {MASK}",
             )
+    return written, sequences
 
 
 @torch.inference_mode()

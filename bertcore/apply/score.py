@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.errors import TextError
@@ -18,12 +19,7 @@ def score_texts(
 ) -> list[dict[str, Any]]:
     """For each text its `tokens`, its `pseudo_log_likelihood` in nats and its `pseudo_perplexity`, exp of minus the
     mean of the tokens (Salazar et al. 2020, section 2.4). `TextError` for a text without a token."""
-    tokens = np.zeros(len(texts), dtype=np.int64)
-    for group in encode(model.tokenizer, texts, model.model.config.max_sequence_length):
-        tokens[group.places] = (group.words >= 0).sum(axis=1)
-    for place, (text, count) in enumerate(zip(texts, tokens, strict=True)):
-        if not count:
-            raise TextError(place, f"found the text {text[:60]!r}, which has no token, expected words; remove it")
+    tokens = token_counts(model, texts)
     sums = pseudo_log_likelihoods(model.model, model.tokenizer, texts, variant)
     return [
         {
@@ -33,6 +29,17 @@ def score_texts(
         }
         for count, value in zip(tokens, sums, strict=True)
     ]
+
+
+def token_counts(model: MaskedLanguageModel, texts: Sequence[str]) -> NDArray[np.int64]:
+    """(texts,) tokens of each, without special ones. `TextError` for a text without a token."""
+    tokens = np.zeros(len(texts), dtype=np.int64)
+    for group in encode(model.tokenizer, texts, model.model.config.max_sequence_length):
+        tokens[group.places] = (group.words >= 0).sum(axis=1)
+    for place, (text, count) in enumerate(zip(texts, tokens, strict=True)):
+        if not count:
+            raise TextError(place, f"found the text {text[:60]!r}, which has no token, expected words; remove it")
+    return tokens
 
 
 def score_pairs(model: MaskedLanguageModel, config: MinimalPairsConfig) -> dict[str, Any]:

@@ -8,6 +8,7 @@ old one or the new one.
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from bertcore.apply.embed import Embedder, nearest
 from bertcore.compressed import plain_name, read_text
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import InputError
-from bertcore.files import checksum, disk_errors, replace_directory, visible_files, write_json
+from bertcore.files import checksum, disk_errors, nearest_existing, replace_directory, visible_files, write_json
 
 ENDINGS = (".txt", ".md", ".rst")
 """Of the files of a directory that are read; also .gz, .zst."""
@@ -125,6 +126,7 @@ class Index:
         known = _known(directory) if {name: before.get(name) for name in made_by} == made_by else {}
         new = list(dict.fromkeys(each.text for each in passages if each.text not in known))
         cut = 0
+        _check_place(directory)
         if new:
             embedded, cut = embedder.embed(new, progress)
             known |= dict(zip(new, compact(normalized(embedded), precision), strict=True))
@@ -145,6 +147,15 @@ def _is_index(directory: Path) -> bool:
     """Whether an index lies there, perhaps a damaged one, and nothing beside it: it is replaced as a whole."""
     files = {path.name for path in directory.iterdir()} if directory.is_dir() else set()
     return _MADE_FROM in files and files <= {_MADE_FROM, _PASSAGES, _VECTORS}
+
+
+def _check_place(directory: Path) -> None:
+    above = nearest_existing(directory.absolute().parent)
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise InputError(
+            f"{above}: found a place where nothing can be written, expected one for the index {directory.name}; name "
+            "another one: --index DIR"
+        )
 
 
 def model_hash(directory: Path) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from bertcore.apply.finetuned import FineTuned
 from bertcore.evaluation.words import letter
 from bertcore.examples.schema import TAGGING
-from bertcore.examples.tag_schemes import entities
+from bertcore.examples.tag_schemes import detect, entities
 from bertcore.finetune.tagging import Tagged
 
 Words = Literal["marks", "blanks"]
@@ -59,18 +59,21 @@ def tag(
     model: FineTuned, texts: Sequence[str], words: Words = "marks", progress: str | None = None
 ) -> list[dict[str, Any]]:
     """For each text its `words`, each with `word`, `tag`, `start` and `end` (characters), and its `entities`, each with
-    `text`, `label`, `start` and `end`, as the tags mark them."""
+    `text`, `label`, `start` and `end`, as the tags mark them: none where they are such as
+    parts of speech."""
     found = [words_of(text, words) for text in texts]
+    marks = detect([model.labels or []]) is not None
     tagged = tag_words(model, [[each.word for each in row] for row in found], progress)
-    return [_row(*each) for each in zip(texts, found, tagged.predicted, strict=True)]
+    return [_row(*each, marks) for each in zip(texts, found, tagged.predicted, strict=True)]
 
 
-def _row(text: str, words: list[Word], tags: list[str]) -> dict[str, Any]:
+def _row(text: str, words: list[Word], tags: list[str], marks: bool) -> dict[str, Any]:
     tagged = [
         {"word": word.word, "tag": name, "start": word.start, "end": word.end}
         for word, name in zip(words, tags, strict=True)
     ]
-    spans = [(label, words[first].start, words[end - 1].end) for label, first, end in entities(tags)]
+    marked = entities(tags) if marks else []
+    spans = [(label, words[first].start, words[end - 1].end) for label, first, end in marked]
     return {
         "words": tagged,
         "entities": [

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from bertcore.apply.answer import answer, answer_pairs
+from bertcore.apply.answer import answer, answer_pairs, check_pairs
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
 from bertcore.commands.texts import (
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> None:
         pairs = [(question, context) for question in options.question]
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     progress = progress_of("answer", len(pairs))
-    answered = in_parts(pairs, lambda part: answer_pairs(model, part, progress))
+    answered = in_parts(pairs, lambda part: answer_pairs(model, part, progress), check_pairs)
     records: Iterator[Record] = (
         {"number": number, "question": question, "answer": row["answer"], "best": row["best"][: options.top or 3]}
         for number, ((question, _), row) in enumerate(answered, start=1)

@@ -86,17 +86,19 @@ def _of_one(options: argparse.Namespace, model: FineTuned) -> Iterator[Record]:
     context = text_or_file(options.context)
     check_arguments([context, *options.choices, options.question or ""])
     for row in choose(model, [Asked(context, options.choices, options.question)]):
-        yield {**row, "context": context}
+        yield {"number": 1, **row, "context": context, "question": options.question}
 
 
 def _of_table(table: pa.Table, model: FineTuned) -> Iterator[Record]:
     for start in range(0, table.num_rows, AT_ONCE):
         part = table.slice(start, AT_ONCE)
         found = choose_rows(model, part, progress_of("choose", table.num_rows))
-        for row, context in zip(found, part["context"].to_pylist(), strict=True):
-            yield {**row, "context": context}
+        given = part.select(["context", "question"]).to_pylist()
+        for number, (row, asked) in enumerate(zip(found, given, strict=True), start=start + 1):
+            yield {"number": number, **row, **asked}
 
 
 def _rows(record: Record) -> Iterator[Record]:
+    asked = {name: record[name] for name in ("context", "question")}
     for rank, each in enumerate(record["ranked"], start=1):
-        yield {"rank": rank, **each, "context": record["context"]}
+        yield {"number": record["number"], "rank": rank, **each, **asked}

@@ -27,7 +27,11 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = fill_mask.MaskedLanguageModel.load(model_directory(options, "fill-mask"))
-    found = in_parts(texts, lambda part: fill_mask.fill_mask(model, part, options.top))
+    found = in_parts(
+        texts,
+        lambda part: fill_mask.fill_mask(model, part, options.top),
+        lambda part: fill_mask.masked_sequences(model, part),
+    )
     write(options, numbered(found), _rows)
 
 

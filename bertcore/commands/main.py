@@ -29,6 +29,8 @@ class Command:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0, or one of `bertcore.errors`. What is wrong with the input is one line."""
+    if sys.stderr is None:  # closed; `print` would take the standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  (as long as the process)
     given = list(sys.argv[1:] if arguments is None else arguments)
     name = given[0] if given else "--help"
     if name in ("-h", "--help"):

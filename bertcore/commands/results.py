@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,12 +81,17 @@ def _jsonl(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
 
 
 def _csv(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:
-    writer = None
+    writers: list[csv.DictWriter[str]] = []
     for row in (row for record in records for row in flatten(record)):
-        if writer is None:
-            writer = csv.DictWriter(file, list(row), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow({name: _cell(value) for name, value in row.items()})
+        if not writers:
+            writers += (csv.DictWriter(file, list(row), lineterminator="\n", quoting=each) for each in _QUOTING)
+            writers[0].writeheader()
+        cells = {name: _cell(value) for name, value in row.items()}
+        # Python's writer leaves a carriage return alone outside of quotes, where it would end the line.
+        writers[any(isinstance(cell, str) and "\r" in cell for cell in cells.values())].writerow(cells)
+
+
+_QUOTING: tuple[Literal[0, 1], ...] = (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
 
 
 def _tsv(file: TextIO, records: Iterable[Record], flatten: Flatten) -> None:

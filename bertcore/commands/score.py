@@ -6,8 +6,8 @@ import sys
 from typing import get_args
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
-from bertcore.apply.score import score_pairs, score_texts
-from bertcore.commands.results import add_output, check_output, write
+from bertcore.apply.score import score_pairs, score_texts, token_counts
+from bertcore.commands.results import add_output, check_output, check_place, write
 from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, refuse, texts_of
 from bertcore.config import parse
 from bertcore.errors import ConfigError
@@ -44,16 +44,20 @@ def run(options: argparse.Namespace) -> None:
     check_output(options)
     texts = texts_of(options)
     model = MaskedLanguageModel.load(model_directory(options, "fill-mask"))
-    found = in_parts(texts, lambda part: score_texts(model, part, options.variant))
+    found = in_parts(
+        texts, lambda part: score_texts(model, part, options.variant), lambda part: token_counts(model, part)
+    )
     write(options, ({**row, "text": text} for text, row in found))
 
 
 def _pairs(options: argparse.Namespace) -> None:
     """A table for people, and JSON as the stage `minimal_pairs` writes it; baselines need the training text."""
+    refuse(options, ("column", "delimiter", "input_format"), "{} with --pairs, which are JSON lines; leave it out")
     if options.texts or options.file:
         raise ConfigError("--pairs: found texts beside it, expected files of pairs alone; leave the texts out")
     if options.out is not None and options.out.suffix != ".json":
         raise ConfigError(f"--out: found {options.out.name!r}, expected a .json file with --pairs; rename it")
+    check_place(options.out)
     if options.format is not None:
         raise ConfigError(
             f"--format: found {options.format} with --pairs, which shows a table and pipes JSON; leave it out"

@@ -28,6 +28,7 @@ PIPES = (Path("-"), Path("/dev/stdin"))
 
 Item = TypeVar("Item")
 Row = TypeVar("Row")
+Result = TypeVar("Result")
 
 AT_ONCE = 2**15
 """Texts that are read, computed and written at once. Below it, batches are those of the evaluation, to the last bit."""
@@ -209,17 +210,30 @@ def _cells(path: Path, columns: Sequence[str], where: str, layout: TextLayout) -
         yield [row[column] for column in columns]
 
 
-def in_parts(texts: Sequence[Item], compute: Callable[[Sequence[Item]], Iterable[Row]]) -> Iterator[tuple[Item, Row]]:
-    """Each of `texts` with what `compute` says of it, `AT_ONCE` of them at a time. `InputError` says which one of
-    several cannot be used."""
+def in_parts(
+    texts: Sequence[Item],
+    compute: Callable[[Sequence[Item]], Iterable[Row]],
+    check: Callable[[Sequence[Item]], object] = lambda part: None,
+) -> Iterator[tuple[Item, Row]]:
+    """Each of `texts` with what `compute` says of it, `AT_ONCE` of them at a time, when `check` has found all of them
+    to be usable. `InputError` says which one of several is not."""
+    for _ in _each_part(texts, check):
+        pass
+    for part, rows in _each_part(texts, compute):
+        yield from zip(part, rows, strict=True)
+
+
+def _each_part(
+    texts: Sequence[Item], work: Callable[[Sequence[Item]], Result]
+) -> Iterator[tuple[Sequence[Item], Result]]:
     for start in range(0, len(texts), AT_ONCE):
         part = texts[start : start + AT_ONCE]
         try:
-            rows = compute(part)
+            done = work(part)
         except TextError as error:
             which = f"text {start + error.place + 1}: " if len(texts) > 1 else ""
             raise InputError(f"{which}{error}") from None
-        yield from zip(part, rows, strict=True)
+        yield part, done
 
 
 def say_unseen(model: FineTuned) -> None:

@@ -31,15 +31,18 @@ def cutting(tokenizer: Tokenizer, sequence_length: int) -> Tokenizer:
 def encode(tokenizer: Tokenizer, texts: Sequence[str], sequence_length: int) -> Features:
     """Each text as a sequence of at most `sequence_length` tokens; counted are those `truncated`."""
     cut = cutting(tokenizer, sequence_length)
-    found = [each for part in chunks(texts) for each in cut.encode_batch_fast(part)]
-    tokens = [np.asarray(each.ids, dtype=np.int32) for each in found]
+    tokens, truncated = list[NDArray[np.int32]](), 0
+    for part in chunks(texts):
+        for each in cut.encode_batch_fast(part):
+            tokens.append(np.asarray(each.ids, dtype=np.int32))
+            truncated += bool(each.overflowing)
     lengths = np.asarray([len(each) for each in tokens], dtype=np.int64)
     return Features(
         tokens=concatenated(tokens, np.int32),
         token_types=np.zeros(int(lengths.sum()), dtype=np.int8),
         lengths=lengths,
         targets=None,
-        counts={"truncated": sum(bool(each.overflowing) for each in found)},
+        counts={"truncated": truncated},
     )
 
 

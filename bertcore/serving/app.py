@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 
 from bertcore.apply.choose import Asked
 from bertcore.apply.tag import count_words
-from bertcore.errors import BertcoreError, InputError
+from bertcore.errors import BertcoreError, InputError, TextError
 from bertcore.serving import schema
 from bertcore.serving.batching import Batcher, FullError
 from bertcore.serving.guard import SECURITY, Guard
@@ -111,7 +111,10 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
         _check(items if texts is None else texts, limits)
         key = (served.name, use, tuple(settings.items()))
         size = len(items if texts is None else texts)
-        return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items, size)
+        try:
+            return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items, size)
+        except TextError as error:
+            raise InputError(f"text {error.place + 1}: {error}" if len(items) > 1 else str(error)) from None
 
     path = partial(_path, app)
 

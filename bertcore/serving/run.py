@@ -64,10 +64,19 @@ class _Patient(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.loop.call_later(PATIENCE, self._close_idle)
+        self._wait_for_more_than(None)
 
-    def _close_idle(self) -> None:
-        if not self.cycle:  # of a first request
+    def on_response_complete(self) -> None:
+        answered = self.cycle  # the next request may have come already
+        super().on_response_complete()
+        self._wait_for_more_than(answered)
+
+    def _wait_for_more_than(self, cycle: Any) -> None:
+        """uvicorn's own patience ends with the first byte of a request, whether the rest comes or not."""
+        self.loop.call_later(PATIENCE, self._close_idle, cycle)
+
+    def _close_idle(self, before: Any) -> None:
+        if self.cycle is before:
             self.transport.close()
 
 

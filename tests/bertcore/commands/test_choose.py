@@ -65,7 +65,9 @@ def test_choices_of_a_file_are_those_that_were_scored(
     found = lines(capsys)
     assert [row["index"] for row in found] == result.predictions["dev"].predicted
     assert len({row["index"] for row in found}) > 1
+    assert [row["number"] for row in found] == [*range(1, len(rows) + 1)]
     for asked, row in zip(rows, found, strict=True):
+        assert row["question"] == asked["question"]
         assert sorted(each["index"] for each in row["ranked"]) == list(range(len(asked["choices"])))
         probabilities = [each["probability"] for each in row["ranked"]]
         assert sum(probabilities) == pytest.approx(1.0) and probabilities == sorted(probabilities, reverse=True)
@@ -92,7 +94,7 @@ def test_columns_of_a_table_and_the_best_of_each(
     with out.open(newline="") as file:
         found = list(csv.DictReader(file))
     assert [int(row["index"]) for row in found] == result.predictions["dev"].predicted
-    assert list(found[0]) == ["rank", "choice", "index", "probability", "context"]
+    assert list(found[0]) == ["number", "rank", "choice", "index", "probability", "context", "question"]
 
 
 @pytest.mark.parametrize("as_file", [False, True])
@@ -122,7 +124,7 @@ def test_a_model_of_others_reads_as_much_as_it_can(saved: Saved, capsys: pytest.
     table = pa.Table.from_pylist([{"id": "0", "context": "a " * 99, "choices": ["b", "c"]}], MULTIPLE_CHOICE)
     assert loaded.family.featurize(table).lengths.tolist() == [64, 64]  # the positions of the model
     assert main(["choose", "--model", str(model), "--context", "a", "b", "c", "--format", "csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "rank,choice,index,probability,context"
+    assert capsys.readouterr().out.splitlines()[0] == "number,rank,choice,index,probability,context,question"
 
 
 def test_what_cannot_be_chosen_is_one_line(

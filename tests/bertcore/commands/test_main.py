@@ -116,3 +116,12 @@ def test_without_any_text_it_is_said(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["embed", "--model", "nowhere"]) == BAD_INPUT
     assert capsys.readouterr().err.startswith("error: found no text, expected one as an argument, in --file FILE or")
+
+
+def test_without_a_standard_error_nothing_is_said_among_the_results(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["nothing"]) == BAD_INPUT
+    sys.stderr.close()
+    assert capsys.readouterr().out == ""

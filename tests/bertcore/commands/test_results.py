@@ -1,6 +1,7 @@
 """Where results go, and that nothing half-written is left there."""
 
 import argparse
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,13 @@ def test_what_is_written_as_tsv_is_read_as_it_was(tmp_path: Path) -> None:
     rows = [dict(row) for _, row in read_rows(tmp_path / "out.tsv", TextLayout()) if not isinstance(row, BadRowError)]
     expected = [*texts[:2], "two  lines and a tab", texts[3]]
     assert rows == [{"text": text, "score": "1.0"} for text in expected]
+
+
+def test_a_carriage_return_in_a_text_ends_no_row_of_csv(tmp_path: Path) -> None:
+    texts = ["one\rtwo", "three\r\nfour", 'plain "text"']
+    write(options(tmp_path / "out.csv"), [{"text": text, "score": 1.0} for text in texts])
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["text"] for row in csv.DictReader(file)] == texts
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:

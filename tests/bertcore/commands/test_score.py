@@ -10,6 +10,8 @@ import transformers
 from tokenizers import Tokenizer
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
+from bertcore.commands import score as score_command
+from bertcore.commands import texts
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
 from bertcore.minimal_pairs.pairs import by_paradigm, read_pairs, score
@@ -67,6 +69,8 @@ def test_several_files_and_a_share(saved: Path, capsys: pytest.CaptureFixture[st
         (["--out", "scores.csv"], "--out: found 'scores.csv', expected a .json file with --pairs"),
         (["--file", "texts.txt"], "--pairs: found texts beside it"),
         (["--format", "csv"], "--format: found csv with --pairs"),
+        (["--column", "sentence"], "--column: found sentence with --pairs"),
+        (["--out", "/dev/null/scores.json"], "--out: found /dev/null, where nothing can be written"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -80,6 +84,15 @@ def test_a_mistake_is_one_line(
 def test_a_share_of_no_pairs_is_refused(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "--model", str(saved), "red cat", "--share", "0.1"]) == BAD_INPUT
     assert capsys.readouterr().err.startswith("error: --share: found 0.1 without --pairs")
+
+
+def test_no_text_is_scored_before_all_can_be(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(texts, "AT_ONCE", 2)
+    monkeypatch.setattr(score_command, "score_texts", None)
+    assert main(["score", "--model", str(saved), *["red cat"] * 4, " "]) == BAD_INPUT
+    assert capsys.readouterr().err.startswith("error: text 5: found the text ' '")
 
 
 @pytest.mark.parametrize("text", ["red " * 999, " "])

@@ -86,7 +86,7 @@ def test_nearest_compares_blocks_as_one(precision: Precision, monkeypatch: pytes
     vectors = normalized(np.random.default_rng(1).normal(size=(50, 16)).astype(np.float32))
     kept = compact(vectors, precision)
     rows, cosines = nearest(vectors[:9], kept, 5, precision)
-    monkeypatch.setattr("bertcore.apply.embed._PRODUCTS_AT_ONCE", 9 * 7)
+    monkeypatch.setattr("bertcore.apply.embed._NUMBERS_AT_ONCE", 9 * 7)
     found = nearest(vectors[:9], kept, 5, precision)
     np.testing.assert_array_equal(found[0], rows)
     np.testing.assert_allclose(found[1], cosines, rtol=1e-6)
@@ -185,6 +185,11 @@ def test_what_cannot_be_searched_is_one_line(
         (tmp_path / "tokenizer" / "tokenizer_config.json", None, None),
         (tmp_path / "empty", None, "empty: found no text, expected a file"),
         (texts, site, "site: found something that is no index, expected one or nothing"),
+        (
+            texts,
+            Path("/dev/null/index"),
+            "/dev/null: found a place where nothing can be written, expected one for the in",
+        ),
         (texts, texts / "more", "more: found something that is no index, expected one or nothing"),
     ):
         assert main(["search", "a", "--in", str(place), "--words", "0"]) == BAD_INPUT

@@ -59,6 +59,16 @@ def test_words_end_at_marks_or_at_blanks_alone(saved: Path, capsys: pytest.Captu
         assert all(text[each["start"] : each["end"]] == each["word"] for each in row["words"])
 
 
+def test_tags_that_mark_nothing_give_no_entities(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | label_names(["DET", "NOUN", "-LRB-"])))
+    assert main(["tag", "--model", str(saved), "the red cat"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert [each["tag"] for each in row["words"]] == ["DET", "NOUN", "NOUN"] and row["entities"] == []
+
+
 def test_a_table_has_a_row_for_each_word(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tag", "--model", str(saved), "red cat", "dog", "--format", "tsv"]) == 0
     assert capsys.readouterr().out == (

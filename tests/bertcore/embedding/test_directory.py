@@ -122,7 +122,12 @@ def test_other_poolings_and_newer_files_are_read(saved: Path) -> None:
     (saved / "modules.json").write_text(json.dumps(written(saved, "modules.json")[:2]))
     assert read(saved) == Reading(pooling="cls", normalize=False, max_length=MAX_LENGTH)
     (saved / "1_Pooling" / "config.json").write_text(json.dumps({"embedding_dimension": 32, "pooling_mode": "max"}))
-    (saved / "sentence_bert_config.json").unlink()
+    newer = {"transformer_task": "feature-extraction"}  # the limit stands in the tokenizer's own file
+    (saved / "sentence_bert_config.json").write_text(json.dumps(newer))
+    change(saved, "tokenizer_config.json", model_max_length=16)
+    assert read(saved) == Reading(pooling="max", normalize=False, max_length=16)
+    assert Embedder.load(saved).embed(TEXTS)[1] > 0
+    change(saved, "tokenizer_config.json", model_max_length=10**30)
     assert read(saved) == Reading(pooling="max", normalize=False, max_length=None)
     expected, _ = Embedder.load(saved, pooling="max").embed(TEXTS)
     np.testing.assert_array_equal(Embedder.load(saved).embed(TEXTS)[0], expected)

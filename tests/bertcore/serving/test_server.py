@@ -160,6 +160,11 @@ def test_a_bad_text_does_not_spoil_what_is_computed_with_it(server: Server) -> N
     assert found == {text: 200 if text.startswith("[") else 422 for text in texts}
 
 
+def test_which_of_several_texts_cannot_be_used_is_said(server: Server) -> None:
+    status, found, _ = server.request("/v1/fill-mask", {"texts": ["a [MASK]", "no mask", "[MASK]"]})
+    assert status == 422 and found["detail"].startswith("text 2: 'no mask': found no [MASK]")
+
+
 def test_metrics_count_uses_and_nothing_that_a_user_made_up(server: Server) -> None:
     server.request("/v1/classify", {"texts": ["a", "b"]})
     server.request("/v1/secret-name", {})
@@ -283,6 +288,12 @@ def test_nobody_is_kept_out_by_those_who_ask_nothing() -> None:
     with socket.create_connection((host, int(port)), timeout=30) as slow:
         slow.sendall(head.encode() + b"{")
         assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
+    with socket.create_connection((host, int(port)), timeout=30) as second:
+        second.sendall(f"GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        while b"ok" not in second.recv(1000):
+            pass
+        second.sendall(b"GET / HT")
+        assert second.recv(100) == b""
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection((host, int(port)), timeout=30)) for _ in range(8)]
         for connection in silent[:4]:

@@ -321,13 +321,14 @@ def _p_value(found_and_expected: NDArray[np.float64]) -> float:
     return by_shares if by_tail == 1 else min(1.0, 2 * min(by_tail, by_shares))
 
 
-def unigram_baseline(train_counts: NDArray[np.int64], labels: NDArray[Any]) -> dict[str, float]:
-    """Loss (nats per token) and accuracy of predicting `labels` from the frequencies of the training tokens alone.
+def unigram_baseline(train_counts: NDArray[np.int64], labels: NDArray[np.int64]) -> dict[str, float]:
+    """Loss (nats per token) and accuracy of predicting tokens, of which there are `labels` (V,) of each entry, from the
+    frequencies of the training tokens alone.
 
     `train_counts` (V,) is smoothed by adding one.
     """
     probabilities = (train_counts + 1) / (train_counts.sum() + len(train_counts))
     return {
-        "loss": float(-np.log(probabilities[labels]).mean()),
-        "accuracy": float((labels == train_counts.argmax()).mean()),
+        "loss": float(-(labels * np.log(probabilities)).sum() / labels.sum()),
+        "accuracy": float(labels[train_counts.argmax()] / labels.sum()),
     }

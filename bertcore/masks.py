@@ -51,8 +51,8 @@ class ShardCounts:
     audit: Audit
     frequencies: NDArray[np.int64]
     """(V,) how often each entry of the vocabulary stands in the shard."""
-    labels: NDArray[Any]
-    """(M,) the predicted ids of a held-out shard; none of one for training."""
+    labels: NDArray[np.int64]
+    """(V,) how often each entry is predicted in a held-out shard; never in one for training."""
 
 
 def write_phase(
@@ -69,13 +69,14 @@ def write_phase(
         for entry in entries
     ]
     audit, heldout_audit = Audit(config, vocabulary), Audit(config.held_out, vocabulary)
-    frequencies, labels, counts = np.zeros(vocabulary.size, np.int64), [], {}
+    frequencies, labels = np.zeros((2, vocabulary.size), np.int64)
+    counts: dict[str, int] = {}
     done = track(workers.run(write_shard, plans, count), f"mask {config.sequence_length}", len(plans))
     for plan, masked in zip(plans, done, strict=True):
         counts[masked.name] = masked.sequences
         if plan.heldout:
             heldout_audit.update(masked.audit)
-            labels.append(masked.labels)
+            labels += masked.labels
         else:
             audit.update(masked.audit)
             frequencies += masked.frequencies
@@ -87,7 +88,7 @@ def write_phase(
         OCCURRENCES: int(np.quantile(frequencies, 0.05, method="lower")),
         "train": audit.report(),
         "heldout": heldout_audit.report(),
-        "heldout_unigram_baseline": unigram_baseline(frequencies, np.concatenate(labels)),
+        "heldout_unigram_baseline": unigram_baseline(frequencies, labels),
         "heldout_label_baselines": heldout_audit.label_baselines(audit),
     }
 
@@ -95,17 +96,18 @@ def write_phase(
 def write_shard(plan: MaskPlan) -> ShardCounts:
     """Make the instances of one shard; the same files each time."""
     shard, config, name = TokenShard.open(Path(plan.shards, plan.entry.name)), plan.config, plan.entry.name
-    audit, sequences, labels = Audit(config, plan.vocabulary), None, np.zeros(0, shard.tokens.dtype)
+    size = plan.vocabulary.size
+    audit, sequences, labels = Audit(config, plan.vocabulary), None, np.zeros(size, np.int64)
     for epoch, written in _epochs(plan):
         drawn = DrawnInstances.of(shard, name, epoch, config, plan.vocabulary, sequences)
         instances = audit.add_drawn(drawn)
         sequences = len(instances)
         if plan.heldout:
-            labels = np.array(instances.masked_labels)
+            labels = np.bincount(instances.masked_labels, minlength=size)
         if written:
             instances.write(static_path(Path(plan.output), config, name, epoch))
     assert sequences is not None
-    return ShardCounts(name, sequences, audit, np.bincount(shard.tokens, minlength=plan.vocabulary.size), labels)
+    return ShardCounts(name, sequences, audit, np.bincount(shard.tokens, minlength=size), labels)
 
 
 def _epochs(plan: MaskPlan) -> Iterator[tuple[int, bool]]:

@@ -2,13 +2,14 @@
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from sentencex import segment
 
 # C0 and C1 controls other than white space, zero-width and bidirectional marks, halves of surrogate pairs (which
 # have no UTF-8), the byte-order mark, U+FFFD.
 _INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ud800-\udfff\ufeff\ufffd]"
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufffd]"
 )
 # Blanks that are not one space already: replacing single spaces, too, would take 20 bytes for each byte of a document.
 _BLANKS = re.compile(r"[^\S\n]{2,}|[^\S\n ]")
@@ -39,26 +40,21 @@ def normalise(text: str) -> str:
 def split_sentences(text: str, language: str) -> list[str]:
     """The sentences of all paragraphs (lines) of `text`, in order, none of them empty.
 
-    A paragraph of more than `LONGEST_PARAGRAPH` characters is first cut at the last blank before each of them.
+    A paragraph of more than `LONGEST_PARAGRAPH` characters is split in pieces of so many, up to a blank. The last
+    sentence of a piece, which may go on, is the beginning of the next one.
     """
     return [
-        sentence
-        for paragraph in text.split("\n")
-        for piece in _pieces(paragraph)
-        for part in segment(language, piece)
-        if (sentence := part.strip())
+        sentence for paragraph in text.split("\n") for part in _parts(paragraph, language) if (sentence := part.strip())
     ]
 
 
-def _pieces(paragraph: str) -> list[str]:
-    if len(paragraph) <= LONGEST_PARAGRAPH:
-        return [paragraph]
-    pieces, start = [], 0
-    while start < len(paragraph):
-        end = start + LONGEST_PARAGRAPH
-        if end < len(paragraph):
-            blank = paragraph.rfind(" ", start + 1, end + 1)
-            end = end if blank < 0 else blank
-        pieces.append(paragraph[start:end])
-        start = end
-    return pieces
+def _parts(paragraph: str, language: str) -> Iterator[str]:
+    """Which, one behind the other, are the paragraph."""
+    start = 0
+    while len(paragraph) - start > LONGEST_PARAGRAPH:
+        blank = paragraph.rfind(" ", start + 1, start + LONGEST_PARAGRAPH + 1)
+        *whole, last = segment(language, paragraph[start : blank if blank > 0 else start + LONGEST_PARAGRAPH])
+        found = whole or [last]
+        yield from found
+        start += sum(map(len, found))
+    yield from segment(language, paragraph[start:])

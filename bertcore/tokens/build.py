@@ -114,7 +114,8 @@ def plan_shards(corpus: Path, split: str, tokenizer: Path, config: ShardsConfig,
     """
     members: list[list[RowGroup]] = []
     room, copy = 0, ""
-    for group in row_groups(path.resolve() for path in corpus_shards(corpus, split)):
+    # Not resolved: DVC may have put links to files with other names in the shards' places.
+    for group in row_groups(path.absolute() for path in corpus_shards(corpus, split)):
         name = copy_name(Path(group.path))
         if room <= 0 or name != copy:
             members.append([])

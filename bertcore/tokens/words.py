@@ -1,7 +1,8 @@
 """The words of a text and how often each of them occurs, in bounded memory: all that a vocabulary is trained on.
 
 Blocks of the text are counted each for itself and added up in their order. Where more than `MOST_WORDS` different words
-are held after a block, the rarest are forgotten until at most half as many are left. What is forgotten depends on the
+are held after a block, or more than `MOST_CHARACTERS` in them, the rarest are forgotten until at most half as many are
+left. What is forgotten depends on the
 text alone. A word that comes back begins anew, so that its count is too small by what it had before.
 """
 
@@ -19,6 +20,9 @@ logger = logging.getLogger(__name__)
 
 MOST_WORDS = 2_000_000
 """Different words that are held, 0.3 GB of them; the library's trainer takes 1.3 KB for each."""
+MOST_CHARACTERS = 20_000_000
+"""In all words that are held, bytes where a word is one of bytes: without blanks a word is a clause, for which the
+trainer takes as much as for four words of a script that has them."""
 MOST_OCCURRENCES = 1 << 27
 """Words that the library's trainer, which takes each occurrence for itself, is given; some 0.8 GB of text."""
 
@@ -31,6 +35,9 @@ class WordCounts:
 
     counts: Counter[str] = field(default_factory=Counter)
     most: int = MOST_WORDS
+    most_characters: int = MOST_CHARACTERS
+    characters: int = field(default=0, init=False)
+    """In the words that are held."""
     forgotten: int = 0
     """Occurrences of the words that were forgotten."""
     short: int = 0
@@ -38,14 +45,19 @@ class WordCounts:
 
     def add(self, counts: Mapping[str, int]) -> None:
         """Those of a further block."""
+        self.characters += sum(len(word) for word in counts if word not in self.counts)
         self.counts.update(counts)
-        if len(self.counts) > self.most:
+        if len(self.counts) > self.most or self.characters > self.most_characters:
             self._forget()
 
     def _forget(self) -> None:
         occurrences = np.fromiter(self.counts.values(), np.int64, len(self.counts))
-        rare = int(np.partition(occurrences, -(self.most // 2) - 1)[-(self.most // 2) - 1])
+        often = np.argsort(occurrences)[::-1]
+        held = np.cumsum(np.fromiter(map(len, self.counts), np.int64, len(self.counts))[often])
+        kept = min(self.most // 2, int(np.searchsorted(held, self.most_characters // 2, side="right")))
+        rare = int(occurrences[often[kept]])
         self.counts = Counter({word: count for word, count in self.counts.items() if count > rare})
+        self.characters = sum(map(len, self.counts))
         self.forgotten += int(occurrences[occurrences <= rare].sum())
         self.short += rare
 

@@ -301,7 +301,7 @@ def test_too_few_predictions_for_the_length_are_named_with_the_remedy(caplog: py
 
 def test_the_unigram_baseline_is_the_cross_entropy_of_the_smoothed_frequencies() -> None:
     counts = np.array([7, 0, 1])
-    found = unigram_baseline(counts, np.array([0, 2]))
+    found = unigram_baseline(counts, np.array([1, 0, 1]))
     assert found["accuracy"] == 0.5
     assert found["loss"] == pytest.approx(-(np.log(8 / 11) + np.log(2 / 11)) / 2)
 

@@ -64,7 +64,7 @@ def find_files(uri: str) -> list[Path]:
             raise ConfigError(f"{uri}: no file in this directory ends in {ENDINGS}; name another one")
         return found
     found = [path] if path.exists() else [Path(item) for item in glob.glob(str(path), recursive=True)]
-    files = sorted(item for item in found if item.is_file())
+    files = sorted({item for item in found if item.is_file()})  # with two `**` a glob finds a file several times
     if not files:
         raise ConfigError(
             f"{uri}: no such file, glob or directory (from {Path.cwd()}), and not `pydoc`; correct the path"
@@ -160,7 +160,7 @@ def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
             continue
         text = b"\n".join(paragraphs)
         try:
-            if index == 0 and b"\0" in text:  # as UTF-16 has it, whose ASCII is UTF-8, too
+            if index == 0 and text.count(0) > len(text) // 4:  # as UTF-16 has it, whose ASCII is UTF-8, too
                 drops.add(NOT_UTF8, begin, first=True)
             yield str(index), text.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -204,7 +204,8 @@ def _read_json_lines(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
         if not isinstance(record, dict):
             drops.add(NOT_JSON, number, first=index == 0)
         elif not isinstance(record.get("text"), str):
-            drops.add(NO_TEXT, number, first=index == 0)
+            is_other = "text" not in record or record["text"] is not None  # than a text or none
+            drops.add(NO_TEXT, number, first=index == 0 and is_other)
         else:
             yield _key(record.get("id"), index), record["text"]
 
@@ -225,8 +226,9 @@ def _read_parquet(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
 
 def _rows(path: Path, file: pq.ParquetFile, drops: _Drops) -> Iterator[tuple[str, str]]:
     types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
-    if file.schema_arrow.names.count("text") > 1:
-        raise InputError(f"{path}: found several columns 'text', expected one; rename the others")
+    for name in ("text", "id"):
+        if file.schema_arrow.names.count(name) > 1:
+            raise InputError(f"{path}: found several columns {name!r}, expected one; rename the others")
     if not _is_text(types.get("text")):
         columns = ", ".join(f"{name} ({type_})" for name, type_ in types.items())
         raise InputError(

@@ -155,6 +155,7 @@ def test_a_language_has_rules_of_its_own(language: str, text: str) -> None:
 
 def test_normalisation_removes_what_cannot_be_seen() -> None:
     assert cleaning.normalise("e\u0301tude\u200b  a\x00b\r\n\r\n \tend\ufeff ") == "étude ab\nend"
+    assert cleaning.normalise("a\u2066b\u2069c \u061cd\u200e") == "abc d"
     assert cleaning.normalise("a b\tc\xa0d \t e\u3000 f") == "a b c d e f"
 
 
@@ -381,6 +382,12 @@ def test_long_paragraphs_are_cut_at_blanks_and_nothing_is_lost(monkeypatch: pyte
     assert max(map(len, sentences)) <= 50
     assert "".join(sentences).replace(" ", "") == text.replace(" ", "")
     assert not any(sentence.startswith("ne ") for sentence in sentences)
+
+
+def test_a_sentence_is_not_parted_where_a_long_paragraph_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ["He saw a dog.", "It ran away over the old bridge!", "Why?", "Nobody knows."] * 9
+    monkeypatch.setattr(cleaning, "LONGEST_PARAGRAPH", 50)
+    assert cleaning.split_sentences(" ".join(whole), "en") == whole
 
 
 def test_accents_are_composed_across_what_cannot_be_seen() -> None:

@@ -179,4 +179,8 @@ def test_no_shard_holds_two_copies_of_a_document(tmp_path: Path) -> None:
     plans = plan_shards(tmp_path, "train", tmp_path, ShardsConfig(), tmp_path)
     found = [[json.dumps(document) for group in plan.groups for document in group.read().to_pylist()] for plan in plans]
     assert [len(shard) for shard in found] == [20, 20, 10]
+    (tmp_path / "linked").mkdir()
+    for number, path in enumerate(sorted(tmp_path.glob("*.parquet"))):  # as DVC does where its cache lies elsewhere
+        (tmp_path / "linked" / path.name).symlink_to(path.rename(tmp_path / f"{number:032x}"))
+    assert len(plan_shards(tmp_path / "linked", "train", tmp_path, ShardsConfig(), tmp_path)) == len(plans)
     assert all(len(set(shard)) == len(shard) for shard in found)

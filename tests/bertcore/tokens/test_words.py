@@ -60,6 +60,15 @@ def test_the_rarest_words_are_forgotten_until_half_are_left() -> None:
     assert (found.counts, found.forgotten, found.short) == ({"a": 6, "e": 3}, 5, 2)
 
 
+def test_long_words_count_for_their_characters() -> None:
+    found = WordCounts(most=100, most_characters=30)
+    found.add({"a" * 10: 3, "b" * 10: 2, "c" * 10: 1})
+    assert (len(found.counts), found.characters) == (3, 30)
+    found.add({"d" * 4: 5, "c" * 10: 3})
+    assert (found.counts, found.characters) == ({"d" * 4: 5, "c" * 10: 4}, 14)
+    assert (found.forgotten, found.short) == (5, 3)
+
+
 @pytest.mark.parametrize("name", ["uncased", "bytes"])
 def test_the_counts_do_not_depend_on_the_number_of_workers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

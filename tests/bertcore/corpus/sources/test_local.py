@@ -95,19 +95,21 @@ def test_bad_json_lines_are_counted(tmp_path: Path) -> None:
         b"{",
         b"[1]",
         b'{"text": 5}',
+        b'{"text": null}',
         b'{"body": "x"}',
         b'{"text": "b\xff"}',
         b'{"text": "two"}',
     ]
     documents, dropped = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
-    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:6", "two")]
-    assert dropped == {local.NOT_JSON: 2, local.NO_TEXT: 2, local.NOT_UTF8: 1}
+    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:7", "two")]
+    assert dropped == {local.NOT_JSON: 2, local.NO_TEXT: 3, local.NOT_UTF8: 1}
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         (b'{"body": "x"}', "no text in the field 'text'"),
+        (b'{"text": 5}', "no text in the field 'text'"),
         (b"plain", "not a JSON object"),
         (b"\xff", "not UTF-8"),
         (b"9" * 5000, "too long a number or too deep a nesting"),
@@ -116,6 +118,16 @@ def test_bad_json_lines_are_counted(tmp_path: Path) -> None:
 def test_a_bad_first_record_is_an_error(line: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"a.jsonl:2: .*{message}, in the file's first record"):
         read(pack(tmp_path / "a.jsonl", b"\n" + line + b'\n{"text": "one"}'))
+
+
+def test_a_first_record_without_its_text_is_counted(tmp_path: Path) -> None:
+    documents, dropped = read(pack(tmp_path / "a.jsonl", b'{"text": null}\n{"text": "one"}'))
+    assert pairs(documents) == [("a.jsonl:1", "one")] and dropped == {local.NO_TEXT: 1}
+
+
+def test_a_zero_byte_in_the_first_text_is_no_other_encoding(tmp_path: Path) -> None:
+    documents, dropped = read(pack(tmp_path / "a.txt", b"a b c\0d\n\nx\n"))
+    assert [text for _, text in pairs(documents)] == ["a b c\0d", "x"] and not dropped
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
@@ -235,7 +247,8 @@ def test_find_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pack(tmp_path / name, b"")
     assert [path.name for path in local.find_files(str(tmp_path))] == ["a.jsonl.gz", "b.txt", "c.parquet"]
     assert local.find_files(str(tmp_path / "*.txt")) == [tmp_path / "b.txt"]
-    assert [path.name for path in local.find_files(f"{tmp_path}/**/*.p*")] == ["c.parquet"]
+    for pattern in ("**/*.p*", "**/**/*.p*"):
+        assert [path.name for path in local.find_files(f"{tmp_path}/{pattern}")] == ["c.parquet"]
     monkeypatch.chdir(tmp_path)
     assert local.find_files("b.txt") == [Path("b.txt")]
 
@@ -284,10 +297,11 @@ def test_columns_of_text_in_all_their_forms(type_: pa.DataType, tmp_path: Path) 
     assert dropped == {local.NO_TEXT: 1}
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+@pytest.mark.parametrize("name", ["text", "id"])
+def test_two_columns_of_one_name_are_refused(name: str, tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([each]) for each in "abc"], names=["text", name, name])
     pq.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="a.parquet: found several columns 'text', expected one; rename the others"):
+    with pytest.raises(InputError, match=f"a.parquet: found several columns '{name}', expected one; rename the others"):
         read(tmp_path / "a.parquet")
 
 

@@ -12,7 +12,7 @@ from tasks.reporting.measurements import Measurements
 NOTE = (
     "A student has learned while pre-training, from a teacher that is scored where a task of the same data begins from "
     "it (`init_from`), or in its task, from the labels and a teacher's logits (`distillation`). Kept is its score over "
-    "the teacher's. The speeds are of inference alone, on this machine, on the same examples."
+    "the teacher's. The speeds are of inference alone on the same examples, beside whatever else the machine did."
 )
 _HEADER = ("Task", "Metric", "Student", "Teacher", "Kept", "Parameters", "of the teacher")
 _SPEEDS = ("Examples/s", "by the teacher")

@@ -33,7 +33,7 @@ def test_without_a_secret_or_the_tree_nothing_starts(name: str) -> None:
 
 def test_only_the_loopback_address_listens_unless_asked() -> None:
     ports = [port for service in services(GIVEN).values() for port in service.get("ports", [])]
-    assert len(ports) == 2 and all(port.startswith("127.0.0.1:") for port in ports)
+    assert len(ports) == 3 and all(port.startswith("127.0.0.1:") for port in ports)
     opened = services(GIVEN | {"BERTCORE_BIND": "0.0.0.0"})
     assert opened["prefect-server"]["ports"] == ["0.0.0.0:4200:4200"]
 

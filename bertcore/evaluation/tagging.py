@@ -19,8 +19,7 @@ from typing import Any, TypeAlias
 from bertcore.compressed import read_lines
 from bertcore.errors import InputError
 from bertcore.evaluation.command import print_result
-from bertcore.examples.conll import cells
-from bertcore.examples.tag_schemes import entities, is_entity_tag
+from bertcore.examples.tag_schemes import cells, entities, is_entity_tag
 
 Sentences: TypeAlias = Sequence[Sequence[str]]
 

@@ -140,7 +140,7 @@ class _Layout:
     @classmethod
     def of(cls, line: str, options: ConllOptions, split: str, where: str) -> "_Layout":
         separator = options.separator if options.separator != "auto" else "tab" if "\t" in line else "whitespace"
-        width = len(cells(line, separator))
+        width = len(tag_schemes.cells(line, separator))
         token, tag = (at + width if at < 0 else at for at in (options.token_column, options.tag_column))
         if not 0 <= token < width or (split != "test" and (tag == token or not 0 <= tag < width)):
             raise InputError(
@@ -153,7 +153,7 @@ class _Layout:
 
     def word(self, line: str) -> tuple[str, str] | None:
         """Word and tag of a line; None for a line of CoNLL-U that is no word."""
-        columns = cells(line, self.separator)
+        columns = tag_schemes.cells(line, self.separator)
         if len(columns) != self.width:
             comment = "; where that is a comment, give the option comment" if self.marked else ""
             raise BadRowError(
@@ -167,12 +167,6 @@ class _Layout:
         if self.tag is not None and not tag.strip():
             raise BadRowError(BROKEN_TAG, f"found no tag for {word!r}, expected one")
         return word, tag
-
-
-def cells(line: str, separator: str) -> list[str]:
-    """The columns of a line, between tabs (`tab`) or blanks and tabs."""
-    # Not str.split(), which would cut words at a no-break space.
-    return line.split("\t") if separator == "tab" else re.split(r"[ \t]+", line.strip(" \t"))
 
 
 def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> Iterator[Sentence]:

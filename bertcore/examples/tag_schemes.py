@@ -115,3 +115,9 @@ _EXPECTED: dict[str, Callable[[str, str, str, str], str | None]] = {
     "iob2": _expected_in_iob2,
     "bioes": _expected_in_bioes,
 }
+
+
+def cells(line: str, separator: str) -> list[str]:
+    """The columns of a line, between tabs (`tab`) or blanks and tabs."""
+    # Not str.split(), which would cut words at a no-break space.
+    return line.split("\t") if separator == "tab" else re.split(r"[ \t]+", line.strip(" \t"))

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock
 
 from bertcore.errors import TrainingError
 from bertcore.evaluation.per_example import Units
@@ -131,8 +130,12 @@ class Grid:
         """Drop those that nobody can ask for any more; processes that make runs side by side may all do it."""
         finished = [setting for setting in self._settings if not any(map(self._is_missing, setting))]
         if finished:
-            with FileLock(self._directory / ".weights.lock"):
+            one_at_a_time = Checkpoints(self._directory)
+            one_at_a_time.hold(_LONGEST_WAIT)
+            try:
                 self._forget_weights([[self._finished(task) for task in setting] for setting in finished])
+            finally:
+                one_at_a_time.release()
 
     def run(self, report: Report = silent) -> Outcome:
         """Make all runs that are not there yet, and choose.
@@ -246,6 +249,8 @@ class Grid:
         return " ".join(f"{field}={getattr(task, field)}" for field in varied)
 
 
+_LONGEST_WAIT = 3600.0
+"""Seconds for the other processes to drop the weights of large encoders."""
 _TENSORS = ("model", "logits")
 _RECORDED = ("curves", "best_epoch", "steps", "tokens", "seconds", "metrics", "tuned")
 """Fields of `Trained` that are kept as they are."""

@@ -132,7 +132,7 @@ def test_it_begins_as_the_commit_that_is_named(root: Path, monkeypatch: pytest.M
     read: list[str] = []
     monkeypatch.setattr(trees, "_varied", lambda text, changes: read.append(text) or VARIED)
     for name in (commit, "begun"):
-        with run_tree(CHANGES, "me", name) as tree:
+        with run_tree(CHANGES, "me", name, run="one") as tree:
             assert (tree.root / "code.py").read_text() == "2\n"
     assert read == ["pretrain: {learning_rate: 0.1}"] * 2
     for name in ("ended", "--all", "begun:code.py"):

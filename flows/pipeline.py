@@ -17,7 +17,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import TerminationSignal
 from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
-from prefect.states import Failed, State
+from prefect.states import Completed, Failed, State
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.devices import cuda_devices, positive, stages_at_once
@@ -28,7 +28,7 @@ from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
 from flows.room import open_room
 from flows.stages import RUNNING, check_policy, task_for
-from flows.trees import TreeError
+from flows.trees import DoneError, TreeError
 from tasks.links import other_files
 from tasks.paths import INPUTS
 from tasks.processes import CHECKPOINT_GRACE
@@ -65,6 +65,9 @@ def concluded(work: Callable[[], State[None]]) -> State[None]:
         # Cancellation. Prefect kills this process 30 s after the signal, so the stages get 25.
         RUNNING.stop()
         raise
+    except DoneError as done:
+        get_run_logger().info(str(done))
+        return Completed(message=str(done))
     except HeldError as holder:
         return _failed(f"another run does the very same already ({holder}); wait for it or cancel it")
     except (GraphError, DoctorError, TreeError, RemoteError, FailedStagesError, ValueError) as error:

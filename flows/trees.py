@@ -30,14 +30,18 @@ RESULTS = ("dvc.lock", "metrics/curves", "metrics/summary.json", "reports")
 """What a run leaves for git, beside params.yaml."""
 _MADE = "made"
 """Beside a worktree that shares the cache: one without it was stopped while it was made."""
-_BEGINNINGS = "refs/bertcore/"
-"""Before a run's id: the commit that it began as, until it has ended well. A run that crashed is begun again by itself,
+_BEGUN = "begun-"
+"""Before a run's id, beside its worktree: the commit that it began as. A run that crashed is begun again by itself,
 when the user has edited on."""
 _AUTHOR = {"NAME": "bertcore", "EMAIL": "bertcore@localhost"}
 
 
 class TreeError(ConfigError):
     """No worktree can be made for the run. One line for the user."""
+
+
+class DoneError(Exception):
+    """What was to be done has been done meanwhile. One line for the user."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,20 @@ def run_tree(
 ) -> Iterator[RunTree]:
     """The worktree for a run with `changes`, held for the block and removed when it ends without an exception.
 
-    It begins as `commit` is, any name that git knows; None: as the tracked files stand, and where `run`, the run's id,
-    is given, as they stood when it first began. `again`: it may still be at work, and is waited for. Raises `TreeError`
-    in one line for changes that the pipeline cannot take (before anything is made) and for a tree that git cannot copy,
-    `HeldError` where the very same run is at work, begun by somebody else.
+    It begins as `commit` is, any name that git knows; None: as the tracked files stand. Where `run`, the run's id, is
+    given and has a worktree, it begins as it did then. `again`: it may still be at work, and is waited for. Raises
+    `TreeError` in one line for changes that the pipeline cannot take (before anything is made) and for a tree that git
+    cannot copy, `HeldError` where the very same run is at work, begun by somebody else, and `DoneError` where the run
+    that was waited for has come to its end.
     """
-    commit = _beginning(run) if commit is None else named(commit)
+    begun = _beginning(run)
+    commit = begun or (snapshot(ROOT) if commit is None else named(commit))
     text = _varied(_git(ROOT, "show", f"{commit}:./params.yaml"), changes)
     name = hashlib.sha256(f"{_git(ROOT, 'rev-parse', f'{commit}^{{tree}}')} {text}".encode()).hexdigest()[:12]
     place = TREES / name
     with hold(TREES / f"{name}.lock", holder, wait=again):
+        if begun and _beginning(run) is None:
+            raise DoneError("another process of this run has come to its end: its results are a git branch already")
         worktree = place / "tree"
         root = worktree / _git(ROOT, "rev-parse", "--show-prefix")
         with hold(TREES / "lock", holder, wait=True):
@@ -102,6 +110,8 @@ def run_tree(
                 _make(worktree, commit)
                 _share(root)
                 (place / _MADE).touch()
+            if run is not None:
+                (place / f"{_BEGUN}{run}").write_text(commit, encoding="utf-8")
         (root / "params.yaml").write_text(text, encoding="utf-8")
         link_inputs(root, YAML(typ="safe", pure=True).load(text), TREES)
         yield RunTree(root, changes)
@@ -109,19 +119,16 @@ def run_tree(
             (place / _MADE).unlink()
             _git(ROOT, "worktree", "remove", "--force", "--force", str(worktree))
         shutil.rmtree(place, ignore_errors=True)
-        if run is not None:
-            _git(ROOT, "update-ref", "-d", _BEGINNINGS + run)
 
 
-def _beginning(run: str | None) -> str:
-    """The tracked files as a commit: as they stand or, of a run that has begun before, as they stood then."""
+def _beginning(run: str | None) -> str | None:
+    """The commit that the run has begun as; None where it has no worktree."""
     if run is None:
-        return snapshot(ROOT)
-    with contextlib.suppress(TreeError):
-        return _git(ROOT, "rev-parse", "--verify", "--quiet", _BEGINNINGS + run)
-    commit = snapshot(ROOT)
-    _git(ROOT, "update-ref", _BEGINNINGS + run, commit)
-    return commit
+        return None
+    for note in TREES.glob(f"*/{_BEGUN}{run}"):
+        with contextlib.suppress(TreeError):
+            return named(note.read_text(encoding="utf-8"))
+    return None
 
 
 def snapshot(root: Path) -> str:

@@ -84,12 +84,12 @@ def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]],
     predicted: list[list[str]] = [[]]
     width, separator = 0, ""
     for number, line in enumerate(read_lines(path), start=1):
-        text = line.decode("utf-8", errors="replace").strip("\r\n")
+        text = line.decode("utf-8", errors="replace").rstrip()
         if not text.strip() or text.startswith(_DOCUMENT):
             columns = text.split()
         else:
             separator = separator or ("tab" if "\t" in text else "whitespace")
-            columns = cells(text, separator)
+            columns = [each.strip(" ") for each in cells(text, separator)]
         if not columns or _ends_document(columns):
             gold.append([])
             predicted.append([])

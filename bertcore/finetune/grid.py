@@ -128,14 +128,14 @@ class Grid:
 
     def forget_weights(self) -> None:
         """Drop those that nobody can ask for any more; processes that make runs side by side may all do it."""
-        finished = [setting for setting in self._settings if not any(map(self._is_missing, setting))]
-        if finished:
-            one_at_a_time = Checkpoints(self._directory)
-            one_at_a_time.hold(_LONGEST_WAIT)
-            try:
+        one_at_a_time = Checkpoints(self._directory)
+        one_at_a_time.hold(_LONGEST_WAIT)
+        try:
+            finished = [setting for setting in self._settings if not any(map(self._is_missing, setting))]
+            if finished:
                 self._forget_weights([[self._finished(task) for task in setting] for setting in finished])
-            finally:
-                one_at_a_time.release()
+        finally:
+            one_at_a_time.release()
 
     def run(self, report: Report = silent) -> Outcome:
         """Make all runs that are not there yet, and choose.

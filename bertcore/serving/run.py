@@ -1,5 +1,6 @@
 """The server's process: from a free port to the end that SIGTERM asks for."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -62,9 +63,15 @@ def _bound(host: str, port: int) -> socket.socket:
 class _Patient(H11Protocol):
     """Closes a connection on which no request has come for a while: with many of them nobody else could ask."""
 
+    _patience: asyncio.TimerHandle | None = None
+
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._wait_for_more_than(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_patience()
+        super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
         answered = self.cycle  # the next request may have come already
@@ -73,7 +80,12 @@ class _Patient(H11Protocol):
 
     def _wait_for_more_than(self, cycle: Any) -> None:
         """uvicorn's own patience ends with the first byte of a request, whether the rest comes or not."""
-        self.loop.call_later(PATIENCE, self._close_idle, cycle)
+        self._forget_patience()
+        self._patience = self.loop.call_later(PATIENCE, self._close_idle, cycle)
+
+    def _forget_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
 
     def _close_idle(self, before: Any) -> None:
         if self.cycle is before:

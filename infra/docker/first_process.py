@@ -6,6 +6,7 @@ leaves the stages of its runs, which write a checkpoint first.
 Usage: python first_process.py COMMAND…
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -23,9 +24,17 @@ def main(command: list[str]) -> int:
     """The command's exit status."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = subprocess.Popen(command)
+
+    def pass_on(given: int, _: object) -> None:
+        # Not `child.send_signal`, which would take the status of a child that has just ended.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, given)
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda given, _: child.send_signal(given))
+        signal.signal(number, pass_on)
     status = _status_of(child.pid)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # what is left ends by itself
     deadline = time.monotonic() + GRACE
     while time.monotonic() < deadline:
         try:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
+from bertcore.corpus.sources.http import cache_directory
 from bertcore.errors import STOPPED
 from bertcore.files import replace_file
 from flows.devices import cuda_devices
@@ -55,9 +56,11 @@ def main(stages: list[str]) -> int:
 
 
 def kept() -> tuple[bytes, dict[str, int]]:
-    """What a stopped job leaves for the next one: stages that DVC has recorded, and checkpoints with their times."""
-    lock, checkpoints = ROOT / "dvc.lock", (ROOT / ".checkpoints").rglob("summary.json")
-    return lock.read_bytes() if lock.is_file() else b"", {str(path): path.stat().st_mtime_ns for path in checkpoints}
+    """What a stopped job leaves for the next one: the stages that DVC has recorded, and with the times of their last
+    change checkpoints, finished token shards and downloads."""
+    lock, files = ROOT / "dvc.lock", [*(ROOT / ".checkpoints").rglob("*.json"), *cache_directory().rglob("*")]
+    changed = {str(path): path.stat().st_mtime_ns for path in files if path.is_file()}
+    return lock.read_bytes() if lock.is_file() else b"", changed
 
 
 def join() -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from flows import trees
 from flows.locks import HeldError
-from flows.trees import TreeError, run_tree, snapshot
+from flows.trees import DoneError, TreeError, run_tree, snapshot
 
 CHANGES = {"pretrain.learning_rate": 0.2}
 VARIED = 'pretrain: {learning_rate: 0.2}\ncorpus: {sources: [texts/*.txt, ../above.txt, /absolute.txt, "hf://a/b"]}\n'
@@ -96,24 +96,45 @@ def test_a_run_that_broke_off_is_continued_by_the_same_one_and_by_no_other(
             assert not (other.root / ".checkpoint").exists()
 
 
-def test_a_run_that_is_begun_again_goes_on_in_its_tree_whatever_became_of_the_users(root: Path) -> None:
-    with pytest.raises(ValueError), run_tree(CHANGES, "me", run="one") as tree:
+@pytest.mark.parametrize("commit", [None, "begun"])
+def test_a_run_that_is_begun_again_goes_on_in_its_tree_whatever_became_of_the_users(
+    commit: str | None, root: Path
+) -> None:
+    git(root, "branch", "begun", snapshot(root))
+    with pytest.raises(ValueError), run_tree(CHANGES, "me", commit, run="one") as tree:
         (tree.root / ".checkpoint").write_text("half")
         raise ValueError
     (root / "code.py").write_text("3\n")
-    with run_tree(CHANGES, "me", run="other") as tree:
+    git(root, "branch", "--force", "begun", snapshot(root))
+    with run_tree(CHANGES, "me", commit, run="other") as tree:
         assert (tree.root / "code.py").read_text() == "3\n" and not (tree.root / ".checkpoint").exists()
-    with run_tree(CHANGES, "me", run="one", again=True) as tree:
+    with run_tree(CHANGES, "me", commit, run="one", again=True) as tree:
         assert (tree.root / "code.py").read_text() == "2\n" and (tree.root / ".checkpoint").read_text() == "half"
-    assert not git(root, "for-each-ref", "refs/bertcore")
+    assert not list((root / ".worktrees").glob("*/*"))
 
 
-def test_a_run_that_is_begun_again_waits_for_its_first_process(root: Path) -> None:
+def test_what_a_run_that_was_refused_began_as_is_not_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str, changes: object) -> str:
+        raise TreeError("bad")
+
+    with monkeypatch.context() as patch, pytest.raises(TreeError, match="bad"):
+        patch.setattr(trees, "_varied", refuse)
+        with run_tree(CHANGES, "me", run="one"):
+            pass
+    (root / "code.py").write_text("3\n")
+    with run_tree(CHANGES, "me", run="one", again=True) as tree:
+        assert (tree.root / "code.py").read_text() == "3\n"
+
+
+def test_a_run_that_is_begun_again_waits_for_its_first_process_and_is_done_with_it(root: Path) -> None:
     order = []
 
     def again() -> None:
-        with run_tree(CHANGES, "me", run="one", again=True):
-            order.append("again")
+        try:
+            with run_tree(CHANGES, "me", run="one", again=True):
+                order.append("again")
+        except DoneError:
+            order.append("done")
 
     with run_tree(CHANGES, "me", run="one"):
         second = Thread(target=again)
@@ -121,7 +142,7 @@ def test_a_run_that_is_begun_again_waits_for_its_first_process(root: Path) -> No
         second.join(1.0)
         order.append("first")
     second.join(60)
-    assert order == ["first", "again"]
+    assert order == ["first", "done"]
 
 
 def test_it_begins_as_the_commit_that_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,13 +160,17 @@ def _read_text(path: Path, drops: _Drops) -> Iterator[tuple[str, str]]:
             continue
         text = b"\n".join(paragraphs)
         try:
-            if index == 0 and text.count(0) > len(text) // 4:  # as UTF-16 has it, whose ASCII is UTF-8, too
+            if index == 0 and len(text) - len(text.translate(None, _HIGH_BYTES)) > len(text) // 4:
                 drops.add(NOT_UTF8, begin, first=True)
             yield str(index), text.decode("utf-8")
         except UnicodeDecodeError as error:
             bad = begin + error.object[: error.start].count(b"\n")
             drops.add(NOT_UTF8, bad, first=index == 0)
         paragraphs, index = [], index + 1
+
+
+_HIGH_BYTES = bytes(range(9))
+"""Every second one of a text in UTF-16 is one of these in most alphabets, and the whole is UTF-8, too."""
 
 
 def _is_blank(line: bytes) -> bool:

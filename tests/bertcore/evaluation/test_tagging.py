@@ -124,3 +124,9 @@ def test_words_are_cut_where_the_reader_of_tasks_cuts_them(separator: str, tmp_p
     rows = [("-DOCSTART-", "O", "O"), (word, "B-X", "B-X"), ("is", "O", "B-X")]
     (tmp_path / "f").write_text("".join(separator.join(row) + "\n" for row in rows), encoding="utf-8")
     assert read_columns(tmp_path / "f") == ([["O", "B-X", "O"]], [["O", "B-X", "B-X"]])
+
+
+@pytest.mark.parametrize("end", ["", " ", "\t", " \r"])
+def test_blanks_at_the_end_of_a_line_belong_to_no_tag(end: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("".join(f"w\tB-X\tB-X{end}\n" for _ in range(3)), encoding="utf-8", newline="")
+    assert read_columns(tmp_path / "f") == ([["B-X"] * 3], [["B-X"] * 3])

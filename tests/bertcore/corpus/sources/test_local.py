@@ -138,6 +138,16 @@ def test_a_text_in_another_encoding_is_an_error(encoding: str, tmp_path: Path) -
         read(path)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "text", ["Жили-были старик со старухой.", "كان يا ما كان في قديم الزمان", "Μια φορά κι έναν καιρό"]
+)
+def test_utf_16_without_a_mark_is_another_encoding_in_every_alphabet(text: str, encoding: str, tmp_path: Path) -> None:
+    path = pack(tmp_path / "a.txt", text.encode(encoding))
+    with pytest.raises(InputError, match="a.txt:1: not UTF-8"):
+        read(path)
+
+
 def test_json_that_python_does_not_read_is_counted(tmp_path: Path) -> None:
     deep = b'{"text": "a", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     lines = [b'{"text": "one"}', b'{"text": "a", "n": ' + b"9" * 5000 + b"}", deep, b'{"text": "two"}']

@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ class Checkpoints:
         written = json.dumps(_encode(state, tensors))
         try:
             with replace_directory(self._path(step)) as beside:
-                save_file(tensors, beside / _TENSORS)
+                save_file(_apart(tensors), beside / _TENSORS)
                 (beside / _STATE).write_text(written, encoding="utf-8")
                 checksums = {name: checksum(beside / name) for name in (_TENSORS, _STATE)}
                 (beside / _SUMMARY).write_text(json.dumps({"step": step, "sha256": checksums}), encoding="utf-8")
@@ -82,8 +83,12 @@ class Checkpoints:
         except (OSError, SafetensorError) as error:
             raise self._unwritable(f"the checkpoint of step {step}", error) from None
         for old in self._steps()[: -self._keep]:
-            if old != self._path(step):  # which may be of fewer steps than those that stand there
+            if old == self._path(step):  # which may be of fewer steps than those that stand there
+                continue
+            try:
                 shutil.rmtree(old)
+            except OSError as error:  # the new one is safe
+                logger.warning("%s: cannot be removed (%s)", old, error)
 
     def latest(self, most: int | None = None) -> dict[str, Any] | None:
         """The newest sound state, of at most `most` steps; None = there is none. A damaged one is told and left out."""
@@ -122,21 +127,32 @@ def _read(directory: Path) -> dict[str, Any]:
         if checksum(directory / name) != expected:
             raise ValueError(f"the checksum of {name} does not match")
     state = json.loads((directory / _STATE).read_text(encoding="utf-8"))
-    return _decode(state, load_file(directory / _TENSORS))
+    # Read, not mapped: an optimizer goes on with these arrays, and a mapped file that is removed stays on the disk.
+    return _decode(state, load_file(directory / _TENSORS, backend="pread"))
 
 
 def _encode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
     """`value` as JSON has it; tensors go into `tensors`. What JSON would not give back has a name in front."""
     if isinstance(value, torch.Tensor):
         name = f"{len(tensors):06d}"
-        # Each has memory of its own: weights that share theirs are written twice.
-        tensors[name] = value.detach().to("cpu", copy=True).contiguous()
+        tensors[name] = value.detach().to("cpu").contiguous()
         return {"tensor": name}
     if isinstance(value, dict):
         return {"dict": [[key, _encode(item, tensors)] for key, item in value.items()]}
     if isinstance(value, tuple):
         return {"tuple": [_encode(item, tensors) for item in value]}
     return [_encode(item, tensors) for item in value] if isinstance(value, list) else value
+
+
+def _apart(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Each with memory of its own: weights that share theirs are written twice. The others are not copied."""
+    met: set[int] = set()
+    result = {}
+    for name, tensor in tensors.items():
+        place = tensor.untyped_storage().data_ptr()
+        result[name] = tensor.clone() if place in met else tensor
+        met.add(place)
+    return result
 
 
 def _decode(value: Any, tensors: dict[str, torch.Tensor]) -> Any:

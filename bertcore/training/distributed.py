@@ -46,7 +46,7 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--quiet"]
     environment = dict(os.environ)
     if config := os.environ.get(ACCELERATE_CONFIG):
-        if (processes := _configured_processes(config)) > 0:
+        if (processes := _configured_processes(config)[0]) > 0:
             environment[_EXPECTED] = str(processes)
         return [*launch, "--config_file", config, "-m", module], environment
     processes = process_count()
@@ -63,8 +63,17 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
     return [*launch, *arguments, "-m", module], environment
 
 
-def _configured_processes(config: str) -> int:
-    """What the accelerate config file says, -1 where it leaves it to the cluster."""
+def launched_processes() -> tuple[int, int]:
+    """Processes of the training that would be launched, and those of them on this machine."""
+    if config := os.environ.get(ACCELERATE_CONFIG):
+        processes, machines = _configured_processes(config)
+        if processes > 0:
+            return processes, -(-processes // machines)
+    return process_count(), process_count()
+
+
+def _configured_processes(config: str) -> tuple[int, int]:
+    """What the accelerate config file says, -1 where it leaves it to the cluster, and the number of machines."""
     if not Path(config).is_file():
         raise ConfigError(f"{ACCELERATE_CONFIG}: found {config!r}, expected a file; see infra/accelerate for examples")
     try:
@@ -76,7 +85,7 @@ def _configured_processes(config: str) -> int:
         ) from None
     if not found.use_cpu and found.num_machines == 1:
         _require_gpus(found.num_processes, f"{ACCELERATE_CONFIG}: {config}: num_processes")
-    return int(found.num_processes)
+    return int(found.num_processes), max(int(found.num_machines), 1)
 
 
 def _require_gpus(processes: int, where: str) -> None:

@@ -109,10 +109,11 @@ def _built(config: EncoderConfig, training: PretrainConfig | None) -> tuple[nn.M
         return WithObjective(model, objective), objective
 
 
-def state_bytes(count: Parameters, optimizer: str) -> int:
-    """What a checkpoint holds: the parameters, and the optimizer's means of gradients and of their squares."""
+def state_bytes(count: Parameters, optimizer: str, *, averaged: bool = False) -> int:
+    """What a checkpoint holds: the parameters, the optimizer's means of gradients and of their squares, and where the
+    weights are `averaged` their mean."""
     single = count.hidden_matrices if optimizer == "muon" else 0
-    return _FLOAT * (3 * count.total - single)
+    return _FLOAT * ((4 if averaged else 3) * count.total - single)
 
 
 def training_memory(
@@ -127,7 +128,8 @@ def training_memory(
     masked = work.sequences * work.masked
     logit_rows = objective.logit_rows(work.tokens, masked) if objective else masked
     passing = max(_activations(config, work, count, logit_rows), _FLOAT * steps)
-    return Memory(weights=state_bytes(count, optimizer) + gradients + _FLOAT * count.frozen, passing=passing)
+    state = state_bytes(count, optimizer, averaged=training is not None and training.ema_decay is not None)
+    return Memory(weights=state + gradients + _FLOAT * count.frozen, passing=passing)
 
 
 def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_rows: int) -> int:

@@ -67,7 +67,7 @@ def check_variables() -> Finding:
 
 def check_memory(plan: Plan, free: int | None = None) -> Finding:
     """What all processes of this machine's training need, against what is free (`free` bytes in place of a look)."""
-    need, processes = plan.memory().total, distributed.process_count()
+    need, (_, processes) = plan.memory().total, distributed.launched_processes()
     remedy = (
         "set BERTCORE_MICRO_BATCH (the batch in parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1, choose a smaller preset "
         "or free memory"

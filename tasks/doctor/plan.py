@@ -96,7 +96,9 @@ class Plan:
 
     @property
     def checkpoint_bytes(self) -> int:
-        return _CHECKPOINTS * state_bytes(parameters(self.encoder, self._pretrain), self._pretrain.optimizer)
+        config, count = self._pretrain, parameters(self.encoder, self._pretrain)
+        kept = _CHECKPOINTS + (config.stable_steps is not None)  # the end of the stable phase, too
+        return kept * state_bytes(count, config.optimizer, averaged=config.ema_decay is not None)
 
     @property
     def models_bytes(self) -> int:
@@ -138,7 +140,7 @@ class Plan:
 
 
 def _work(mask: MaskConfig, batch_size: int) -> Work:
-    share = -(-batch_size // distributed.process_count())
+    share = -(-batch_size // distributed.launched_processes()[0])
     return Work(
         sequences=distributed.micro_batch_size(share),
         length=mask.sequence_length,

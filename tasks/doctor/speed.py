@@ -13,6 +13,7 @@ import torch
 
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of, build_pretraining
+from bertcore.model.layers import LayerStack
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.precision import autocast
@@ -26,8 +27,9 @@ from tasks.doctor.estimate import Work, sequence_flops
 _FEW, _MORE = 1, 4
 """Layers that are measured of a deeper model: between them lies what three cost, local and global attention among them
 as in the whole."""
-_VALUES = 2**20
-"""States that are computed at once at most: a smaller model needs more tokens until its speed tells anything."""
+_VALUES = {"cpu": 2**20, "cuda": 2**26}
+"""States that are computed at once at most: a smaller model needs more tokens until its speed tells anything. On a GPU
+few tokens take as long as many."""
 _SECONDS = 0.25
 """That are measured, beyond the first turn."""
 _LONG = 1.0
@@ -42,10 +44,10 @@ def training_speed(config: EncoderConfig, training: PretrainConfig, work: Work, 
     """
     if architecture_of(config).generator is None:
         training = replace(training, objective="mlm", objective_options={})
-    processes, before = distributed.process_count(), torch.get_num_threads()
+    (processes, here), before = distributed.launched_processes(), torch.get_num_threads()
     share = -(-batch // processes)
-    sequences = max(min(work.sequences, _VALUES // (config.hidden_size * work.length)), 1)
-    torch.set_num_threads(distributed.threads(processes))
+    sequences = max(min(work.sequences, _VALUES[work.device] // (config.hidden_size * work.length)), 1)
+    torch.set_num_threads(distributed.threads(here))
     try:
         seconds = _of_depth(config, lambda part: _step(part, training, replace(work, sequences=sequences), share))
     finally:
@@ -57,8 +59,14 @@ def _of_depth(config: EncoderConfig, measure: Callable[[EncoderConfig], float]) 
     """What `measure` gives, or would: a deep model is not built."""
     if config.num_hidden_layers <= _MORE:
         return measure(config)
-    few, more = (measure(replace(config, num_hidden_layers=layers)) for layers in (_FEW, _MORE))
+    few, more = (measure(_cut(config, layers)) for layers in (_FEW, _MORE))
     return more + (config.num_hidden_layers - _MORE) * max(more - few, 0.0) / (_MORE - _FEW)
+
+
+def _cut(config: EncoderConfig, layers: int) -> EncoderConfig:
+    """With so many layers, and no more groups of them that share their weights."""
+    groups = getattr(config, "num_hidden_groups", None)
+    return replace(config, num_hidden_layers=layers, **({"num_hidden_groups": min(groups, layers)} if groups else {}))
 
 
 def _step(config: EncoderConfig, training: PretrainConfig, work: Work, share: int) -> float:
@@ -67,6 +75,8 @@ def _step(config: EncoderConfig, training: PretrainConfig, work: Work, share: in
     model = build_pretraining(config)
     objective = build_objective(training.objective, model, training.objective_options)
     module = WithObjective(model, objective).to(device).train()
+    for layers in (each for each in module.modules() if isinstance(each, LayerStack)):
+        layers.activation_checkpointing = work.checkpointing
     optimizer, batch = build_optimizer(module, training), _batch(config, work).to(device)
 
     def gradients() -> None:

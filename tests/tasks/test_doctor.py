@@ -18,16 +18,19 @@ import pytest
 
 from bertcore.errors import ConfigError
 from bertcore.files import checksum, replace_directory
+from bertcore.instances.config import MaskConfig
 from bertcore.masks import OCCURRENCES
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
+from bertcore.training import distributed
 from tasks import inputs, links, params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.__main__ import check_params, examine
+from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding, dump, load
-from tasks.doctor.plan import Plan
+from tasks.doctor.plan import Plan, _work
 from tasks.paths import CHECKPOINTS, INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tasks.reporting.normal import CURVES, vocabulary_for
 from tests.import_closure import ROOT
@@ -276,6 +279,27 @@ def test_disk_that_is_free_decides_and_unknown_sizes_are_said(tree: Path) -> Non
     assert local.text_tokens() == 0, "known in part is not known"
     few, _ = plan(corpus={"sources": ["text.txt", "pydoc"], "max_documents": 1000}).text_bytes()
     assert round(few) == 1_400_000 + 3_800_000
+
+
+def test_what_accelerates_config_starts_is_what_is_held_against_the_machine(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for file, processes in (("cpu.yaml", (2, 2)), ("nodes.yaml", (16, 8))):
+        monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(ROOT / "infra" / "accelerate" / file))
+        assert distributed.launched_processes() == processes
+        assert _work(MaskConfig(), 64).sequences == 64 // processes[0]
+    monkeypatch.delenv("BERTCORE_ACCELERATE_CONFIG")
+    monkeypatch.setenv("BERTCORE_PROCESSES", "4")
+    assert distributed.launched_processes() == (4, 4)
+
+
+def test_an_average_and_the_end_of_a_stable_phase_are_kept_in_checkpoints(tree: Path) -> None:
+    base, averaged = plan(), plan(pretrain={"ema_decay": 0.99})
+    stable = plan(pretrain={"schedule": "wsd", "decay_share": 0.2})
+    one = 4 * parameters(base.encoder).total
+    assert averaged.checkpoint_bytes - base.checkpoint_bytes == pytest.approx(3 * one, rel=0.01)
+    assert averaged.memory().weights - base.memory().weights == pytest.approx(one, rel=0.01)
+    assert stable.checkpoint_bytes * 3 == base.checkpoint_bytes * 4
 
 
 def test_disk_is_taken_by_the_copies_in_the_cache_and_by_every_model(tree: Path) -> None:

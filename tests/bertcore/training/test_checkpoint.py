@@ -41,6 +41,30 @@ def test_a_state_comes_back_with_its_types(tmp_path: Path) -> None:
     assert str(found["curves"][0]["train/loss"]) == "nan"
 
 
+def test_what_is_read_holds_no_file(tmp_path: Path) -> None:
+    """A removed file that is mapped stays on the disk, and on NFS its directory cannot be removed."""
+    Checkpoints(tmp_path).save(5, state(5))
+    found = Checkpoints(tmp_path).latest()
+    assert found is not None and str(tmp_path) not in Path("/proc/self/maps").read_text()
+
+
+def test_a_directory_that_cannot_be_removed_ends_no_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(path: Path, *, ignore_errors: bool = False) -> None:
+        if not ignore_errors:
+            raise OSError(39, "Directory not empty")
+
+    checkpoints = Checkpoints(tmp_path, keep=1)
+    checkpoints.save(1, state(1))
+    with monkeypatch.context() as patch:
+        patch.setattr("bertcore.training.checkpoint.shutil.rmtree", fail)
+        checkpoints.save(2, state(2))
+    assert "step-00000001: cannot be removed" in caplog.text
+    found = checkpoints.latest()
+    assert found is not None and found["step"] == 2
+
+
 def test_nothing_in_a_checkpoint_is_pickled(tmp_path: Path) -> None:
     Checkpoints(tmp_path).save(5, state(5))
     assert {path.name for path in (tmp_path / "step-00000005").iterdir()} == {

@@ -4,9 +4,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from torch import Tensor
 
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
+from bertcore.model.layers import LayerStack
 from bertcore.training.config import PretrainConfig
 from tasks.doctor import speed
 from tasks.doctor.estimate import Work
@@ -37,6 +39,29 @@ def test_a_deep_model_is_not_built_and_costs_what_its_layers_add(monkeypatch: py
     monkeypatch.setattr(speed, "sequence_flops", lambda *_: 10.0)
     found = training_speed(tiny("bert", num_hidden_layers=24), PretrainConfig(), WORK, 8)
     assert found == pytest.approx(8 * 10.0 / (0.5 + 0.25 * 24)) and built == {1: 1, 4: 1}
+
+
+def test_a_deep_model_of_several_groups_has_no_more_of_them_than_layers() -> None:
+    deep = replace(
+        ModelConfig(architecture="albert", preset="tiny").build(64), num_hidden_layers=6, num_hidden_groups=3
+    )
+    training = PretrainConfig(model=ModelConfig(architecture="albert"), objective="mlm")
+    assert 1e6 < training_speed(deep, training, WORK, 8) < 1e15
+
+
+def test_activations_are_computed_again_where_the_training_does_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def look(stack: LayerStack, *given: object) -> Tensor:
+        seen.append(stack.activation_checkpointing)
+        return forward(stack, *given)  # type: ignore[arg-type]
+
+    forward = LayerStack.forward
+    monkeypatch.setattr(LayerStack, "forward", look)
+    for checkpointing in (False, True):
+        seen.clear()
+        training_speed(tiny("bert"), PretrainConfig(objective="mlm"), replace(WORK, checkpointing=checkpointing), 4)
+        assert set(seen) == {checkpointing}
 
 
 def test_a_step_of_more_sequences_than_are_measured_takes_so_much_longer(monkeypatch: pytest.MonkeyPatch) -> None:

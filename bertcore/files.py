@@ -159,6 +159,12 @@ def nearest_existing(path: Path) -> Path:
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
+def unwritable(directory: Path) -> Path | None:
+    """The nearest existing directory to `directory`, or what else stands there, if nothing can be made in it."""
+    nearest = nearest_existing(directory)
+    return None if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) else nearest
+
+
 def visible_files(directory: Path) -> list[Path]:
     """The files at any depth, sorted, but for hidden ones and those in hidden folders, such as a notebook's
     checkpoints."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bertcore.files import nearest_existing
+from bertcore.files import unwritable
 from flows import server
 from flows.devices import stages_at_once
 from flows.environment import ROOT, project_environment
@@ -83,8 +83,7 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
         said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
         return fail("dvc", said.removeprefix("ERROR: "), remedy)
     cache = Path(asked.stdout.strip())
-    place = nearest_existing(cache)
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+    if place := unwritable(cache):
         text = f"the cache {cache} cannot be written to ({place})"
         remedy = "make it writable, or name another one: dvc cache dir --local DIRECTORY"
         return fail("dvc", text, remedy)

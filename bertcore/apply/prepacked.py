@@ -7,7 +7,7 @@ blocks that the kernel reads. For one short text that takes longer than the prod
 import torch
 from torch import Tensor, nn
 
-from bertcore.model.layers import LayerStack
+from bertcore.model.layers import layer_stacks
 from bertcore.precision import precision
 
 _ROWS = 16
@@ -35,7 +35,7 @@ def pack(model: nn.Module) -> None:
     rounded = next(model.parameters()).device.type == "cpu" and precision() == "bf16"
     if not (rounded and torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
         return
-    for stack in [module for module in model.modules() if isinstance(module, LayerStack)]:
+    for stack in layer_stacks(model):
         for module in list(stack.modules()):
             for name, child in list(module.named_children()):
                 if isinstance(child, nn.Linear):

@@ -8,7 +8,6 @@ old one or the new one.
 import dataclasses
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from bertcore.apply.embed import Embedder, nearest
 from bertcore.compressed import plain_name, read_text
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import InputError
-from bertcore.files import checksum, disk_errors, nearest_existing, replace_directory, visible_files, write_json
+from bertcore.files import checksum, disk_errors, replace_directory, unwritable, visible_files, write_json
 
 ENDINGS = (".txt", ".md", ".rst")
 """Of the files of a directory that are read; also .gz, .zst."""
@@ -150,8 +149,7 @@ def _is_index(directory: Path) -> bool:
 
 
 def _check_place(directory: Path) -> None:
-    above = nearest_existing(directory.absolute().parent)
-    if not above.is_dir() or not os.access(above, os.W_OK):
+    if above := unwritable(directory.parent):
         raise InputError(
             f"{above}: found a place where nothing can be written, expected one for the index {directory.name}; name "
             "another one: --index DIR"

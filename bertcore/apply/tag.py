@@ -59,8 +59,7 @@ def tag(
     model: FineTuned, texts: Sequence[str], words: Words = "marks", progress: str | None = None
 ) -> list[dict[str, Any]]:
     """For each text its `words`, each with `word`, `tag`, `start` and `end` (characters), and its `entities`, each with
-    `text`, `label`, `start` and `end`, as the tags mark them: none where they are such as
-    parts of speech."""
+    `text`, `label`, `start` and `end`, as the tags mark them: none where they are such as parts of speech."""
     found = [words_of(text, words) for text in texts]
     marks = detect([model.labels or []]) is not None
     tagged = tag_words(model, [[each.word for each in row] for row in found], progress)

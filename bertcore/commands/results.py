@@ -3,7 +3,6 @@
 import argparse
 import csv
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bertcore.errors import ConfigError
-from bertcore.files import disk_errors, nearest_existing, replace_file
+from bertcore.files import disk_errors, replace_file, unwritable
 
 Record = Mapping[str, Any]
 Flatten = Callable[[Record], Iterable[Record]]
@@ -43,8 +42,8 @@ def check_place(out: Path | None) -> None:
     """`ConfigError` where no file can be written at `out`."""
     if out is None:
         return
-    above = nearest_existing(out.absolute().parent)
-    if out.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
+    above = unwritable(out.parent)
+    if out.is_dir() or above:
         found = "a directory" if out.is_dir() else f"{above}, where nothing can be written"
         raise ConfigError(f"--out: found {found}, expected a place for the file {out.name}; name another one")
 

@@ -13,7 +13,7 @@ from bertcore.errors import ArtifactError
 from bertcore.files import replace_directory, write_json
 from bertcore.model.architecture import Encoder
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.kind import SETTINGS_FILE
+from bertcore.tokens.kind import SETTINGS_FILE, max_length_of
 
 MODULES = "modules.json"
 _POOLING, _NORMALIZE = "1_Pooling", "2_Normalize"
@@ -72,9 +72,6 @@ def _files(width: int, sequence_length: int) -> dict[str, Any]:
     }
 
 
-_NO_LIMIT = 10**9
-
-
 def read(directory: Path) -> Reading | None:
     """What `directory` says of its vectors; None where it is none of SentenceTransformers.
 
@@ -96,14 +93,9 @@ def read(directory: Path) -> Reading | None:
     pooling = _pooling(_object(path))
     if pooling not in _KNOWN:
         raise _foreign(path, "pooling_mode", pooling, " or ".join(_KNOWN))
-    longest = reading.get("max_seq_length") or _longest_of_tokenizer(directory)
+    # SentenceTransformers 6 keeps it with the tokenizer.
+    longest = reading.get("max_seq_length") or max_length_of(_object(directory / SETTINGS_FILE))
     return Reading(pooling=pooling, normalize="Normalize" in modules, max_length=longest)
-
-
-def _longest_of_tokenizer(directory: Path) -> int | None:
-    """Where SentenceTransformers 6 keeps it; None for the huge number that stands for no limit."""
-    found = _object(directory / SETTINGS_FILE).get("model_max_length")
-    return found if isinstance(found, int) and found < _NO_LIMIT else None
 
 
 def module_folders(directory: Path) -> list[str]:

@@ -85,7 +85,7 @@ def read_columns(path: Path, *, any_tag: bool = False) -> tuple[list[list[str]],
     width, separator = 0, ""
     for number, line in enumerate(read_lines(path), start=1):
         text = line.decode("utf-8", errors="replace").rstrip()
-        if not text.strip() or text.startswith(_DOCUMENT):
+        if not text or text.startswith(_DOCUMENT):
             columns = text.split()
         else:
             separator = separator or ("tab" if "\t" in text else "whitespace")

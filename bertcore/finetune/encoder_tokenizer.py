@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig
-from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, Kind
+from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, Kind, max_length_of
 from bertcore.tokens.tokenizer import KINDS
 
 
@@ -39,14 +39,10 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
             "of them; copy it there from where the encoder is from"
         )
     settings = _settings(encoder / SETTINGS_FILE, kind)
-    tokenizer, longest = (
-        kind.read(files, settings.get("do_lower_case"), str(files[0])),
-        settings.get("model_max_length"),
-    )
+    tokenizer = kind.read(files, settings.get("do_lower_case"), str(files[0]))
     with tempfile.TemporaryDirectory(prefix="bertcore-tokenizer-") as folder:
         made = Path(folder)
-        # Without a limit of its own, transformers writes a number of 30 digits.
-        kind.save(tokenizer, made, longest if isinstance(longest, int) and longest < 10**9 else None)
+        kind.save(tokenizer, made, max_length_of(settings))
         yield made
 
 

@@ -126,13 +126,14 @@ class Grid:
         self._checkpoints(task).save(record["steps"], record)
         return record
 
-    def forget_weights(self) -> None:
-        """Drop those that nobody can ask for any more; processes that make runs side by side may all do it."""
+    def forget_weights(self, made: RunConfig) -> None:
+        """Drop those that nobody can ask for any more, where `made` was the last run of its setting; processes that
+        make runs side by side may all do it."""
         one_at_a_time = Checkpoints(self._directory)
         one_at_a_time.hold(_LONGEST_WAIT)
         try:
             finished = [setting for setting in self._settings if not any(map(self._is_missing, setting))]
-            if finished:
+            if any(made in setting for setting in finished):
                 self._forget_weights([[self._finished(task) for task in setting] for setting in finished])
         finally:
             one_at_a_time.release()

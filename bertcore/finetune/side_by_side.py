@@ -80,4 +80,4 @@ def _make(place: int, runs: Runs, shares: Sequence[Sequence[tuple[str, RunConfig
     grids = runs.grids(runs.prepare())
     for name, task in shares[place]:
         grids[name].make(task)
-        grids[name].forget_weights()
+        grids[name].forget_weights(task)

@@ -69,6 +69,11 @@ class LayerStack(nn.Module):
         return hidden
 
 
+def layer_stacks(module: nn.Module) -> list[LayerStack]:
+    """All in `module`: an objective may hold further models."""
+    return [each for each in module.modules() if isinstance(each, LayerStack)]
+
+
 def _gelu_tanh(values: Tensor) -> Tensor:
     return functional.gelu(values, approximate="tanh")
 

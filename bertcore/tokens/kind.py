@@ -166,6 +166,16 @@ def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphab
         )
 
 
+def max_length_of(settings: Mapping[str, Any]) -> int | None:
+    """The longest sequence that a tokenizer_config.json names; None where it names none, for which `transformers`
+    writes a number of 30 digits."""
+    found = settings.get("model_max_length")
+    return found if isinstance(found, int) and found < _NO_LIMIT else None
+
+
+_NO_LIMIT = 10**9
+
+
 def save_files(
     tokenizer: Tokenizer,
     directory: Path,

@@ -2,8 +2,8 @@
 
 Blocks of the text are counted each for itself and added up in their order. Where more than `MOST_WORDS` different words
 are held after a block, or more than `MOST_CHARACTERS` in them, the rarest are forgotten until at most half as many are
-left. What is forgotten depends on the
-text alone. A word that comes back begins anew, so that its count is too small by what it had before.
+left. What is forgotten depends on the text alone. A word that comes back begins anew, so that its count is too small by
+what it had before.
 """
 
 import logging

@@ -13,7 +13,7 @@ from torch import nn
 from bertcore import draws
 from bertcore.instances.sources import InstanceSource
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.layers import LayerStack
+from bertcore.model.layers import layer_stacks
 from bertcore.objectives.cross_entropy import compile_cross_entropy
 from bertcore.objectives.pretraining import build_objective
 from bertcore.progress import Progress
@@ -106,7 +106,7 @@ class Pretraining:
                 new |= {f"objective.{name}" for name in objective.load(model, published)}
         self._distance = distance_of(model, config, built)
         self._trained = WithObjective(model, objective)
-        stacks = [module for module in self._trained.modules() if isinstance(module, LayerStack)]
+        stacks = layer_stacks(self._trained)
         for layers in stacks:
             layers.activation_checkpointing = activation_checkpointing()
         if compiled():

@@ -46,7 +46,7 @@ def check_versions(lock: Path) -> Finding:
 
 def check_devices() -> Finding:
     """What computes, in how many processes, how precisely; `ConfigError` for a variable that cannot be used."""
-    processes, number = distributed.process_count(), precision()
+    (_, processes), number = distributed.launched_processes(), precision()
     count, threads = torch.cuda.device_count(), distributed.threads(processes)
     where = f"{count} x {torch.cuda.get_device_name(0)}" if count else f"no GPU, {_counted(cores.available(), 'core')}"
     text = f"{where}; {_counted(processes, 'training process')} of {_counted(threads, 'thread')}, precision {number}"

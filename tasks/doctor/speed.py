@@ -13,7 +13,7 @@ import torch
 
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of, build_pretraining
-from bertcore.model.layers import LayerStack
+from bertcore.model.layers import layer_stacks
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.precision import autocast
@@ -75,7 +75,7 @@ def _step(config: EncoderConfig, training: PretrainConfig, work: Work, share: in
     model = build_pretraining(config)
     objective = build_objective(training.objective, model, training.objective_options)
     module = WithObjective(model, objective).to(device).train()
-    for layers in (each for each in module.modules() if isinstance(each, LayerStack)):
+    for layers in layer_stacks(module):
         layers.activation_checkpointing = work.checkpointing
     optimizer, batch = build_optimizer(module, training), _batch(config, work).to(device)
 

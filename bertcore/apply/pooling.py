@@ -122,10 +122,8 @@ def _max(states: _States) -> Tensor:
 
 def _attention(states: _States) -> Tensor:
     assert states.layer is not None, "embeddings have no attention"
-    layout, attention = states.layout, states.layer.attention
-    query, key = attention.query_and_key(states.layer.attention_input(states.before), layout)  # (T, A, D) each
-    own_query = query.index_select(0, layout.first_tokens)[layout.sequences]  # that of each token's [CLS]
-    scores = (own_query * key).sum(-1) * key.shape[-1] ** -0.5  # (T, A)
+    layout = states.layout
+    scores = states.layer.attention.scores_of_first(states.layer.attention_input(states.before), layout)  # (T, A)
     mask = layout.key_mask()
     padded = scores.new_full((mask.numel(), scores.shape[1]), -torch.inf).index_copy(0, layout.padded_index, scores)
     weights = padded.view(*mask.shape, -1).softmax(1).mean(-1)  # (B, L)

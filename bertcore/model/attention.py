@@ -39,10 +39,12 @@ class SelfAttention(nn.Module):
         attend = choose(qkv, dropout)
         return self.output(selected(attend(qkv, layout, dropout, self.positions).flatten(1), rows))
 
-    def query_and_key(self, hidden: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """(T, H) -> what is compared: (T, A, D) each."""
+    def scores_of_first(self, hidden: Tensor, layout: Layout) -> Tensor:
+        """(T, H) -> (T, A): what a sequence's first token scores each of its tokens with."""
         qkv = self.qkv(hidden)[: layout.total].unflatten(-1, (3, self.num_heads, -1))
-        return turned_tokens(qkv, layout.position_ids, layout.max_length, self.positions)[:2]
+        query, key, _ = turned_tokens(qkv, layout.position_ids, layout.max_length, self.positions)
+        own_query = query.index_select(0, layout.first_tokens)[layout.sequences]
+        return (own_query * key).sum(-1) * key.shape[-1] ** -0.5
 
 
 def seen_by(positions: Positions, causal: bool) -> Positions:
@@ -121,11 +123,11 @@ class _GroupedAttention(torch.autograd.Function):
         context[layout.total :].zero_()
         ctx.layout, ctx.positions, ctx.ways, kept = layout, positions, list[Way](), list[Tensor | None]()
         for group in layout.groups:
-            gathered, seen = _gather(qkv, group), seen_by(positions, group.causal)  # (3, N * A, G, D)
+            gathered, seen = gather(qkv, group), seen_by(positions, group.causal)  # (3, N * A, G, D)
             (query, key), value = turned(gathered[:2], group.longest, positions), gathered[2]
             way = way_of(group.lengths, group.longest, seen, dropout)
             result, further = way.forward(query, key, value, group.lengths, seen, dropout)
-            _scatter(context, result[None], group)
+            scatter(context, result[None], group)
             if ctx.needs_input_grad[0]:
                 ctx.ways.append(way)
                 kept += (query, key, value, *further)
@@ -139,22 +141,22 @@ class _GroupedAttention(torch.autograd.Function):
         result[ctx.layout.total :].zero_()
         kept = zip(*[iter(ctx.saved_tensors)] * 5, strict=True)
         for group, way, (query, key, value, *further) in zip(ctx.layout.groups, ctx.ways, kept, strict=True):
-            (outer,) = _gather(gradient[:, None], group)
+            (outer,) = gather(gradient[:, None], group)
             if group.real is not None:
                 outer.view(len(group.lengths), -1, *outer.shape[1:]).masked_fill_(~group.key_mask.mT, 0.0)
             *parts, by_value = way.backward(outer, (query, key, value), further, ctx.positions)
             parts = [turned(part, group.longest, ctx.positions, back=True) for part in parts]
-            _scatter(result, torch.stack([*parts, by_value]), group)
+            scatter(result, torch.stack([*parts, by_value]), group)
         return result, None, None, None
 
 
-def _gather(values: Tensor, group: Group) -> Tensor:
-    """(T, P, A, D) -> (P, N * A, G, D)."""
+def gather(values: Tensor, group: Group) -> Tensor:
+    """(T, P, A, D) -> (P, N * A, G, D): what stands at the group's places."""
     rows = values.index_select(0, group.index).unflatten(0, (-1, group.longest))  # (N, G, P, A, D)
     return rows.permute(2, 0, 3, 1, 4).flatten(1, 2)
 
 
-def _scatter(target: Tensor, values: Tensor, group: Group) -> None:
+def scatter(target: Tensor, values: Tensor, group: Group) -> None:
     """(P, N * A, G, D) -> the group's rows of (T, P, A, D), or of (T, A, D) for P = 1."""
     rows = values.unflatten(1, (len(group.lengths), -1)).permute(1, 3, 0, 2, 4).flatten(0, 1)  # (N * G, P, A, D)
     index = group.index

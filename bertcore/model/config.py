@@ -11,6 +11,7 @@ from bertcore.errors import ConfigError
 from bertcore.model.albert import ALBERT
 from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule, HeadFamily, Kind
 from bertcore.model.bert import BERT
+from bertcore.model.deberta import DEBERTA
 from bertcore.model.distilbert import DISTILBERT
 from bertcore.model.electra import ELECTRA
 from bertcore.model.modernbert import MODERNBERT
@@ -20,6 +21,7 @@ from bertcore.model.roberta import ROBERTA
 ARCHITECTURES: dict[str, Architecture] = {
     "albert": ALBERT,
     "bert": BERT,
+    "deberta-v2": DEBERTA,
     "distilbert": DISTILBERT,
     "electra": ELECTRA,
     "modernbert": MODERNBERT,

@@ -58,16 +58,22 @@ def _all_pairs(
     query: Tensor, key: Tensor, value: Tensor, lengths: Tensor, positions: Positions, dropout: float
 ) -> tuple[Tensor, Kept]:
     scores = torch.bmm(query, key.transpose(1, 2)).mul_(query.shape[-1] ** -0.5)
-    by_sequence, longest = scores.view(len(lengths), -1, *scores.shape[1:]), query.shape[1]
+    hide(scores, lengths, positions)
+    return weighted(scores, value, dropout)
+
+
+def hide(scores: Tensor, lengths: Tensor, positions: Positions) -> None:
+    """Lower the (M, G, G) scores of pairs that are none: keys behind a sequence's end, or that a query does not see."""
+    by_sequence, longest = scores.view(len(lengths), -1, *scores.shape[1:]), scores.shape[1]
     if int(lengths.min()) < longest:
         by_sequence.masked_fill_((torch.arange(longest) >= lengths[:, None])[:, None, None], -torch.inf)
     if positions.hides(longest):
         # Not infinity: behind a sequence's end, some queries would see nothing.
         by_sequence.masked_fill_(far_pairs(longest, positions), torch.finfo(scores.dtype).min)
-    return _weighted(scores, value, dropout)
 
 
-def _weighted(scores: Tensor, value: Tensor, dropout: float) -> tuple[Tensor, Kept]:
+def weighted(scores: Tensor, value: Tensor, dropout: float) -> tuple[Tensor, Kept]:
+    """(M, G, K) scores of G queries for K keys, (M, K, D) values -> (M, G, D), and what is kept."""
     weights = torch.softmax(scores, -1)
     scale = keep_scale(weights.shape, dropout, weights.dtype) if dropout else None
     return torch.bmm(weights if scale is None else weights * scale, value), (weights, scale)
@@ -79,16 +85,19 @@ def _back_from_pairs(outer: Tensor, parts: tuple[Tensor, Tensor, Tensor], kept: 
 
 def _back_from_weights(outer: Tensor, parts: tuple[Tensor, Tensor, Tensor], kept: Kept) -> list[Tensor]:
     """Of any rows of queries with the keys and values that they see."""
-    (query, key, value), (weights, scale) = parts, kept
+    query, key, value = parts
+    inner, by_value = back_to_scores(outer, value, kept)
+    inner.mul_(query.shape[-1] ** -0.5)
+    return [torch.bmm(inner, key), torch.bmm(inner.transpose(1, 2), query), by_value]
+
+
+def back_to_scores(outer: Tensor, value: Tensor, kept: Kept) -> tuple[Tensor, Tensor]:
+    """The gradients of the scores and of the values that `weighted` was given, from that of its result."""
+    weights, scale = kept
     dropped = weights if scale is None else weights * scale
     inner = torch.bmm(outer, value.transpose(1, 2))
     inner = torch._softmax_backward_data(inner if scale is None else inner.mul_(scale), weights, -1, inner.dtype)
-    inner.mul_(query.shape[-1] ** -0.5)
-    return [
-        torch.bmm(inner, key),
-        torch.bmm(inner.transpose(1, 2), query),
-        torch.bmm(dropped.transpose(1, 2), outer),
-    ]
+    return inner, torch.bmm(dropped.transpose(1, 2), outer)
 
 
 def _block(reach: int) -> int:
@@ -108,7 +117,7 @@ def _in_windows(
     hidden = positions.far(seen - own) | absent[:, :, None, :]
     # Not infinity: beyond a sequence's end, some queries see nothing.
     scores.view(len(lengths), -1, *hidden.shape[1:]).masked_fill_(hidden[:, None], torch.finfo(scores.dtype).min)
-    context, kept = _weighted(scores, _neighbours(value, size), dropout)
+    context, kept = weighted(scores, _neighbours(value, size), dropout)
     return _joined(context, longest, size), kept
 
 

@@ -1,0 +1,334 @@
+"""DeBERTa (He et al. 2021), version 2, on sequences without padding: its sizes, its encoder, and the encoder with each
+head.
+
+BERT's layers with disentangled attention in place of positions and segments among the embeddings. Not here: what some
+sizes have besides (a convolution above the first layer, embeddings of another width), and absolute positions in the
+head for masked tokens, which Hugging Face's class has not either.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self, get_args
+
+from torch import Tensor, nn
+
+from bertcore.model import bert, bert_names
+from bertcore.model.architecture import (
+    Architecture,
+    Encoder,
+    EncoderConfig,
+    read_fields,
+    saved_fields,
+    scores,
+)
+from bertcore.model.bert import Activation, BertConfig, BertLayer, MaskedTokenHead
+from bertcore.model.disentangled_attention import DisentangledSelfAttention, Distances
+from bertcore.model.dropout import dropout
+from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenClassification
+from bertcore.model.initialization import initialize
+from bertcore.model.layers import ACTIVATIONS, LayerStack
+from bertcore.model.layout import Layout
+from bertcore.model.normalization import LayerNorm
+
+
+@dataclass(frozen=True, kw_only=True)
+class DebertaConfig(EncoderConfig):
+    """One DeBERTa encoder; `intermediate_size` is usually four times `hidden_size`."""
+
+    model_type: ClassVar[str] = "deberta-v2"
+
+    hidden_act: Activation = "gelu"
+    """`gelu` is the erf form, `gelu_new` (= `gelu_pytorch_tanh`) the tanh form of the original BERT code."""
+    hidden_dropout_prob: float = 0.1
+    """Share of activations dropped after the embeddings, of those of distances, and after each block's output."""
+    attention_probs_dropout_prob: float = 0.1
+    """Share of attention weights dropped."""
+    position_buckets: int = 256
+    """Rows of the table of distances on either side: half of them for one distance each, the others all up to
+    `max_relative_positions`."""
+    max_relative_positions: int = 512
+    """The farthest distance that is told from nearer ones."""
+    layer_norm_eps: float = 1e-7
+    """Added to the variance in layer normalisation."""
+    pooler_dropout: float = 0.0
+    """Share dropped of [CLS] before the pooler of a classifier of texts."""
+    pooler_hidden_act: Activation = "gelu"
+    """What the pooler is activated with."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "pooler_dropout"):
+            self.probability(name)
+        self.at_least_one("max_relative_positions")
+        self.positive("layer_norm_eps")
+        for name in ("hidden_act", "pooler_hidden_act"):
+            self.one_of(name, get_args(Activation))
+        if self.position_buckets < 2:
+            raise ValueError(f"position_buckets: found {self.position_buckets}, expected at least 2, such as 256")
+
+    @property
+    def dropouts(self) -> tuple[float, float]:
+        return self.hidden_dropout_prob, self.attention_probs_dropout_prob
+
+    def with_dropout(self, hidden: float, attention: float) -> Self:
+        return dataclasses.replace(self, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention)
+
+    @property
+    def bert(self) -> BertConfig:
+        """The BERT whose layers, but for attention, and head these are."""
+        shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(EncoderConfig)}
+        return BertConfig(
+            **shared,
+            hidden_act=self.hidden_act,
+            hidden_dropout_prob=self.hidden_dropout_prob,
+            attention_probs_dropout_prob=self.attention_probs_dropout_prob,
+            layer_norm_eps=self.layer_norm_eps,
+        )
+
+
+# BERT's sizes, of which `base` and `large` are published ones, and of version 3 those that are none of BERT's.
+PRESETS: dict[str, dict[str, int]] = {
+    **bert.PRESETS,
+    "v3-xsmall": {
+        "num_hidden_layers": 12,
+        "hidden_size": 384,
+        "num_attention_heads": 6,
+        "intermediate_size": 1536,
+    },
+    "v3-small": {
+        "num_hidden_layers": 6,
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+    },
+}
+
+
+class DebertaEmbeddings(nn.Module):
+    """(T,) token ids -> (T, H), normalised; segments and positions are ignored."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, position_ids: Tensor) -> Tensor:
+        return dropout(self.LayerNorm(self.word_embeddings(input_ids)), self.dropout_prob, self.training)
+
+
+class DebertaLayer(BertLayer):
+    """BERT's, with attention to content and to distance."""
+
+    def __init__(self, config: DebertaConfig, distances: Distances) -> None:
+        super().__init__(config.bert)
+        self.attention = DisentangledSelfAttention(
+            config.hidden_size,
+            config.num_attention_heads,
+            config.attention_probs_dropout_prob,
+            distances,
+            config.hidden_dropout_prob,
+        )
+
+
+class DebertaModel(Encoder):
+    """The encoder."""
+
+    architecture = "DebertaV2Model"
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        self.embeddings = DebertaEmbeddings(config)
+        self.distances = Distances(
+            config.hidden_size, config.position_buckets, config.max_relative_positions, config.layer_norm_eps
+        )
+        self.encoder = LayerStack([DebertaLayer(config, self.distances) for _ in range(config.num_hidden_layers)])
+        initialize(self, config)
+
+    @property
+    def below_layers(self) -> list[nn.Module]:
+        return [self.embeddings, self.distances]
+
+
+class _WithEncoder(Dropping):
+    prefix = "deberta"
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        self.deberta = DebertaModel(config)
+        self.dropout_prob = config.hidden_dropout_prob
+
+
+class DebertaForMaskedLM(MaskedLM, _WithEncoder):
+    """The encoder with the head for masked tokens."""
+
+    architecture = "DebertaV2ForMaskedLM"
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        self.cls = nn.ModuleDict({"predictions": MaskedTokenHead(config.bert)})
+        initialize(self.cls, config)
+
+    def token_logits(self, states: Tensor) -> Tensor:
+        logits: Tensor = self.cls["predictions"](states, self.deberta.token_embeddings.weight)
+        return logits
+
+
+class ContextPooler(nn.Module):
+    """(B, H) states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation, self.dropout_prob = ACTIVATIONS[config.pooler_hidden_act], config.pooler_dropout
+
+    def forward(self, first: Tensor) -> Tensor:
+        return self.activation(self.dense(dropout(first, self.dropout_prob, self.training)))
+
+
+class DebertaForSequenceClassification(_WithEncoder):
+    """The encoder, its pooled [CLS], dropout, and one linear layer."""
+
+    architecture = "DebertaV2ForSequenceClassification"
+
+    def __init__(self, config: DebertaConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.pooler = ContextPooler(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.pooler, config)
+        initialize(self.classifier, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, labels) logits."""
+        first = self.deberta.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
+        return scores(self.classifier, self.dropped(self.pooler(first)))
+
+
+class DebertaForMultipleChoice(DebertaForSequenceClassification):
+    """One logit for a context with one of its choices."""
+
+    architecture = "DebertaV2ForMultipleChoice"
+
+
+class DebertaForTokenClassification(TokenClassification, _WithEncoder):
+    architecture = "DebertaV2ForTokenClassification"
+
+
+class DebertaForQuestionAnswering(QuestionAnswering, _WithEncoder):
+    architecture = "DebertaV2ForQuestionAnswering"
+
+
+# A module in Hugging Face's DeBERTa -> the one that does the same in Hugging Face's BERT, or here.
+_RENAMED = {
+    "attention.self.query_proj.": "attention.self.query.",
+    "attention.self.key_proj.": "attention.self.key.",
+    "attention.self.value_proj.": "attention.self.value.",
+    "encoder.rel_embeddings.": "distances.rel_embeddings.",
+    "encoder.LayerNorm.": "distances.LayerNorm.",
+}
+
+
+def _to_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    renamed = bert_names.to_huggingface(state)
+    for theirs, ours in _RENAMED.items():
+        renamed = {name.replace(ours, theirs): tensor for name, tensor in renamed.items()}
+    return renamed
+
+
+def _from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    for theirs, ours in _RENAMED.items():
+        state = {name.replace(theirs, ours): tensor for name, tensor in state.items()}
+    return bert_names.from_huggingface(state)
+
+
+# What this implementation takes for granted: key of config.json -> its value.
+_REQUIRED = {
+    "model_type": "deberta-v2",
+    "relative_attention": True,
+    "pos_att_type": ["c2p", "p2c"],
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "legacy": True,
+    "tie_word_embeddings": True,
+}
+# Of these, what Hugging Face's class takes where the key is absent.
+_ABSENT = {
+    "relative_attention": False,
+    "pos_att_type": None,
+    "share_att_key": False,
+    "norm_rel_ebd": "none",
+    "position_biased_input": True,
+    "position_buckets": -1,
+}
+# Where Hugging Face's default is another one than ours, which is that of the base model.
+_DEFAULTS = {
+    "vocab_size": 128_100,
+    "hidden_size": 1536,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 24,
+    "intermediate_size": 6144,
+}
+
+
+def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    given = {**_DEFAULTS, **_ABSENT, **{key: value for key, value in raw.items() if value is not None}}
+    kinds = given["pos_att_type"]
+    given["pos_att_type"] = sorted(kinds.split("|") if isinstance(kinds, str) else kinds or [])
+    width = given["hidden_size"]
+    further = {
+        "embedding_size": width,
+        "attention_head_size": width // given["num_attention_heads"],
+        "pooler_hidden_size": width,
+        "conv_kernel_size": 0,
+        "cls_dropout": given.get("hidden_dropout_prob", DebertaConfig.hidden_dropout_prob),
+    }
+    if given.get("max_relative_positions", -1) < 1:
+        given["max_relative_positions"] = given.get("max_position_embeddings", DebertaConfig.max_position_embeddings)
+    remedy = "a DeBERTa of version 2 or 3 without convolutions, such as deberta-v3-base"
+    return read_fields(DebertaConfig, given, path, _REQUIRED | further, remedy)
+
+
+def _write(config: DebertaConfig) -> dict[str, Any]:
+    return saved_fields(config) | _REQUIRED
+
+
+def _flops(config: DebertaConfig, lengths: Tensor, masked: int) -> int:
+    width, longest = config.hidden_size, int(lengths.max())
+    rows = min(2 * longest + 1, 2 * config.position_buckets)
+    of_distances = config.num_hidden_layers * (8 * int((lengths * lengths).sum()) * width + 4 * rows * width**2)
+    plain = config.bert
+    return of_distances + bert.encoder_flops(plain, lengths, masked) + bert.prediction_flops(plain, masked)
+
+
+DEBERTA = Architecture(
+    config=DebertaConfig,
+    prefix="deberta",
+    presets=PRESETS,
+    encoder=DebertaModel,
+    pretraining=DebertaForMaskedLM,
+    heads={
+        "sequence_classification": DebertaForSequenceClassification,
+        "token_classification": DebertaForTokenClassification,
+        "question_answering": DebertaForQuestionAnswering,
+        "multiple_choice": DebertaForMultipleChoice,
+    },
+    kinds={
+        "DebertaV2Model": "encoder",
+        "DebertaV2ForMaskedLM": "masked_lm",
+        "DebertaV2ForSequenceClassification": "sequence_classification",
+        "DebertaV2ForTokenClassification": "token_classification",
+        "DebertaV2ForQuestionAnswering": "question_answering",
+        "DebertaV2ForMultipleChoice": "multiple_choice",
+    },
+    # Copies of tied parameters, and buffers that old versions saved.
+    redundant=("cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "embeddings.position_ids"),
+    to_huggingface=_to_huggingface,
+    from_huggingface=_from_huggingface,
+    read=_read,
+    write=_write,
+    flops=_flops,
+)

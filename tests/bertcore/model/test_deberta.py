@@ -1,0 +1,238 @@
+"""DeBERTa against transformers: the same weights give the same outputs and gradients; both read each other."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers.models.deberta_v2 import modeling_deberta_v2 as theirs
+
+from bertcore.errors import ArtifactError
+from bertcore.model.config import ModelConfig, build_head, build_pretraining
+from bertcore.model.deberta import DEBERTA, DebertaConfig, DebertaModel
+from bertcore.model.disentangled_attention import (
+    DisentangledSelfAttention,
+    Distances,
+    attend_groups,
+    attend_padded,
+    rows_of,
+    skewed,
+    unskewed,
+)
+from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.layout import Layout
+from tests.bertcore.model.test_bert import LABELS, in_pairs
+from tests.bertcore.model.test_electra import assert_close, batch, drawn, saved
+
+SIZES: dict[str, Any] = {
+    **{"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2},
+    **{"intermediate_size": 24, "max_position_embeddings": 64, "position_buckets": 16, "max_relative_positions": 64},
+}
+LENGTHS = [40, 5, 23, 64]
+PUBLISHED: dict[str, Any] = {
+    **{"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm"},
+    **{"share_att_key": True, "pos_att_type": "p2c|c2p", "layer_norm_eps": 1e-7, "max_relative_positions": -1},
+    **{"position_biased_input": False, "type_vocab_size": 0, "hidden_size": 768, "num_attention_heads": 12},
+    **{"num_hidden_layers": 12, "intermediate_size": 3072, "max_position_embeddings": 512, "vocab_size": 128100},
+}
+"""What the config.json of version 3, size base, says."""
+
+
+def _exact_root(values: Tensor, terms: int) -> Tensor:
+    return torch.tensor(values.shape[-1] * terms, dtype=torch.float64).sqrt()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exact_scale() -> Iterator[None]:
+    """transformers divides scores by a root in float32, whatever type it computes in."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(theirs, "scaled_size_sqrt", _exact_root)
+        yield
+
+
+def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
+    extra = {} if kind in ("ForMaskedLM", "Model") else {"num_labels": labels}
+    loader = getattr(transformers, f"DebertaV2{kind}")
+    return loader.from_pretrained(directory, dtype=torch.float64, **extra).eval()
+
+
+def inputs_of(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: each for name, each in inputs.items() if name != "token_type_ids"}
+
+
+def assert_same_gradients(model: Any, reference: Any) -> None:
+    found = DEBERTA.to_huggingface({name: each.grad for name, each in model.named_parameters()})
+    expected = {name: each.grad for name, each in reference.named_parameters()}
+    assert found.keys() == expected.keys()
+    for name, gradient in found.items():
+        # transformers gives the padding's own row of the table none; it is not read here
+        rows = slice(1 if name.endswith("word_embeddings.weight") else 0, None)
+        assert_close(gradient[rows], expected[name][rows])
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    heads=st.integers(1, 3),
+    head_size=st.integers(2, 9),
+    layers=st.integers(1, 3),
+    buckets=st.sampled_from([2, 7, 12, 64, 256]),
+    farthest=st.sampled_from([20, 64]),
+    activation=st.sampled_from(["gelu", "gelu_new", "relu"]),
+    lengths=st.lists(st.integers(1, 64), min_size=1, max_size=4),
+)
+def test_a_masked_lm_of_any_shape_equals_transformers(
+    heads: int, head_size: int, layers: int, buckets: int, farthest: int, activation: Any, lengths: list[int],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    sizes = {"hidden_size": heads * head_size, "num_attention_heads": heads, "num_hidden_layers": layers}
+    sizes |= {"position_buckets": buckets, "max_relative_positions": farthest}
+    config = DebertaConfig(**{**SIZES, **sizes, "hidden_act": activation})
+    directory = tmp_path_factory.mktemp("model")
+    model = saved(drawn(build_pretraining(config)), directory)
+    reference = reference_of(directory, "ForMaskedLM")
+    layout, ids, types, inputs = batch(lengths)
+    places = torch.arange(0, layout.total, 3)
+    (found,) = model(ids, types, layout, places)
+    expected = reference(**inputs_of(inputs)).logits.flatten(0, 1)[layout.padded_index][places]
+    assert_close(found, expected)
+    found.logsumexp(1).square().sum().backward()
+    expected.logsumexp(1).square().sum().backward()
+    assert_same_gradients(model, reference)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("sequence_classification", "ForSequenceClassification"),
+        ("token_classification", "ForTokenClassification"),
+        ("question_answering", "ForQuestionAnswering"),
+        ("multiple_choice", "ForMultipleChoice"),
+    ],
+)
+def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
+    labels = LABELS[family]
+    model = saved(drawn(build_head(DebertaConfig(**SIZES), family, labels)), tmp_path)
+    reference = reference_of(tmp_path, kind, labels)
+    layout, ids, types, inputs = batch(LENGTHS)
+    found, outputs = model(ids, types, layout), reference(**in_pairs(family, inputs_of(inputs)))
+    logits = outputs.logits if "logits" in outputs else torch.stack([outputs.start_logits, outputs.end_logits], -1)
+    expected = logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
+    assert_close(found, expected)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    assert_same_gradients(model, reference)
+
+
+def test_directories_of_transformers_load_here(tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    reference = transformers.DebertaV2ForMaskedLM(transformers.DebertaV2Config(**{**PUBLISHED, **SIZES})).eval()
+    reference.save_pretrained(tmp_path)
+    read = load_config(tmp_path)
+    assert read == DebertaConfig(**SIZES)
+    model = build_pretraining(read).eval()
+    loaded = load_pretrained(model, tmp_path)
+    assert loaded.missing == loaded.unused == []
+    layout, ids, types, inputs = batch(LENGTHS)
+    with torch.no_grad():
+        (found,) = model(ids, types, layout, torch.arange(layout.total))
+        expected = reference(**inputs_of(inputs)).logits.flatten(0, 1)[layout.padded_index]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    assert load_pretrained(build_head(read, "token_classification", 3).base_model, tmp_path).missing == []
+
+
+def test_the_published_config_is_read(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED))
+    assert load_config(tmp_path) == DebertaConfig(vocab_size=128_100)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"conv_kernel_size": 3}, "conv_kernel_size: found 3, expected 0; give a DeBERTa of version 2 or 3 without"),
+        ({"share_att_key": None}, "share_att_key: found False, expected True"),
+        ({"pos_att_type": "c2p"}, r"pos_att_type: found \['c2p'\], expected \['c2p', 'p2c'\]"),
+        ({"embedding_size": 128}, "embedding_size: found 128, expected 768"),
+        ({"position_buckets": -1}, "position_buckets: found -1, expected at least 2, such as 256"),
+        ({"legacy": False}, "legacy: found False, expected True"),
+        ({"type_vocab_size": 2}, "type_vocab_size: found 2, expected 0"),
+    ],
+)
+def test_another_deberta_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED | change))
+    with pytest.raises(ArtifactError, match=said):
+        load_config(tmp_path)
+
+
+def test_published_sizes_have_the_published_numbers_of_weights() -> None:
+    # Their cards count the layers apart from the embeddings, in millions.
+    for preset, layers in (("v3-xsmall", 22), ("v3-small", 44), ("base", 86), ("large", 304)):
+        config = ModelConfig(architecture="deberta-v2", preset=preset).build(128_100)
+        with torch.device("meta"):
+            model = DebertaModel(config)  # type: ignore[arg-type]
+        backbone = sum(each.numel() for each in model.parameters()) - model.token_embeddings.weight.numel()
+        assert backbone == pytest.approx(layers * 1e6, rel=0.04)
+
+
+def test_rows_of_distances_are_those_of_transformers() -> None:
+    for buckets, farthest in ((256, 512), (32, 512), (16, 64), (7, 100)):
+        found = rows_of(600, buckets, farthest, torch.device("cpu"))
+        expected = theirs.make_log_bucket_position(torch.arange(-600, 601), buckets, farthest).long() + buckets
+        assert torch.equal(found, expected.clamp(0, 2 * buckets - 1))
+
+
+@given(longest=st.integers(1, 9))
+def test_skewed_takes_the_place_of_each_distance_and_gives_it_back(longest: int) -> None:
+    values = torch.arange(3 * longest * 2 * longest).view(3, longest, 2 * longest)
+    found = skewed(values)
+    for row in range(longest):
+        for column in range(longest):
+            assert torch.equal(found[:, row, column], values[:, row, column - row + longest])
+    back = unskewed(found)
+    assert torch.equal(skewed(back), found) and int((back != 0).sum()) == int((found != 0).sum())
+
+
+@settings(max_examples=20, deadline=None)
+@given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), heads=st.integers(1, 3), data=st.data())
+def test_groups_give_what_padding_gives(lengths: list[int], heads: int, data: st.DataObject) -> None:
+    causal = data.draw(st.integers(0, len(lengths)))
+    generator = torch.Generator().manual_seed(0)
+    layout = Layout.from_lengths(torch.tensor(lengths), causal)
+    qkv = torch.randn(layout.total, 3, heads, 8, generator=generator)
+    distances = torch.randn(2, heads, 2 * layout.max_length, 8, generator=generator)
+    weights = torch.randn(layout.total, heads, 8, generator=generator)
+    results = []
+    for attend in (attend_groups, attend_padded):
+        parts = [qkv.clone().requires_grad_(), distances.clone().requires_grad_()]
+        context = attend(*parts, layout, 0.0)
+        (context * weights).sum().backward()
+        results.append([context, *(part.grad for part in parts)])
+    torch.testing.assert_close(results[0], results[1], rtol=0, atol=3e-5)
+
+
+def test_the_first_tokens_scores_are_those_of_attention() -> None:
+    torch.manual_seed(2)
+    attention = DisentangledSelfAttention(16, 2, 0.0, Distances(16, 6, 20, 1e-7), 0.0)
+    layout, hidden = Layout.from_lengths(torch.tensor([9, 4])), torch.randn(13, 16)
+    scores = attention.scores_of_first(hidden, layout)
+    # With the identity as values, attention gives its own weights.
+    qkv = attention.qkv(hidden).unflatten(-1, (3, 2, -1)).detach().clone()
+    for begin, length in ((0, 9), (9, 4)):
+        weights = torch.stack(
+            [_weight_of(attention, qkv, layout, begin, token) for token in range(begin, begin + length)], dim=0
+        )
+        torch.testing.assert_close(scores[begin : begin + length].softmax(0), weights)
+
+
+def _weight_of(attention: Any, qkv: Tensor, layout: Layout, query: int, token: int) -> Tensor:
+    """(A,) what the token at `query` takes of the value of `token`."""
+    values = qkv.clone()
+    values[:, 2] = 0.0
+    values[token, 2] = 1.0
+    with torch.no_grad():
+        return attend_padded(values, attention._distances(layout.max_length), layout, 0.0)[query, :, 0]

@@ -104,6 +104,8 @@ def ours(setting: Setting) -> Work:
     return Pretraining(config, model, TrainingData(batches=loader), accelerator, checkpoints).train_step
 
 
+ATTENTION = {"DebertaV2ForMaskedLM": "eager"}
+"""Of classes that have no other than what is written out in them."""
 Batch = dict[str, Tensor]
 Loss = Callable[[Batch], Tensor]
 
@@ -123,7 +125,9 @@ class Peer:
     def load(self, kind: str, directory: Path | None = None) -> Any:
         """The model of class `kind` from `directory`, or from the setting's, in training."""
         path = directory or self.setting.directory
-        model = getattr(transformers, kind).from_pretrained(path, attn_implementation="sdpa").train()
+        model = (
+            getattr(transformers, kind).from_pretrained(path, attn_implementation=ATTENTION.get(kind, "sdpa")).train()
+        )
         self._models.append(model)
         return model
 
@@ -204,6 +208,7 @@ def _distilbert(peer: Peer) -> Loss:
 LOSSES: dict[str, Callable[[Peer], Loss]] = {
     "roberta": partial(_masked_lm, "RobertaForMaskedLM"),
     "albert": _albert,
+    "deberta": partial(_masked_lm, "DebertaV2ForMaskedLM"),
     "electra": _electra,
     "distilbert": _distilbert,
     "modern": partial(_masked_lm, "ModernBertForMaskedLM"),

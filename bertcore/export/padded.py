@@ -7,6 +7,7 @@ from torch import nn
 
 from bertcore.export import padded_albert as albert
 from bertcore.export import padded_bert as bert
+from bertcore.export import padded_deberta as deberta
 from bertcore.export import padded_distilbert as distilbert
 from bertcore.export import padded_electra as electra
 from bertcore.export import padded_modernbert as modernbert
@@ -29,6 +30,12 @@ PADDED: dict[str, Callable[[Any, int], nn.Module]] = {
     "BertForTokenClassification": bert.PaddedForTokenClassification,
     "BertForQuestionAnswering": lambda config, labels: bert.PaddedForQuestionAnswering(config),
     "BertForMultipleChoice": bert.PaddedForSequenceClassification,
+    "DebertaV2Model": lambda config, labels: deberta.PaddedDeberta(config),
+    "DebertaV2ForMaskedLM": lambda config, labels: deberta.PaddedDebertaForMaskedLM(config),
+    "DebertaV2ForSequenceClassification": deberta.PaddedDebertaForSequenceClassification,
+    "DebertaV2ForTokenClassification": deberta.PaddedDebertaForTokenClassification,
+    "DebertaV2ForQuestionAnswering": lambda config, labels: deberta.PaddedDebertaForQuestionAnswering(config),
+    "DebertaV2ForMultipleChoice": deberta.PaddedDebertaForSequenceClassification,
     "DistilBertModel": lambda config, labels: distilbert.PaddedDistilBert(config),
     "DistilBertForMaskedLM": lambda config, labels: distilbert.PaddedDistilBertForMaskedLM(config),
     "DistilBertForSequenceClassification": distilbert.PaddedDistilBertForSequenceClassification,

@@ -116,6 +116,11 @@ class EncoderConfig:
         return PLAIN
 
     @property
+    def scores_distances(self) -> bool:
+        """Whether attention has scores of distances, too, for which it keeps the weights of all pairs of tokens."""
+        return False
+
+    @property
     def segments(self) -> int:
         """How many ids of segments the encoder tells apart; 0 where it has none, and [SEP] alone parts two texts."""
         return 0

@@ -69,6 +69,10 @@ class DebertaConfig(EncoderConfig):
             raise ValueError(f"position_buckets: found {self.position_buckets}, expected at least 2, such as 256")
 
     @property
+    def scores_distances(self) -> bool:
+        return True
+
+    @property
     def dropouts(self) -> tuple[float, float]:
         return self.hidden_dropout_prob, self.attention_probs_dropout_prob
 
@@ -297,9 +301,8 @@ def _write(config: DebertaConfig) -> dict[str, Any]:
 
 
 def _flops(config: DebertaConfig, lengths: Tensor, masked: int) -> int:
-    width, longest = config.hidden_size, int(lengths.max())
-    rows = min(2 * longest + 1, 2 * config.position_buckets)
-    of_distances = config.num_hidden_layers * (8 * int((lengths * lengths).sum()) * width + 4 * rows * width**2)
+    # Keys and queries of distances are made once for all sequences of a batch: a hundredth of its products, left out.
+    of_distances = 8 * config.num_hidden_layers * config.hidden_size * int((lengths * lengths).sum())
     plain = config.bert
     return of_distances + bert.encoder_flops(plain, lengths, masked) + bert.prediction_flops(plain, masked)
 

@@ -17,6 +17,7 @@ from bertcore.export.probe import Expected, Probe, difference, require_equal
 from bertcore.model.albert import AlbertConfig
 from bertcore.model.architecture import EncoderConfig, EncoderModule, HeadFamily
 from bertcore.model.config import architecture_of, build_head, build_pretraining
+from bertcore.model.deberta import DebertaConfig
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig, ElectraForMaskedLM
 from bertcore.model.huggingface import WEIGHTS, label_names, load_kind, save_pretrained
@@ -77,6 +78,11 @@ SAMPLES = {
         "albert.encoder.embedding_hidden_mapping_in.weight",
         encoder="pooled_encoder",
         inputs=WITH_SEGMENTS,
+    ),
+    "deberta": Sample(
+        DebertaConfig(**SHAPE, position_buckets=12, max_relative_positions=40, hidden_act="gelu_new"),
+        "masked_lm",
+        "deberta.encoder.layer.1.attention.self.key_proj.weight",
     ),
     "distilbert": Sample(
         DistilBertConfig(**SHAPE, activation="gelu_new"),

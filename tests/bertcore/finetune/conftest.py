@@ -16,6 +16,7 @@ from bertcore.finetune.config import RunConfig
 from bertcore.model.albert import AlbertConfig
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
+from bertcore.model.deberta import DebertaConfig
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig
 from bertcore.model.modernbert_config import ModernBertConfig
@@ -80,6 +81,9 @@ def configs(config: BertConfig) -> dict[str, EncoderConfig]:
     return {
         "albert": AlbertConfig(**narrow, classifier_dropout_prob=0.0),
         "bert": config,
+        "deberta-v2": DebertaConfig(
+            **shared, position_buckets=16, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+        ),
         "distilbert": DistilBertConfig(**shared, dropout=0.0, attention_dropout=0.0),
         "electra": ElectraConfig(**narrow, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0),
         "modernbert": ModernBertConfig(**shared, local_attention=8),

@@ -28,6 +28,7 @@ from bertcore.finetune.run import Finetuning
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
 from bertcore.model.bert_names import to_huggingface
+from bertcore.model.config import ARCHITECTURES
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
 from bertcore.training.metrics import silent
@@ -70,7 +71,7 @@ def toy(make_examples: Callable[..., ExampleSet]) -> Callable[[int], ExampleSet]
     return make
 
 
-@pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "electra", "modernbert", "roberta"])
+@pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_it_is_learned_from_the_context_and_predicts_the_same_when_saved(
     architecture: str,
     toy: Callable[[int], ExampleSet],

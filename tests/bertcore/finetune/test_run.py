@@ -27,6 +27,7 @@ from bertcore.finetune.loop import batches
 from bertcore.finetune.run import Finetuning, _keep_back, finetune
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertForSequenceClassification
+from bertcore.model.config import ARCHITECTURES
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 
 COLOURS, NOUNS = ["red", "green", "blue"], ["cat", "dog", "bird", "table", "river"]
@@ -191,7 +192,7 @@ def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
     assert again.metrics["dev"].keys() == {"pearson"}
 
 
-@pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "electra", "modernbert", "roberta"])
+@pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 @pytest.mark.parametrize("name", ["single", "tagging", "question_answering"])
 def test_what_is_saved_predicts_the_same(
     name: str,

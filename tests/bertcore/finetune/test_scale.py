@@ -19,6 +19,7 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.run import Finetuning
 from bertcore.finetune.scale import Scale
 from bertcore.model.architecture import EncoderConfig
+from bertcore.model.config import ARCHITECTURES
 
 WORDS = ["red", "green", "blue", "cat", "dog", "bird", "table", "river"]
 
@@ -72,7 +73,7 @@ def test_scores_do_not_depend_on_the_unit_of_the_numbers(
     np.testing.assert_allclose(logits, predicted[1], atol=0.05)
 
 
-@pytest.mark.parametrize("architecture", ["albert", "bert", "distilbert", "electra", "modernbert", "roberta"])
+@pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_the_last_layer_of_every_architecture_is_put_into_the_unit(
     architecture: str,
     make_examples: Callable[..., ExampleSet],

@@ -26,7 +26,13 @@ from tasks.doctor.estimate import Work, parameters, sequence_flops, state_bytes,
 from tests.import_closure import ROOT
 
 VOCABULARY = 8192
-OBJECTIVE = {"albert": "mlm_sop", "bert": "mlm_nsp", "distilbert": "mlm", "electra": "replaced_tokens"}
+OBJECTIVE = {
+    "albert": "mlm_sop",
+    "bert": "mlm_nsp",
+    "deberta-v2": "mlm",
+    "distilbert": "mlm",
+    "electra": "replaced_tokens",
+}
 OBJECTIVE |= {"modernbert": "mlm", "roberta": "mlm"}
 """What each architecture is trained with here."""
 
@@ -133,7 +139,8 @@ def test_memory_is_what_a_training_takes_within_30_percent(
 
 
 @pytest.mark.parametrize(
-    ("architecture", "matrices"), [("bert", 2), ("distilbert", 2), ("electra", 2), ("modernbert", 3), ("roberta", 2)]
+    ("architecture", "matrices"),
+    [("bert", 2), ("deberta-v2", 2), ("distilbert", 2), ("electra", 2), ("modernbert", 3), ("roberta", 2)],
 )
 def test_parameters_are_those_of_the_model(architecture: str, matrices: int) -> None:
     config = config_of("tiny", 300, architecture)

@@ -1,0 +1,154 @@
+"""DeBERTa as Hugging Face's classes have it: their names of parameters, and (B, L) arrays with an attention mask.
+
+Written apart from `bertcore.model.deberta`, which it checks, but for the rows that stand for distances: they are a
+matter of rounding.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
+from bertcore.model.deberta import DebertaConfig
+from bertcore.model.disentangled_attention import rows_of
+
+
+class PaddedDeberta(nn.Module):
+    """`DebertaV2Model`. Called with `input_ids` and `attention_mask`, (B, L) int64, and a third array that is
+    ignored."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__()
+        width, longest = config.hidden_size, config.max_position_embeddings
+        self.embeddings = nn.ModuleDict(
+            {"word_embeddings": nn.Embedding(config.vocab_size, width), "LayerNorm": _norm(config)}
+        )
+        layers = nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers))
+        table = nn.Embedding(2 * config.position_buckets, width)
+        self.encoder = nn.ModuleDict({"layer": layers, "rel_embeddings": table, "LayerNorm": _norm(config)})
+        rows = rows_of(longest, config.position_buckets, config.max_relative_positions, torch.device("cpu"))
+        self.register_buffer("rows", rows, persistent=False)
+        self.longest = longest
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        hidden = self.embeddings["LayerNorm"](self.embeddings["word_embeddings"](input_ids))
+        bias = bias_of(attention_mask[:, None, None, :], hidden)
+        table = self.encoder["LayerNorm"](self.get_parameter("encoder.rel_embeddings.weight"))
+        place = torch.arange(input_ids.shape[1], device=input_ids.device)
+        rows = self.get_buffer("rows")[place[:, None] - place + self.longest]  # (L, L), of queries and keys
+        for layer in self.encoder["layer"].children():
+            hidden = layer(hidden, bias, table, rows)
+        return (hidden,)
+
+
+class _Layer(nn.Module):
+    """(B, L, H) -> (B, L, H), with the (B, 1, 1, L) `bias_of` the keys, the (R, H) table of distances, and the row of
+    it for each pair of tokens."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        projections = {name: nn.Linear(width, width) for name in ("query_proj", "key_proj", "value_proj")}
+        self.attention = nn.ModuleDict({"self": nn.ModuleDict(projections), "output": _dense_and_norm(width, config)})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, inner)})
+        self.output = _dense_and_norm(inner, config)
+        self.activation, self.num_heads = ACTIVATIONS[config.hidden_act], config.num_attention_heads
+
+    def forward(self, hidden: Tensor, bias: Tensor, table: Tensor, rows: Tensor) -> Tensor:
+        query, key, value = (self._heads(name, hidden) for name in ("query_proj", "key_proj", "value_proj"))
+        of_query, of_key = (self._heads(name, table[None]) for name in ("query_proj", "key_proj"))  # (1, A, R, D)
+        pairs = rows.expand(*query.shape[:2], *rows.shape)
+        says = (query @ of_key.transpose(-1, -2)).gather(-1, pairs)
+        heard = (key @ of_query.transpose(-1, -2)).gather(-1, pairs.transpose(-1, -2)).transpose(-1, -2)
+        scale = (3 * query.shape[-1]) ** -0.5
+        context = attention(query * 3**-0.5, key, value, (says + heard) * scale + bias)
+        attended = context.transpose(1, 2).flatten(2)
+        hidden = _add_and_norm(self.attention["output"], attended, hidden)
+        return _add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
+
+    def _heads(self, name: str, values: Tensor) -> Tensor:
+        """(B, L, H) -> (B, A, L, D)."""
+        projected: Tensor = self.get_submodule(f"attention.self.{name}")(values)
+        return projected.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+def _norm(config: DebertaConfig) -> nn.LayerNorm:
+    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+
+def _dense_and_norm(inputs: int, config: DebertaConfig) -> nn.ModuleDict:
+    return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": _norm(config)})
+
+
+def _add_and_norm(block: nn.Module, values: Tensor, residual: Tensor) -> Tensor:
+    return block["LayerNorm"](block["dense"](values) + residual)  # type: ignore[index]
+
+
+class _WithEncoder(nn.Module):
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__()
+        self.deberta = PaddedDeberta(config)
+
+
+class PaddedDebertaForMaskedLM(_WithEncoder):
+    """`DebertaV2ForMaskedLM`."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        predictions = nn.ModuleDict({"transform": _dense_and_norm(config.hidden_size, config)})
+        predictions.register_parameter("bias", nn.Parameter(torch.zeros(config.vocab_size)))
+        self.cls = nn.ModuleDict({"predictions": predictions})
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        (hidden,) = self.deberta(input_ids, attention_mask)
+        transform = self.get_submodule("cls.predictions.transform")
+        transformed = transform["LayerNorm"](self.activation(transform["dense"](hidden)))  # type: ignore[index]
+        table = self.deberta.get_parameter("embeddings.word_embeddings.weight")
+        return (functional.linear(transformed, table, self.get_parameter("cls.predictions.bias")),)
+
+
+class PaddedDebertaForSequenceClassification(_WithEncoder):
+    """`DebertaV2ForSequenceClassification`."""
+
+    def __init__(self, config: DebertaConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.pooler = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.hidden_size)})
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        self.activation = ACTIVATIONS[config.pooler_hidden_act]
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        (hidden,) = self.deberta(input_ids, attention_mask)
+        return (self.classifier(self.activation(self.pooler["dense"](hidden[:, 0]))),)
+
+
+class PaddedDebertaForTokenClassification(_WithEncoder):
+    """`DebertaV2ForTokenClassification`."""
+
+    def __init__(self, config: DebertaConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        return (self.classifier(self.deberta(input_ids, attention_mask)[0]),)
+
+
+class PaddedDebertaForQuestionAnswering(_WithEncoder):
+    """`DebertaV2ForQuestionAnswering`."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        return self.qa_outputs(self.deberta(input_ids, attention_mask)[0]).unbind(-1)

@@ -11,6 +11,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._dynamo.testing import CompileCounter
 from transformers.models.deberta_v2 import modeling_deberta_v2 as theirs
 
 from bertcore.errors import ArtifactError
@@ -213,6 +214,22 @@ def test_groups_give_what_padding_gives(lengths: list[int], heads: int, data: st
         (context * weights).sum().backward()
         results.append([context, *(part.grad for part in parts)])
     torch.testing.assert_close(results[0], results[1], rtol=0, atol=3e-5)
+
+
+def test_few_graphs_are_compiled_for_any_lengths() -> None:
+    torch.manual_seed(2)
+    attention = DisentangledSelfAttention(16, 2, 0.0, Distances(16, 6, 20, 1e-7), 0.0)
+
+    def attend(qkv: Tensor, layout: Layout) -> Tensor:  # as it is elsewhere than on the CPU
+        return attend_padded(qkv, attention._distances(layout.max_length), layout, 0.0)
+
+    counter = CompileCounter()
+    compiled = torch.compile(attend, backend=counter, dynamic=True, fullgraph=True)
+    for lengths in ([9, 4], [20, 7, 3], [5, 13], [31, 2, 8], [40, 40, 1, 6], [17, 3]):
+        layout = Layout.from_lengths(torch.tensor(lengths))
+        qkv = torch.randn(layout.total, 3, 2, 8)
+        torch.testing.assert_close(compiled(qkv, layout), attend(qkv, layout))
+    assert counter.frame_count <= 2  # one more where numbers of the first batch were equal by chance
 
 
 def test_the_first_tokens_scores_are_those_of_attention() -> None:

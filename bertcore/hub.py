@@ -70,7 +70,7 @@ def commit_of(location: HubLocation) -> str | None:
 
 @cache
 def _commit_of(repository: str, revision: str | None) -> str | None:
-    _be_quiet()
+    be_quiet()
     try:
         with one_line_errors(HubLocation(repository=repository)):
             from huggingface_hub import HfApi, constants
@@ -82,7 +82,8 @@ def _commit_of(repository: str, revision: str | None) -> str | None:
         return None
 
 
-def _be_quiet() -> None:
+def be_quiet() -> None:
+    """Before the hub's libraries are imported: no bars and no advice of theirs, unless the user asks for them."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
 

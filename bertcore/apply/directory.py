@@ -11,6 +11,7 @@ from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES
 from bertcore.model.huggingface import FAMILY, PAIRS, READING, load_config, with_labels
+from bertcore.tokens.kind import max_length_of
 
 PRETRAINED, FINETUNED, EMBEDDING = Path("models/pretrained"), Path("models/finetuned"), Path("models/embedding")
 """Where the stages of a tree leave their models."""
@@ -211,8 +212,8 @@ def published_reading(model: Description) -> dict[str, Any]:
     pipelines do with them, but in windows where a text is longer than `LONGEST_PUBLISHED` or what the model reads."""
     config = load_config(model.directory)
     settings = model.directory / "tokenizer_config.json"
-    limit = read_json(settings).get("model_max_length") if settings.is_file() else None
-    longest = min(config.max_sequence_length, int(limit or LONGEST_PUBLISHED), LONGEST_PUBLISHED)
+    limit = max_length_of(read_json(settings)) if settings.is_file() else None
+    longest = min(config.max_sequence_length, limit or LONGEST_PUBLISHED, LONGEST_PUBLISHED)
     return {
         "sequence_length": longest,
         "doc_stride": max(longest // 4, 1),

@@ -90,9 +90,9 @@ class Embedder:
         kept = vectors[:, : self.dimensions]
         return normalized(kept) if self.normalize else np.ascontiguousarray(kept), cut
 
-    def unit(self, texts: Sequence[str], progress: str | None = None) -> NDArray[np.float32]:
+    def unit(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(texts, H) vectors of length 1, whose products are cosines."""
-        return normalized(self.embed(texts, progress)[0])
+        return normalized(self.embed(texts)[0])
 
 
 def nearest(

@@ -26,10 +26,10 @@ CALIBRATION_TOKENS = 1024
 """At once: all activations of a batch are kept."""
 
 
-def scores(directory: Path, path: Path, examples: Path, split: str = "dev") -> dict[str, dict[str, float]]:
+def scores(directory: Path, path: Path, examples: Path) -> dict[str, dict[str, float]]:
     """`model` and `onnx` -> the metrics of the task whose examples stage `examples` has left in `examples`."""
     found = schema.read(examples)
-    table, metrics = found.splits[split], found.metrics_of(split)
+    table, metrics = found.splits["dev"], found.metrics_of("dev")
     model = _tuned(directory, found)
     features: Features = model.family.featurize(table)
     per_token = TOKEN in outputs_of(model.description.architecture, directory).values()

@@ -90,39 +90,3 @@ class PaddedAlbertForPreTraining(nn.Module):
         bias = self.predictions.get_parameter("bias")
         logits = functional.linear(transformed, table, bias)
         return (logits,) if self.sop_classifier is None else (logits, self.sop_classifier["classifier"](pooled[0]))
-
-
-class PaddedAlbertForSequenceClassification(nn.Module):
-    """`AlbertForSequenceClassification`."""
-
-    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
-        super().__init__()
-        self.albert = PaddedAlbert(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return (self.classifier(self.albert(input_ids, attention_mask, token_type_ids)[1]),)
-
-
-class PaddedAlbertForTokenClassification(nn.Module):
-    """`AlbertForTokenClassification`."""
-
-    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
-        super().__init__()
-        self.albert = PaddedAlbert(config, has_pooler=False)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return (self.classifier(self.albert(input_ids, attention_mask, token_type_ids)[0]),)
-
-
-class PaddedAlbertForQuestionAnswering(nn.Module):
-    """`AlbertForQuestionAnswering`."""
-
-    def __init__(self, config: AlbertConfig) -> None:
-        super().__init__()
-        self.albert = PaddedAlbert(config, has_pooler=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return self.qa_outputs(self.albert(input_ids, attention_mask, token_type_ids)[0]).unbind(-1)

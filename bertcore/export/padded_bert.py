@@ -100,42 +100,6 @@ class _Predictions(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class PaddedForSequenceClassification(nn.Module):
-    """`BertForSequenceClassification`."""
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return (self.classifier(self.bert(input_ids, attention_mask, token_type_ids)[1]),)
-
-
-class PaddedForTokenClassification(nn.Module):
-    """`BertForTokenClassification`."""
-
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config, has_pooler=False)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return (self.classifier(self.bert(input_ids, attention_mask, token_type_ids)[0]),)
-
-
-class PaddedForQuestionAnswering(nn.Module):
-    """`BertForQuestionAnswering`."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config, has_pooler=False)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return self.qa_outputs(self.bert(input_ids, attention_mask, token_type_ids)[0]).unbind(-1)
-
-
 def _dense_and_norm(inputs: int, config: BertConfig) -> nn.ModuleDict:
     norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
     return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": norm})

@@ -126,29 +126,3 @@ class PaddedDebertaForSequenceClassification(_WithEncoder):
     ) -> tuple[Tensor, ...]:
         (hidden,) = self.deberta(input_ids, attention_mask)
         return (self.classifier(self.activation(self.pooler["dense"](hidden[:, 0]))),)
-
-
-class PaddedDebertaForTokenClassification(_WithEncoder):
-    """`DebertaV2ForTokenClassification`."""
-
-    def __init__(self, config: DebertaConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        return (self.classifier(self.deberta(input_ids, attention_mask)[0]),)
-
-
-class PaddedDebertaForQuestionAnswering(_WithEncoder):
-    """`DebertaV2ForQuestionAnswering`."""
-
-    def __init__(self, config: DebertaConfig) -> None:
-        super().__init__(config)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        return self.qa_outputs(self.deberta(input_ids, attention_mask)[0]).unbind(-1)

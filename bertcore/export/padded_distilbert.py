@@ -104,29 +104,3 @@ class PaddedDistilBertForSequenceClassification(_WithEncoder):
     ) -> tuple[Tensor, ...]:
         (hidden,) = self.distilbert(input_ids, attention_mask)
         return (self.classifier(functional.relu(self.pre_classifier(hidden[:, 0]))),)
-
-
-class PaddedDistilBertForTokenClassification(_WithEncoder):
-    """`DistilBertForTokenClassification`."""
-
-    def __init__(self, config: DistilBertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        return (self.classifier(self.distilbert(input_ids, attention_mask)[0]),)
-
-
-class PaddedDistilBertForQuestionAnswering(_WithEncoder):
-    """`DistilBertForQuestionAnswering`."""
-
-    def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__(config)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        return self.qa_outputs(self.distilbert(input_ids, attention_mask)[0]).unbind(-1)

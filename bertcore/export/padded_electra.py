@@ -109,27 +109,3 @@ class PaddedElectraForMultipleChoice(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
         (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
         return (self.classifier(gelu(self.sequence_summary["summary"](hidden[:, 0]))),)
-
-
-class PaddedElectraForTokenClassification(nn.Module):
-    """`ElectraForTokenClassification`."""
-
-    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
-        super().__init__()
-        self.electra = PaddedElectra(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return (self.classifier(self.electra(input_ids, attention_mask, token_type_ids)[0]),)
-
-
-class PaddedElectraForQuestionAnswering(nn.Module):
-    """`ElectraForQuestionAnswering`."""
-
-    def __init__(self, config: ElectraConfig) -> None:
-        super().__init__()
-        self.electra = PaddedElectra(config)
-        self.qa_outputs = nn.Linear(config.hidden_size, 2)
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        return self.qa_outputs(self.electra(input_ids, attention_mask, token_type_ids)[0]).unbind(-1)

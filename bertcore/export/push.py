@@ -3,14 +3,13 @@
 The token is that of the client: `HF_TOKEN`, or what `hf auth login` has kept. `HF_ENDPOINT` names another hub.
 """
 
-import os
 import re
 from pathlib import Path
 
 from bertcore.embedding.directory import module_folders
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
 from bertcore.export.directory import check_tokenizer, read_config, read_model
-from bertcore.hub import QUIET
+from bertcore.hub import be_quiet
 from bertcore.model.huggingface import CARD_FILE
 
 FORM = "hub://ORG/NAME"
@@ -36,8 +35,7 @@ def push(directory: Path, uri: str, card: str, *, private: bool = True, message:
     saved = read_config(directory, forgive=True)
     read_model(saved)
     check_tokenizer(saved)
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
+    be_quiet()
     return _send(directory, match["repository"], card, private, message)
 
 

@@ -7,7 +7,6 @@ of it: a pair is four offsets and a label, and drawing one costs two binary sear
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,46 +30,8 @@ Rows = list[int]
 to be). One flat list: as many tuples would take twice as long to become an array."""
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """N pairs of token ranges of one shard, and what the pairing took."""
-
-    a_start: NDArray[np.int64]
-    a_end: NDArray[np.int64]
-    b_start: NDArray[np.int64]
-    b_end: NDArray[np.int64]
-    next_sentence_labels: NDArray[np.int8]
-    free: NDArray[np.bool_]
-    """(N,) whether the label was drawn with probability 0.5; False where there was no choice."""
-    truncated_tokens: int
-    """Cut off because a pair was too long."""
-    left_out_tokens: int
-    """In sentences of which no pair could be made."""
-
-    def __len__(self) -> int:
-        return len(self.a_start)
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """(N,) tokens of each pair, without special tokens."""
-        return self.a_end - self.a_start + self.b_end - self.b_start
-
-    @property
-    def packed(self) -> Packed:
-        """The pairs as sequences of two segments."""
-        return Packed(
-            starts=np.stack([self.a_start, self.b_start], axis=1).ravel(),
-            ends=np.stack([self.a_end, self.b_end], axis=1).ravel(),
-            row_offsets=np.arange(len(self) + 1) * 2,
-            labels=self.next_sentence_labels,
-            free=self.free,
-            truncated_tokens=self.truncated_tokens,
-            left_out_tokens=self.left_out_tokens,
-        )
-
-
-def draw_pairs(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Pairs:
-    """The pairs of every document of `shard`: a pure function of the shard and `key` (seed, epoch, shard name).
+def draw_pairs(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Packed:
+    """The pairs of every document of `shard`: a pure function of the shard and `key`.
 
     For each document one target length is drawn: `room` tokens, which a sequence has beside its special tokens, or with
     `short_seq_prob` uniform in [2, room]. Sentences are collected up to the target; segment A ends after a uniform
@@ -81,7 +42,7 @@ def draw_pairs(shard: TokenShard, room: int, short_seq_prob: float, *key: int | 
     return _draw(_walk_pairs, shard, room, short_seq_prob, draws.key("pairs", *key))
 
 
-def draw_sentence_order(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Pairs:
+def draw_sentence_order(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Packed:
     """ALBERT's pairs (Lan et al. 2019, section 3.1): two parts of the same document side by side, swapped with p 0.5.
 
     Chunks and the end of A are drawn as for `draw_pairs`, but a chunk has two sentences at least; a last sentence
@@ -93,18 +54,17 @@ def draw_sentence_order(shard: TokenShard, room: int, short_seq_prob: float, *ke
 Walk = Callable[[TokenShard, int, float, Callable[[], float]], tuple[Rows, int]]
 
 
-def _draw(walk: Walk, shard: TokenShard, budget: int, short_seq_prob: float, key: int) -> Pairs:
+def _draw(walk: Walk, shard: TokenShard, budget: int, short_seq_prob: float, key: int) -> Packed:
     generator = np.random.Generator(np.random.Philox(key))
     rows, left_out = walk(shard, budget, short_seq_prob, _stream(generator))
     a_start, a_end, b_start, b_end, label, free = np.array(rows, np.int64).reshape(-1, 6).T.copy()
     cut_a, cut_b = _cuts(a_end - a_start, b_end - b_start, budget)
     front_a, front_b = generator.binomial(cut_a, 0.5), generator.binomial(cut_b, 0.5)
-    return Pairs(
-        a_start=a_start + front_a,
-        a_end=a_end - (cut_a - front_a),
-        b_start=b_start + front_b,
-        b_end=b_end - (cut_b - front_b),
-        next_sentence_labels=label.astype(np.int8),
+    return Packed(
+        starts=np.stack([a_start + front_a, b_start + front_b], axis=1).ravel(),
+        ends=np.stack([a_end - (cut_a - front_a), b_end - (cut_b - front_b)], axis=1).ravel(),
+        row_offsets=np.arange(len(label) + 1) * 2,
+        labels=label.astype(np.int8),
         free=free.astype(bool),
         truncated_tokens=int(cut_a.sum() + cut_b.sum()),
         left_out_tokens=left_out,
@@ -236,12 +196,12 @@ def _chain(following: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _pairs(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, key: Key) -> Packed:
     room = config.sequence_length - vocabulary.special_per_pair
-    return draw_pairs(shard, room, config.short_seq_prob, *key).packed
+    return draw_pairs(shard, room, config.short_seq_prob, *key)
 
 
 def _sentence_order(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, key: Key) -> Packed:
     room = config.sequence_length - vocabulary.special_per_pair
-    return draw_sentence_order(shard, room, config.short_seq_prob, *key).packed
+    return draw_sentence_order(shard, room, config.short_seq_prob, *key)
 
 
 def _full_sentences(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, _: Key) -> Packed:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.model import bert_names
 from bertcore.model.architecture import Architecture, Encoder, read_fields, saved_fields, scores
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
 from bertcore.model.heads import Dropping, QuestionAnswering, TokenClassification
@@ -201,54 +202,43 @@ class AlbertForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "AlbertForQuestionAnswering"
 
 
-# A module of a layer: ours -> theirs.
-_LAYER_MODULES = {
-    "attention.output": "attention.dense",
-    "attention_norm": "attention.LayerNorm",
-    "intermediate": "ffn",
-    "output": "ffn_output",
-    "output_norm": "full_layer_layer_norm",
+# A module in Hugging Face's ALBERT -> the one that does the same in Hugging Face's BERT, or here.
+_BERTS = {
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.dense": "attention.output.dense",
+    "attention.LayerNorm": "attention.output.LayerNorm",
+    "ffn": "intermediate.dense",
+    "ffn_output": "output.dense",
+    "full_layer_layer_norm": "output.LayerNorm",
 }
-_QKV = ("query", "key", "value")
-_OURS = re.compile(r"((?:.*\.)?encoder\.)layer\.(\d+)\.(.+)\.(weight|bias)")
-_THEIRS = re.compile(r"((?:.*\.)?encoder\.)albert_layer_groups\.(\d+)\.albert_layers\.0\.(.+)\.(weight|bias)")
-_PROJECTION, _THEIR_PROJECTION = "embeddings_project.", "encoder.embedding_hidden_mapping_in."
+_OWN = {theirs: own for own, theirs in _BERTS.items()}
+_LAYER = re.compile(r"((?:.*\.)?encoder\.)layer\.(\d+)\.(.+)\.(weight|bias)")
+_OWN_LAYER = re.compile(r"((?:.*\.)?encoder\.)albert_layer_groups\.(\d+)\.albert_layers\.0\.(.+)\.(weight|bias)")
+_PROJECTION, _OWN_PROJECTION = "embeddings_project.", "encoder.embedding_hidden_mapping_in."
 
 
 def _to_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    renamed: dict[str, Tensor] = {}
-    for name, tensor in state.items():
-        found = _OURS.fullmatch(name)
-        if found is None:
-            renamed[name.replace(_PROJECTION, _THEIR_PROJECTION)] = tensor
-            continue
-        encoder, group, module, kind = found.groups()
-        layer = f"{encoder}albert_layer_groups.{group}.albert_layers.0."
-        if module == "attention.qkv":
-            for part, third in zip(_QKV, tensor.chunk(3), strict=True):
-                renamed[f"{layer}attention.{part}.{kind}"] = third
-        else:
-            renamed[f"{layer}{_LAYER_MODULES[module]}.{kind}"] = tensor
-    return renamed
+    return {_own_name(name): tensor for name, tensor in bert_names.to_huggingface(state).items()}
 
 
 def _from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    modules = {theirs: ours for ours, theirs in _LAYER_MODULES.items()}
-    renamed: dict[str, Tensor] = {}
-    for name, tensor in state.items():
-        found = _THEIRS.fullmatch(name)
-        if found is None:
-            renamed[name.replace(_THEIR_PROJECTION, _PROJECTION)] = tensor
-            continue
-        encoder, group, module, kind = found.groups()
-        layer = f"{encoder}layer.{group}."
-        if module == "attention.query":
-            parts = [state.get(name.replace("attention.query", f"attention.{part}")) for part in _QKV]
-            if all(part is not None for part in parts):
-                renamed[f"{layer}attention.qkv.{kind}"] = torch.cat([part for part in parts if part is not None])
-        elif module not in ("attention.key", "attention.value"):
-            renamed[f"{layer}{modules[module]}.{kind}" if module in modules else name] = tensor
-    return renamed
+    return bert_names.from_huggingface({_berts_name(name): tensor for name, tensor in state.items()})
+
+
+def _own_name(name: str) -> str:
+    if (found := _LAYER.fullmatch(name)) is None:
+        return name.replace(_PROJECTION, _OWN_PROJECTION)
+    encoder, group, module, kind = found.groups()
+    return f"{encoder}albert_layer_groups.{group}.albert_layers.0.{_OWN[module]}.{kind}"
+
+
+def _berts_name(name: str) -> str:
+    if (found := _OWN_LAYER.fullmatch(name)) is None:
+        return name.replace(_OWN_PROJECTION, _PROJECTION)
+    encoder, group, module, kind = found.groups()
+    return f"{encoder}layer.{group}.{_BERTS.get(module, module)}.{kind}"
 
 
 # What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).

@@ -18,6 +18,7 @@ from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import replace_directory, write_json
 from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
 from bertcore.model.config import ARCHITECTURES, architecture_of, build_pretraining, kinds_by_class
+from bertcore.tokens.kind import max_length_of
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -252,5 +253,5 @@ def _copy_tokenizer(source: Path, target: Path, config: EncoderConfig) -> None:
     settings = target / "tokenizer_config.json"
     if settings.exists():  # without a length, `truncation=True` cuts nothing, and the model fails at longer texts
         values = json.loads(settings.read_text(encoding="utf-8"))
-        longest = min(values.get("model_max_length") or sys.maxsize, config.max_sequence_length)
+        longest = min(max_length_of(values) or sys.maxsize, config.max_sequence_length)
         write_json(settings, values | {"model_max_length": longest})

@@ -25,7 +25,8 @@ class PreTrainingBatch:
     masked_labels: Tensor
     """(M,) int64: the original ids at those positions; M may be 0."""
     next_sentence_labels: Tensor | None
-    """(B,) int64: 0 if sentence B follows A in its document, 1 if it is random (Hugging Face's convention); or None."""
+    """(B,) int64: 0 if B follows A in its document, 1 if it is random, or the two are swapped (Hugging Face's
+    convention); or None."""
     masked_draws: Tensor | None = None
     """(M,) float64 in [0, 1): a random number for each masked token, a pure function of the training's seed, the step,
     the place of the sequence in the global batch and that of the token in it; None where nobody draws."""

@@ -32,14 +32,6 @@ OPEN = ("/health", "/", "/page.js", "/page.css", "/page.svg")
 """Paths that need no token: nothing of a model or a text is there."""
 
 
-class TooLargeError(HTTPException):
-    """A body beyond the limit; raised while it is read, it becomes the answer."""
-
-
-class TooSlowError(HTTPException):
-    """A body that does not come; raised while it is waited for, it becomes the answer."""
-
-
 class Guard:
     """ASGI middleware."""
 
@@ -85,11 +77,11 @@ class Guard:
             try:
                 message = await asyncio.wait_for(receive(), PATIENCE if more else None)
             except TimeoutError:
-                raise TooSlowError(408, f"no more of the body came in {PATIENCE:g} s") from None
+                raise HTTPException(408, f"no more of the body came in {PATIENCE:g} s") from None
             more = bool(message.get("more_body", False))
             total += len(message.get("body", b""))
             if total > self._most:
-                raise TooLargeError(413, f"the body has more bytes than expected, at most {self._most}")
+                raise HTTPException(413, f"the body has more bytes than expected, at most {self._most}")
             return message
 
         return counted

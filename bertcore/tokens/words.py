@@ -124,16 +124,19 @@ def train(
     tokenizer.train_from_iterator(_occurrences(counts, halvings), trainer)
 
 
-def _occurrences(counts: Mapping[str, int], halvings: int, at_once: int = 10_000) -> Iterator[str]:
-    """Every word as often as it occurs, in texts of at most `at_once` words."""
+_WORDS_AT_ONCE = 10_000
+
+
+def _occurrences(counts: Mapping[str, int], halvings: int) -> Iterator[str]:
+    """Every word as often as it occurs, in texts of at most `_WORDS_AT_ONCE` words."""
     text: list[str] = []
     for word, count in counts.items():
         left = count >> halvings
         while left:
-            taken = min(left, at_once - len(text))
+            taken = min(left, _WORDS_AT_ONCE - len(text))
             text += [word] * taken
             left -= taken
-            if len(text) == at_once:
+            if len(text) == _WORDS_AT_ONCE:
                 yield " ".join(text)
                 text = []
     yield " ".join(text)

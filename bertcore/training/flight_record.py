@@ -83,11 +83,7 @@ def rows_of(batches: Loader | Phases, step: int) -> list[dict[str, Any]]:
 
     `batches` gives sequences that are drawn; a static copy has the same rows.
     """
-    loader = batches
-    if isinstance(batches, Phases):
-        first, loader = next(phase for phase in reversed(batches.loaders) if phase[0] <= step)
-        step -= first
-    assert isinstance(loader, Loader)
+    loader, step = batches.at(step) if isinstance(batches, Phases) else (batches, step)
     seen: list[dict[str, Any]] = []
     open_epoch = loader.open_epoch
     traced = replace(loader, open_epoch=lambda epoch: [_Traced(source, seen) for source in open_epoch(epoch)])

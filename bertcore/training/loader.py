@@ -11,9 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import count
-from threading import Lock
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -134,9 +133,8 @@ class Loader:
                 f"params.yaml: {self.key}: found {self.batch_size}, but an epoch has only "
                 f"{self.sequences_per_epoch} sequences; lower it or give more text"
             )
-        self._epochs: dict[int, _Epoch] = {}
-        self._pools: dict[tuple[int, int], Pool] = {}
-        self._lock = Lock()
+        self._epoch = lru_cache(_KEPT)(partial(_Epoch.of, self._counts, self.pool, self.seed))
+        self._pool = lru_cache(_KEPT)(self._opened)
 
     @property
     def sequences_per_epoch(self) -> int:
@@ -159,35 +157,14 @@ class Loader:
                 parts.append(self._pool(epoch, index).take(own[pools == index] - bounds[index], rule))
         return parts[0] if len(parts) == 1 else Instances.concatenate(parts)
 
-    def _epoch(self, epoch: int) -> _Epoch:
-        with self._lock:
-            return _remember(self._epochs, epoch, lambda: _Epoch.of(self._counts, self.pool, self.seed, epoch))
-
-    def _pool(self, epoch: int, index: int) -> Pool:
+    def _opened(self, epoch: int, index: int) -> Pool:
         shards = self._epoch(epoch).shards[index * self.pool : (index + 1) * self.pool]
-
-        def make() -> Pool:
-            every = self.open_epoch(epoch)
-            found = [len(every[shard]) for shard in shards.tolist()]
-            assert found == self._counts[shards].tolist(), f"epoch {epoch}: {found} sequences, not those of epoch 0"
-            offsets = offsets_of(self._counts[shards])
-            order = draws.permutation(draws.key("order", self.seed, epoch, index), int(offsets[-1]))
-            return Pool([every[shard] for shard in shards.tolist()], offsets, order)
-
-        with self._lock:
-            return _remember(self._pools, (epoch, index), make)
-
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-def _remember(known: dict[Key, Value], key: Key, make: Callable[[], Value]) -> Value:
-    """`known[key]`, made where it is missing; those used longest ago are forgotten."""
-    known[key] = known.pop(key) if key in known else make()
-    for old in list(known)[:-_KEPT]:
-        del known[old]
-    return known[key]
+        every = self.open_epoch(epoch)
+        found = [len(every[shard]) for shard in shards.tolist()]
+        assert found == self._counts[shards].tolist(), f"epoch {epoch}: {found} sequences, not those of epoch 0"
+        offsets = offsets_of(self._counts[shards])
+        order = draws.permutation(draws.key("order", self.seed, epoch, index), int(offsets[-1]))
+        return Pool([every[shard] for shard in shards.tolist()], offsets, order)
 
 
 @dataclass
@@ -197,7 +174,12 @@ class Phases:
     loaders: Sequence[tuple[int, Loader]]
     """(first step, loader), ascending from step 0."""
 
+    def at(self, step: int) -> tuple[Loader, int]:
+        """The loader in whose phase `step` lies, and the step as it counts."""
+        first, loader = next(phase for phase in reversed(self.loaders) if phase[0] <= step)
+        return loader, step - first
+
     def batch(self, step: int, rank: int = 0, world_size: int = 1) -> Instances:
         """As `Loader.batch`, from the loader in whose phase `step` lies."""
-        first, loader = next(phase for phase in reversed(self.loaders) if phase[0] <= step)
-        return loader.batch(step - first, rank, world_size)
+        loader, own = self.at(step)
+        return loader.batch(own, rank, world_size)

@@ -1,13 +1,18 @@
 """Pairs against the published procedure, step by step, and against what must hold for any of them; sentence order."""
 
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
+from bertcore.instances.packed import Packed
 from bertcore.instances.packing import IS_NEXT, IS_RANDOM, IS_SWAPPED, _cuts, draw_pairs, draw_sentence_order
 from bertcore.tokens.shards import TokenShard
 
@@ -22,6 +27,35 @@ def shard_of(documents: list[list[int]]) -> TokenShard:
     )
 
 
+@dataclass(frozen=True)
+class Pairs(Packed):
+    """With the segments by their names."""
+
+    @property
+    def a_start(self) -> NDArray[np.int64]:
+        return self.starts[::2]
+
+    @property
+    def a_end(self) -> NDArray[np.int64]:
+        return self.ends[::2]
+
+    @property
+    def b_start(self) -> NDArray[np.int64]:
+        return self.starts[1::2]
+
+    @property
+    def b_end(self) -> NDArray[np.int64]:
+        return self.ends[1::2]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return self.a_end - self.a_start + self.b_end - self.b_start
+
+
+def _pairs(draw: Callable[..., Packed], *arguments: Any) -> Any:
+    return Pairs(**vars(draw(*arguments)))
+
+
 texts = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=15), min_size=2, max_size=8)
 
 
@@ -29,7 +63,7 @@ texts = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=15), min_size
 @given(texts, st.integers(0, 10**6), st.sampled_from([16, 64, 128]))
 def test_every_pair_obeys_the_rules(documents: list[list[int]], seed: int, sequence_length: int) -> None:
     shard = shard_of(documents)
-    pairs = draw_pairs(shard, sequence_length - 3, 0.1, seed)
+    pairs = _pairs(draw_pairs, shard, sequence_length - 3, 0.1, seed)
     bounds = shard.sentence_offsets[shard.document_offsets]
     owner_a = np.searchsorted(bounds, pairs.a_start, side="right")
     owner_b = np.searchsorted(bounds, pairs.b_start, side="right")
@@ -38,7 +72,7 @@ def test_every_pair_obeys_the_rules(documents: list[list[int]], seed: int, seque
     assert (pairs.lengths <= sequence_length - 3).all()
     assert (np.searchsorted(bounds, pairs.a_end - 1, side="right") == owner_a).all()
     assert (np.searchsorted(bounds, pairs.b_end - 1, side="right") == owner_b).all()
-    true = pairs.next_sentence_labels == IS_NEXT
+    true = pairs.labels == IS_NEXT
     assert (owner_a[true] == owner_b[true]).all() and (pairs.b_start[true] >= pairs.a_end[true]).all()
     assert (owner_a[~true] != owner_b[~true]).all()
 
@@ -47,11 +81,11 @@ def test_every_pair_obeys_the_rules(documents: list[list[int]], seed: int, seque
 @given(texts, st.integers(0, 10**6))
 def test_without_truncation_every_sentence_is_used_once_in_its_own_place(documents: list[list[int]], seed: int) -> None:
     shard = shard_of(documents)
-    pairs = draw_pairs(shard, 4093, 0.0, seed)
+    pairs = _pairs(draw_pairs, shard, 4093, 0.0, seed)
     used = np.zeros(len(shard.tokens), int)
     for row in range(len(pairs)):
         used[pairs.a_start[row] : pairs.a_end[row]] += 1
-        if pairs.next_sentence_labels[row] == IS_NEXT:
+        if pairs.labels[row] == IS_NEXT:
             used[pairs.b_start[row] : pairs.b_end[row]] += 1
     assert (used == 1).all() and pairs.left_out_tokens == 0
 
@@ -62,8 +96,8 @@ def test_sentence_order_is_two_neighbouring_parts_of_one_document(
     documents: list[list[int]], seed: int, sequence_length: int
 ) -> None:
     shard = shard_of(documents)
-    pairs = draw_sentence_order(shard, sequence_length - 3, 0.1, seed)
-    swapped = pairs.next_sentence_labels == IS_SWAPPED
+    pairs = _pairs(draw_sentence_order, shard, sequence_length - 3, 0.1, seed)
+    swapped = pairs.labels == IS_SWAPPED
     bounds = shard.sentence_offsets[shard.document_offsets]
     owners = [np.searchsorted(bounds, starts, side="right") for starts in (pairs.a_start, pairs.b_start)]
     np.testing.assert_array_equal(*owners)
@@ -72,45 +106,45 @@ def test_sentence_order_is_two_neighbouring_parts_of_one_document(
     assert (pairs.lengths <= sequence_length - 3).all() and pairs.free.all()
 
     used = np.zeros(len(shard.tokens), int)
-    for start, end in zip(pairs.packed.starts, pairs.packed.ends, strict=True):
+    for start, end in zip(pairs.starts, pairs.ends, strict=True):
         used[start:end] += 1
     assert used.max() <= 1
     assert (used == 0).sum() == pairs.truncated_tokens + pairs.left_out_tokens
     if sequence_length == 4096:  # nothing is cut, so a part ends where the other begins, at the end of a sentence
         assert (np.where(swapped, pairs.b_end == pairs.a_start, pairs.a_end == pairs.b_start)).all()
-        assert pairs.truncated_tokens == 0 and np.isin(pairs.packed.starts, shard.sentence_offsets).all()
+        assert pairs.truncated_tokens == 0 and np.isin(pairs.starts, shard.sentence_offsets).all()
 
 
 def test_half_of_the_sentence_orders_are_swapped_whatever_their_length() -> None:
     generator = np.random.default_rng(2)
     shard = shard_of([generator.integers(3, 45, 20).tolist() for _ in range(2000)])
-    pairs = draw_sentence_order(shard, 125, 0.1, 7)
-    swapped = pairs.next_sentence_labels == IS_SWAPPED
+    pairs = _pairs(draw_sentence_order, shard, 125, 0.1, 7)
+    swapped = pairs.labels == IS_SWAPPED
     assert stats.binomtest(int(swapped.sum()), len(pairs), 0.5).pvalue > 1e-4
     assert stats.ks_2samp(pairs.lengths[swapped], pairs.lengths[~swapped]).pvalue > 1e-4
 
 
 def test_a_label_without_a_choice_is_not_called_free() -> None:
-    pairs = draw_pairs(shard_of([[10]] * 30), 61, 0.0, 1)
-    assert (pairs.next_sentence_labels == IS_RANDOM).all() and not pairs.free.any()
-    longer = draw_pairs(shard_of([[10, 10, 10, 10]] * 5000), 61, 0.0, 1)
+    pairs = _pairs(draw_pairs, shard_of([[10]] * 30), 61, 0.0, 1)
+    assert (pairs.labels == IS_RANDOM).all() and not pairs.free.any()
+    longer = _pairs(draw_pairs, shard_of([[10, 10, 10, 10]] * 5000), 61, 0.0, 1)
     assert not longer.free.all()
-    assert stats.binomtest(int(longer.next_sentence_labels[longer.free].sum()), int(longer.free.sum())).pvalue > 1e-4
-    assert (longer.next_sentence_labels[~longer.free] == IS_RANDOM).all()
+    assert stats.binomtest(int(longer.labels[longer.free].sum()), int(longer.free.sum())).pvalue > 1e-4
+    assert (longer.labels[~longer.free] == IS_RANDOM).all()
 
 
 def test_the_same_key_draws_the_same_pairs_and_another_key_others() -> None:
     shard = shard_of([[7, 9, 4, 30, 12, 8]] * 20)
-    first, again, other = (draw_pairs(shard, 61, 0.1, *key) for key in ((1, 0, "a"), (1, 0, "a"), (1, 1, "a")))
+    first, again, other = (_pairs(draw_pairs, shard, 61, 0.1, *key) for key in ((1, 0, "a"), (1, 0, "a"), (1, 1, "a")))
     np.testing.assert_array_equal(first.a_start, again.a_start)
     np.testing.assert_array_equal(first.b_end, again.b_end)
     assert len(first) != len(other) or (first.b_start != other.b_start).any()
 
 
 def test_a_single_document_gives_true_pairs_only() -> None:
-    pairs = draw_pairs(shard_of([[10] * 40]), 61, 0.1, 1)
-    assert len(pairs) and (pairs.next_sentence_labels == IS_NEXT).all() and not pairs.free.any()
-    alone = draw_pairs(shard_of([[10]]), 61, 0.1, 1)
+    pairs = _pairs(draw_pairs, shard_of([[10] * 40]), 61, 0.1, 1)
+    assert len(pairs) and (pairs.labels == IS_NEXT).all() and not pairs.free.any()
+    alone = _pairs(draw_pairs, shard_of([[10]]), 61, 0.1, 1)
     assert len(alone) == 0 and alone.left_out_tokens == 10
 
 
@@ -164,12 +198,12 @@ def reference_pairs(
 def test_lengths_and_labels_are_distributed_as_the_published_procedure_draws_them(sequence_length: int) -> None:
     generator = np.random.default_rng(5)
     documents = [generator.integers(3, 45, generator.integers(1, 40)).tolist() for _ in range(1500)]
-    ours = draw_pairs(shard_of(documents), sequence_length - 3, 0.1, 3)
+    ours = _pairs(draw_pairs, shard_of(documents), sequence_length - 3, 0.1, 3)
     theirs = np.array(reference_pairs(documents, sequence_length - 3, 0.1, random.Random(3)))
     samples = (
         (ours.a_end - ours.a_start, theirs[:, 0]),
         (ours.b_end - ours.b_start, theirs[:, 1]),
-        (ours.next_sentence_labels, theirs[:, 2]),
+        (ours.labels, theirs[:, 2]),
     )
     assert abs(len(ours) - len(theirs)) < 0.03 * len(theirs)
     for own, reference in samples:

@@ -365,9 +365,9 @@ published."""
 def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     """The content of params.yaml, with the values of the recipe that it names wherever its sections give none.
 
-    A model that starts from published weights has their shape, and nothing of the recipe's `model`. A warm-up belongs
-    to the recipe's number of steps: one of more than a tenth of a given `max_steps` is not taken over. What is no
-    mapping where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
+    A model that starts from published weights has their shape: of the recipe's `model` only the architecture counts. A
+    warm-up belongs to the recipe's number of steps: one of more than a tenth of a given `max_steps` is not taken over.
+    What is no mapping where one belongs stays as it is, for those who check it. `ValueError` for an unknown recipe.
     """
     result, name = dict(values), values.get("recipe")
     if name is None:
@@ -377,7 +377,8 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     recipe = dict(RECIPES[name])
     given = values.get("pretrain")
     if isinstance(given, Mapping) and given.get("init_from") is not None:
-        recipe["pretrain"] = {key: value for key, value in recipe["pretrain"].items() if key != "model"}
+        own = recipe["pretrain"]["model"]
+        recipe["pretrain"] = {**recipe["pretrain"], "model": {key: own[key] for key in ("architecture",) if key in own}}
     recipe["pretrain"] = _fitting(name, recipe["pretrain"], given)
     for section in ("tokenizer", "mask", "pretrain"):
         result[section] = _over(values.get(section), recipe[section])

@@ -43,7 +43,9 @@ def test_null_takes_a_part_of_the_recipe_away() -> None:
 def test_published_weights_keep_their_shape() -> None:
     found = with_recipe({"recipe": "modern", "pretrain": {"init_from": "bert", "model": {"preset": None}}})
     config = parse(PretrainConfig, found["pretrain"], "pretrain")
-    assert (config.model.architecture, config.model.fields, config.optimizer) == ("bert", {}, "muon")
+    assert (config.model.architecture, config.model.fields, config.optimizer) == ("modernbert", {}, "muon")
+    plain = with_recipe({"recipe": "bert-2018", "pretrain": {"init_from": "bert", "model": {"preset": None}}})
+    assert plain["pretrain"]["model"] == {"preset": None}
 
 
 def test_the_rates_of_a_recipe_belong_to_its_optimizer_and_keep_their_shares() -> None:

@@ -811,7 +811,7 @@ def roberta_base(tmp_path: Path) -> Path:
             "found a vocabulary of the kind 'wordpiece' in {0}/../vocab.txt, expected 'byte_bpe'",
         ),
         (
-            {"pretrain": {"init_from": "{0}", "model": {"preset": None}}},
+            {"pretrain": {"init_from": "{0}", "model": {"preset": None, "architecture": "bert"}}},
             "pretrain.model.architecture: found 'bert' beside init_from, expected 'roberta'",
         ),
         (
@@ -824,7 +824,7 @@ def roberta_base(tmp_path: Path) -> Path:
             "pretrain.model.max_position_embeddings: found 5 beside init_from, expected ",
         ),
         (
-            {"pretrain": {"init_from": "{0}", "model": {"preset": None, "architecture": "roberta"}}},
+            {"pretrain": {"init_from": "{0}", "model": {"preset": None}}},
             "set tokenizer.vocab_file to {0}/vocab.json and tokenizer.merges_file to {0}/merges.txt",
         ),
         (

@@ -124,9 +124,7 @@ def _attention(states: _States) -> Tensor:
     assert states.layer is not None, "embeddings have no attention"
     layout = states.layout
     scores = states.layer.attention.scores_of_first(states.layer.attention_input(states.before), layout)  # (T, A)
-    mask = layout.key_mask()
-    padded = scores.new_full((mask.numel(), scores.shape[1]), -torch.inf).index_copy(0, layout.padded_index, scores)
-    weights = padded.view(*mask.shape, -1).softmax(1).mean(-1)  # (B, L)
+    weights = layout.padded(scores, -torch.inf).softmax(1).mean(-1)  # (B, L)
     return states.layout.summed(states.hidden * weights.flatten()[layout.padded_index, None])
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from bertcore.apply.directory import USES
@@ -60,11 +59,8 @@ def _batches(features: Features, tokens: int) -> Iterator[tuple[Fed, NDArray[np.
     for rows in by_length(features.lengths, tokens):
         batch = features.batch(rows)
         layout = batch.layout
-        padded = {name: np.zeros(layout.batch_size * layout.max_length, dtype=np.int64) for name in INPUTS}
-        for name, values in zip(INPUTS, (batch.input_ids, torch.ones(layout.total), batch.token_type_ids), strict=True):
-            padded[name][layout.padded_index.numpy()] = values.numpy()
-        shape = (layout.batch_size, layout.max_length)
-        yield {name: values.reshape(shape) for name, values in padded.items()}, rows, layout
+        arrays = layout.padded(batch.input_ids), layout.key_mask().long(), layout.padded(batch.token_type_ids)
+        yield {name: array.numpy() for name, array in zip(INPUTS, arrays, strict=True)}, rows, layout
 
 
 def onnx_logits(session: Any, features: Features, per_token: bool, progress: str | None = None) -> NDArray[np.float32]:

@@ -77,10 +77,7 @@ class Probe:
     def padded(self) -> tuple[Tensor, Tensor, Tensor]:
         """`input_ids`, `attention_mask` and `token_type_ids`, each (B, L)."""
         layout = self.layout
-        empty = torch.zeros(layout.batch_size * layout.max_length, dtype=torch.int64)
-        ids, types = (empty.index_copy(0, layout.padded_index, row) for row in (self.input_ids, self.token_type_ids))
-        shape = (layout.batch_size, layout.max_length)
-        return ids.view(shape), layout.key_mask().long(), types.view(shape)
+        return layout.padded(self.input_ids), layout.key_mask().long(), layout.padded(self.token_type_ids)
 
     def for_transformers(self, kind: Kind) -> list[Tensor]:
         """The same as transformers' classes of `kind` take it: of multiple choice each sequence is the only choice of

@@ -261,10 +261,7 @@ class _Question:
 
 def _by_sequence(logits: Tensor, batch: Batch) -> Tensor:
     """(T, 2) logits of start and end -> (2 * B, L) float32, minus infinity behind the end of a sequence."""
-    sequences, longest = batch.layout.batch_size, batch.layout.max_length
-    padded = logits.new_full((sequences * longest, 2), float("-inf"), dtype=logits.float().dtype)
-    padded = padded.index_copy(0, batch.layout.padded_index, logits.float())
-    return padded.view(sequences, longest, 2).transpose(1, 2).flatten(0, 1)
+    return batch.layout.padded(logits.float(), float("-inf")).transpose(1, 2).flatten(0, 1)
 
 
 def _spans(part: _Question, answers: list[dict[str, Any]]) -> NDArray[np.int64]:

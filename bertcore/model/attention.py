@@ -169,11 +169,10 @@ def attend_padded(qkv: Tensor, layout: Layout, dropout: float, positions: Positi
     """(T, 3, A, D) -> (T, A, D) on any device, also compiled: only here the sequences are padded to the longest."""
     batch, longest = layout.batch_size, layout.max_length
     if layout.is_full:
-        padded, key_mask = qkv, None
+        padded, key_mask = qkv.unflatten(0, (batch, longest)), None
     else:
-        empty = qkv.new_zeros(batch * longest, *qkv.shape[1:])
-        padded, key_mask = empty.index_copy(0, layout.padded_index, qkv), layout.key_mask()[:, None, None, :]
-    query, key, value = padded.unflatten(0, (batch, longest)).permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
+        padded, key_mask = layout.padded(qkv), layout.key_mask()[:, None, None, :]
+    query, key, value = padded.permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
     query, key = (turned(part, longest, positions) for part in (query, key))
     if layout.causal or positions.hides(longest):
         split, lengths = batch - layout.causal, layout.lengths

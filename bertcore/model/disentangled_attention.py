@@ -39,7 +39,7 @@ class Distances(nn.Module):
         if torch.compiler.is_compiling():
             return self.LayerNorm(self.rel_embeddings.weight), rows_of(longest, self._buckets, self._farthest, device)
         rows = _cached_rows(longest, self._buckets, self._farthest, device)
-        first, last = int(rows[0]), int(rows[-1])
+        first, last = int(rows.min()), int(rows.max())
         return self.LayerNorm(self.rel_embeddings.weight[first : last + 1]), rows - first
 
 
@@ -103,9 +103,7 @@ def _scale(values: Tensor) -> float:
 def attend_padded(qkv: Tensor, distances: Tensor, layout: Layout, dropout: float) -> Tensor:
     """(T, 3, A, D), (2, A, 2L, D) -> (T, A, D) on any device, also compiled: sequences padded to the longest."""
     batch, longest = layout.batch_size, layout.max_length
-    empty = qkv.new_zeros(batch * longest, *qkv.shape[1:])
-    padded = empty.index_copy(0, layout.padded_index, qkv[: layout.total])
-    query, key, value = padded.unflatten(0, (batch, longest)).permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
+    query, key, value = layout.padded(qkv[: layout.total]).permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
     of_query, of_key = distances
     scores = query @ key.mT + skewed(query @ of_key.mT) + skewed(key @ of_query.mT).mT
     seen = layout.key_mask()[:, None, None, :]

@@ -135,6 +135,11 @@ class Layout:
         """(T, H) -> (B, H): the mean over the tokens of each sequence, [CLS] and [SEP] among them."""
         return self.summed(values) / self.lengths[:, None]
 
+    def padded(self, values: Tensor, filling: float = 0.0) -> Tensor:
+        """(T, ...) -> (B, L, ...): each sequence in a row of its own, `filling` behind its end."""
+        empty = values.new_full((self.batch_size * self.max_length, *values.shape[1:]), filling)
+        return empty.index_copy(0, self.padded_index, values).unflatten(0, (self.batch_size, self.max_length))
+
     @property
     def is_full(self) -> bool:
         """All sequences have the same length, so that (T, …) is a view of (B, L, …)."""

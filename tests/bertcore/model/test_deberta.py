@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
@@ -78,6 +78,7 @@ def assert_same_gradients(model: Any, reference: Any) -> None:
 
 
 @settings(max_examples=10, deadline=None)
+@example(heads=1, head_size=2, layers=1, buckets=64, farthest=20, activation="gelu", lengths=[33])
 @given(
     heads=st.integers(1, 3),
     head_size=st.integers(2, 9),

@@ -1,7 +1,6 @@
 """Variants that take turns, each in a process of its own, so that neither memory nor a busy machine favours one."""
 
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -10,13 +9,12 @@ from multiprocessing.connection import Connection
 
 import torch
 
+from bertcore.memory import peak_bytes
 from bertcore.training.distributed import device
 from bertcore.training.flops import wait_for
 
 Work = Callable[[], int]
 """Does one unit of work; returns its size in real tokens."""
-
-_KIB_PER_GIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def _serve(pipe: Connection, make: Callable[[], Work], warmup: int, clock: Calla
 def _peak_gib() -> float:
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB_PER_GIB
+    return peak_bytes() / 2**30
 
 
 def _stop(pipe: Connection) -> float:

@@ -85,6 +85,7 @@ def write_phase(
     heldout_audit.check()
     return {
         "train_text_tokens": int(frequencies.sum()),
+        "copies": max(config.duplicates, 1),
         OCCURRENCES: int(np.quantile(frequencies, 0.05, method="lower")),
         "train": audit.report(),
         "heldout": heldout_audit.report(),

@@ -68,10 +68,13 @@ def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None
     given = _YAML.load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     if str(git_commit(ROOT)).endswith("-dirty"):
         print("compared is the code of the last commit: what was changed since is in no variant, but for params.yaml")
+    tasks: dict[str, list[str]] = {}
     for name, variant in config.variants.items():
         first = config.params_of(name, given, config.calibration_steps, directory)
+        tasks[name] = list(params.task_entries(first))
         if TEACHER not in variant:  # that of the others is not there yet
             _check(first, name)
+    shared = [task for task in next(iter(tasks.values())) if all(task in own for own in tasks.values())]
     speeds = {name: measure(config, name, given, directory) for name in config.variants}
     if only_measure:
         return
@@ -82,9 +85,18 @@ def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None
         _check(values[name], name)
         _repro(directory / name, values[name], [])
         flops = Plan.read(params.complete(values[name])).flops()
-        teacher = config.variants[name].get(TEACHER)
-        tasks = params.task_entries(values[name])
-        found.append(read_variant(name, directory / name, tasks, speed, flops, teacher))
+        found.append(
+            read_variant(
+                name,
+                directory / name,
+                tasks[name],
+                speed,
+                flops,
+                mlm_loss=_held_out_loss(directory / name) if speed.inference["predicts_tokens"] else None,
+                compared_tasks=shared,
+                teacher=config.variants[name].get(TEACHER),
+            )
+        )
     print(page.write(found, config.budget, directory))
     tracking.log(found, values, directory / "compare.html")
     print(f"{directory}/compare.html; `make ui` shows the runs side by side")
@@ -169,6 +181,10 @@ def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
         raise TrainingError(
             f"{tree}: `dvc repro {' '.join(stages)}`".rstrip() + " failed; see above, and run this again"
         )
+
+
+def _held_out_loss(tree: Path) -> float:
+    return _said_by(["tasks.comparing.held_out"], tree)["mlm_loss"]
 
 
 def _said_by(command: list[str], tree: Path) -> dict[str, float]:

@@ -15,7 +15,8 @@ from bertcore.minimal_pairs.embedded import make_pairs
 from bertcore.minimal_pairs.ngrams import baseline_scorers
 from bertcore.minimal_pairs.pairs import EMBEDDED, MinimalPairsConfig, Pair, read_pairs, score, subset
 from bertcore.minimal_pairs.results import summarize
-from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
+from bertcore.minimal_pairs.scoring import ORIGINALITY, load_language_model, sentence_scorer
+from bertcore.model.huggingface import load_kind
 from bertcore.tokens.shards import Manifest, TokenShard
 from bertcore.tokens.tokenizer import load_tokenizer
 from tasks import params
@@ -32,7 +33,9 @@ def run(stage_run: StageRun) -> None:
     if not pairs:
         logger.info("there are no minimal pairs: params.yaml names none, or the held-out text is too short to give any")
     scores = _scores(pairs, config) if pairs else {}
-    settings = {"variant": config.variant, "share": config.share}
+    variant = ORIGINALITY if load_kind(PRETRAINED) == "replaced_tokens" else config.variant
+    made_of = EMBEDDED if config.pairs == EMBEDDED else "files"
+    settings = {"variant": variant, "made_of": made_of, "share": config.share}
     metrics = {**settings, **summarize(pairs, scores)} if pairs else {}
     with replace_directory(PREDICTIONS / "minimal_pairs") as beside:
         _write(pairs, scores, beside / "scores.jsonl")

@@ -117,7 +117,7 @@ class MaskingRule:
 
 
 HELD_OUT = MaskingRule(max_predictions_per_seq=None)
-"""The rule of every held-out evaluation, whatever the training's masks are, so that trainings can be compared."""
+"""The rule of every held-out evaluation, whatever the training's masks are: trainings whose sequences are made alike can be compared."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,6 +41,10 @@ LOGIT_ROWS = 64
 """Rows of logits that are normalised at a time, so that they stay in the processor's cache."""
 
 
+ORIGINALITY = "originality"
+"""In place of a variant: the way of models that tell replaced tokens from original ones."""
+
+
 @dataclass(frozen=True)
 class Sentences:
     """N sentences of one length L, special tokens included."""

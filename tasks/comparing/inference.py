@@ -7,13 +7,13 @@ Prints JSON: `predicts_tokens` (1 where the model itself predicts masked tokens,
 """
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
 
 import torch
 
+from bertcore.memory import peak_bytes
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.model.layout import Layout
@@ -39,18 +39,13 @@ def measure(directory: Path) -> dict[str, float]:
         with torch.inference_mode(), autocast(place):
             model.hidden_states(ids, torch.zeros_like(ids), layout).sum().item()  # waits for the device
         seconds.append(time.perf_counter() - began)
-    peak = torch.cuda.max_memory_allocated() if place.type == "cuda" else 1024 * _peak_kilobytes()
+    peak = torch.cuda.max_memory_allocated() if place.type == "cuda" else peak_bytes()
     return {
         "predicts_tokens": float(architecture_of(config).generator is None),
         "parameters": model.num_parameters(),
         "tokens_per_second": SEQUENCES * length / min(seconds[1:]),
         "peak_bytes": peak,
     }
-
-
-def _peak_kilobytes() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak // 1024 if sys.platform == "darwin" else peak
 
 
 if __name__ == "__main__":

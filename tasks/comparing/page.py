@@ -1,5 +1,6 @@
 """The comparison as one table, one picture, and words that say which variant to take for what."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +18,11 @@ PICTURE = "compare"
 NOTE = (
     "Every variant was pre-trained for the same wall-clock on this machine: the speed of its first steps said for how "
     "many it is enough; minutes and tokens a second are those of the whole training. Held-out loss and minimal pairs "
-    "compare models that predict masked tokens of one vocabulary. Scores of tasks are medians over the seeds on dev, "
-    "with the lowest and the highest in brackets, times 100; differences within such a range say nothing. Inference "
-    "is that of the encoder alone; MiB is the peak of the process that reads with it, Python and torch included; on a "
-    "GPU, of the memory there alone."
+    "compare models that predict masked tokens of one vocabulary; the loss is of the same sequences for all, full "
+    "sentences of 128 tokens, whatever a variant was trained on. Means are over the tasks that all variants have. "
+    "Scores of tasks are medians over the seeds on dev, with the lowest and the highest in brackets, times 100; "
+    "differences within such a range say nothing. Inference is that of the encoder alone; MiB is the peak of the "
+    "process that reads with it, Python and torch included; on a GPU, of the memory there alone."
 )
 
 
@@ -166,8 +168,8 @@ def _kept(student: Variant, teacher: Variant) -> str:
 
 
 def _more_pairs(variant: Variant, other: Variant) -> bool:
-    """Whether more of the minimal pairs by more than chance."""
-    error = max(variant.pairs_error, other.pairs_error)
+    """Whether more of the minimal pairs by more than chance, as far as the errors beside the baselines tell."""
+    error = math.hypot(variant.pairs_error, other.pairs_error)
     return (variant.minimal_pairs or 0.0) - (other.minimal_pairs or 0.0) > STANDARD_ERRORS * error
 
 

@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ class Variant:
     training_flops: float
     """Of the pre-training with its evaluation, all sequences counted as full; a teacher's forward passes are in it."""
     mlm_loss: float | None
-    """On held-out text; None where the masked tokens are not what the model predicts."""
+    """On held-out sequences that are the same for all variants; None where the masked tokens are not what the model
+    predicts."""
     minimal_pairs: float | None
     """Share of them; None in the same case, and where none were scored."""
     scores: Mapping[str, Score]
@@ -58,6 +59,8 @@ class Variant:
     """Share of the minimal pairs that the best baseline has."""
     pairs_error: float = 0.0
     """Standard error of the difference of both shares, pair by pair."""
+    compared_tasks: Sequence[str] | None = None
+    """Those that all variants have, over which means are taken; None = its own."""
     teacher: str | None = None
     """The variant that it has learned from, whose own training is not counted here."""
 
@@ -70,8 +73,9 @@ class Variant:
 
     @property
     def mean_score(self) -> float | None:
-        """Over the tasks, of their medians; None without any."""
-        return statistics.mean(score.median for score in self.scores.values()) if self.scores else None
+        """Over the compared tasks, of their medians; None without any."""
+        tasks = self.scores if self.compared_tasks is None else self.compared_tasks
+        return statistics.mean(self.scores[task].median for task in tasks) if tasks else None
 
     @property
     def tokens_per_second(self) -> float:
@@ -97,14 +101,22 @@ class Variant:
 
 
 def read_variant(
-    name: str, tree: Path, tasks: Iterable[str], speed: Speed, training_flops: float, teacher: str | None
+    name: str,
+    tree: Path,
+    tasks: Iterable[str],
+    speed: Speed,
+    training_flops: float,
+    *,
+    mlm_loss: float | None,
+    compared_tasks: Sequence[str] | None = None,
+    teacher: str | None = None,
 ) -> Variant:
-    """From the metrics below `tree`, whose pipeline has run with `tasks`, and what was measured before."""
+    """From the metrics below `tree`, whose pipeline has run with `tasks`, and what was measured besides."""
     metrics, inference = tree / "metrics", speed.inference
     trained, timing = _read(metrics / "pretrain.json"), _read(metrics / "timing" / "pretrain.json")
     pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
-    if not inference["predicts_tokens"]:  # the loss is its generator's, and its pairs are scored in another way
-        trained, pairs = {key: value for key, value in trained.items() if key != "mlm_loss"}, {}
+    if not inference["predicts_tokens"]:  # its pairs are scored in another way
+        pairs = {}
     shares = {system: found["accuracy"] for system, found in pairs.get("systems", {}).items()}
     baseline = strongest_baseline(shares) if shares else None
     return Variant(
@@ -114,13 +126,14 @@ def read_variant(
         tokens=trained["tokens"],
         seconds=trained["tokens"] / timing["tokens_per_second"],
         training_flops=training_flops,
-        mlm_loss=trained.get("mlm_loss"),
+        mlm_loss=mlm_loss,
         minimal_pairs=pairs.get("accuracy"),
         pairs_baseline=shares[baseline] if baseline else None,
         pairs_error=pairs["gain"][baseline]["standard_error"] if baseline else 0.0,
         scores={task: _score(_read(metrics / "finetune" / f"{task}.json")) for task in sorted(tasks)},
         inference_tokens_per_second=inference["tokens_per_second"],
         peak_bytes=inference["peak_bytes"],
+        compared_tasks=compared_tasks,
         teacher=teacher,
     )
 

@@ -75,12 +75,12 @@ class Comparison:
 
     def verdict(self) -> "Verdict":
         """Against random weights first; then against what needs no network, unless that is behind for certain."""
+        if self.dev_examples < FEWEST_EXAMPLES:
+            return Verdict("too few examples", MIXED)
         if self.helped:
             effect = Verdict("helps", GOOD)
-        elif self.gain <= 0:
-            effect = Verdict("does not help", BAD)
         else:
-            effect = Verdict("too few examples" if self.dev_examples < FEWEST_EXAMPLES else "unclear", MIXED)
+            effect = Verdict("hurts", BAD) if self.against_random.high < 0 else Verdict("unclear", MIXED)
         remark = self._remark()
         return effect.with_remark(remark) if remark else effect
 

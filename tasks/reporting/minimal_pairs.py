@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from bertcore.minimal_pairs.pairs import EMBEDDED
+from bertcore.minimal_pairs.scoring import ORIGINALITY
 from tasks.reporting.comparison import STANDARD_ERRORS, Verdict
 from tasks.reporting.document import NOTHING, Paragraph, Section, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
@@ -12,14 +14,19 @@ TITLE = "Minimal pairs"
 _SYSTEMS = {"model": "Model", "bigram": "Bigrams", "unigram": "Unigrams", "length": "Length"}
 _NOTE = (
     "Of two sentences that differ in little the model must find the right one more likely; nothing is trained for it. "
-    "A sentence's score is the sum of the log-probabilities of its tokens, each masked {masked}. Scores are times 100, "
-    "ties count half, chance is 50. Bigrams and unigrams are counted in the training text, in the encoder's own "
+    "A sentence's score is the sum of the log-probabilities {scored}. Scores are times 100, ties count half, chance is "
+    "50. Bigrams and unigrams are counted in the training text, in the encoder's own "
     "tokens; length prefers fewer of them. The error is the standard error of the model's score by the choice of the "
     "pairs; the spread over seeds comes on top of that. Against {baseline}, pair by pair: {gain}."
 )
-_MASKED = {
-    "original": "by itself",
-    "within_word_l2r": "together with the later pieces of its word",
+_BALANCED = (
+    " These pairs are made so that, but for a and an, the word bigrams of the training text favour the wrong sentence "
+    "as often as the right one: the lead over bigrams would be another one on other pairs."
+)
+_SCORED = {
+    "original": "of its tokens, each masked by itself",
+    "within_word_l2r": "of its tokens, each masked together with the later pieces of its word",
+    ORIGINALITY: "that each of its tokens is the original one, and nothing is masked",
 }
 
 
@@ -38,11 +45,12 @@ def sections(measurements: Measurements) -> list[Section]:
         return []
     baseline, gain, error = _against_strongest(measurements)
     note = _NOTE.format(
-        masked=_MASKED[measurements.word(SOURCE, "", "variant")],
+        scored=_SCORED[measurements.word(SOURCE, "", "variant")],
         baseline=_SYSTEMS[baseline].lower(),
         gain=f"{signed(100 * gain, 1)} ± {percent(error)}",
     )
-    return [Section(TITLE, [_table(measurements), Paragraph(note)])]
+    balanced = _BALANCED if measurements.words(SOURCE).get("made_of") == EMBEDDED else ""
+    return [Section(TITLE, [_table(measurements), Paragraph(note + balanced)])]
 
 
 def result(measurements: Measurements) -> list[tuple[list[str], Verdict]]:

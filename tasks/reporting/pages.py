@@ -23,7 +23,7 @@ from tasks.reporting.measurements import CURVES, Measurements
 from tasks.reporting.rendering import to_html, to_markdown
 from tasks.reporting.setup import Setup
 from tasks.reporting.signs import Sign
-from tasks.reporting.summary import Summary, pretrain_terms, summarize
+from tasks.reporting.summary import DETECTION, Summary, masked_lm, pretrain_terms, summarize
 
 WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples, without those of another seed."
 CURVES_NOTE = (
@@ -98,16 +98,16 @@ def _introduction(measurements: Measurements, setup: Setup, summary: Summary) ->
 
 
 def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
-    pretrain = summary["pretrain"]
+    pretrain, terms = summary["pretrain"], pretrain_terms(summary)
     cards = [
         Card(
             f"{pretrain['mlm_loss']:.2f}",
-            "held-out masked LM loss",
+            f"held-out {masked_lm(summary)} loss",
             f"unigram baseline {pretrain['unigram_loss']:.2f}",
         ),
         Card(
             f"{percent(pretrain['mlm_accuracy'])} %",
-            "masked tokens predicted right",
+            "masked tokens predicted right" + (" by the generator" if DETECTION in terms else ""),
             f"unigram baseline {percent(pretrain['unigram_accuracy'])} %",
         ),
     ]
@@ -150,8 +150,8 @@ def _explanation(summary: Summary, comparisons: Sequence[Comparison]) -> str:
         ]
     if any(comparison.seeds > 1 for comparison in comparisons):
         said.append(
-            "Of several seeds the scores are medians, with the lowest and the highest in brackets, and the interval "
-            "holds their spread, too."
+            "Of several seeds the scores are medians, with the lowest and the highest in brackets; the intervals are "
+            "of the difference of the means over the seeds, and hold their spread, too."
         )
     if any(comparison.seeds == 1 for comparison in comparisons):
         said.append("Of one seed, how much another one would change is not in the interval: give several to know it.")

@@ -15,7 +15,7 @@ from tasks.reporting.comparison import (
 )
 from tasks.reporting.document import NOTHING, Table, percent, signed
 from tasks.reporting.measurements import Measurements
-from tasks.reporting.summary import Summary, pretrain_terms, scores_of
+from tasks.reporting.summary import Summary, masked_lm, pretrain_terms, scores_of
 
 _RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict")
 
@@ -36,17 +36,17 @@ def results(measurements: Measurements, summary: Summary, comparisons: Sequence[
 
 def _pretraining_rows(measurements: Measurements, summary: Summary) -> list[tuple[list[str], Verdict]]:
     pretrain = summary["pretrain"]
-    loss = pretrain["mlm_loss"]
+    task, loss = masked_lm(summary), pretrain["mlm_loss"]
     # As many as the model was evaluated on: the baselines are of all held-out sequences, and vary less.
     sequences = round(measurements.number("pretrain", "", "heldout_sequences"))
     written, *kinds = (measurements.number("mask", "heldout", of) for of in ("sequences", "predicted_tokens", "tokens"))
     predicted, tokens = (round(sequences * number / written) for number in kinds)
     rows = [
-        _loss_row("unigram", pretrain["unigram_loss"], loss, "beats unigram"),
-        _accuracy_row("masked LM", {"unigram": pretrain["unigram_accuracy"]}, pretrain["mlm_accuracy"], predicted),
+        _loss_row(task, "unigram", pretrain["unigram_loss"], loss, "beats unigram"),
+        _accuracy_row(task, {"unigram": pretrain["unigram_accuracy"]}, pretrain["mlm_accuracy"], predicted),
     ]
     if "mlm_loss_before" in pretrain:
-        rows.append(_loss_row("before", pretrain["mlm_loss_before"], loss, "adapted"))
+        rows.append(_loss_row(task, "before", pretrain["mlm_loss_before"], loss, "adapted"))
     return [*rows, *(_term_row(pretrain, term, sequences, tokens) for term in pretrain_terms(summary))]
 
 
@@ -63,11 +63,11 @@ def _term_row(pretrain: Mapping[str, float], term: str, sequences: int, tokens: 
     return [readable(term), shown[0], *[NOTHING] * 3, shown[1], NOTHING], Verdict(NOTHING, MIXED)
 
 
-def _loss_row(name: str, baseline: float, loss: float, praise: str) -> tuple[list[str], Verdict]:
+def _loss_row(task: str, name: str, baseline: float, loss: float, praise: str) -> tuple[list[str], Verdict]:
     gain = round(loss - baseline, 2)  # its spread over the sequences is not measured: what is shown counts
     verdict = Verdict.beside(name, better=gain < 0, praise=praise)
     shown = [NOTHING, f"{baseline:.2f} {name}", NOTHING, f"{loss:.2f}", signed(gain, 2)]
-    return ["masked LM", "loss", *shown], verdict
+    return [task, "loss", *shown], verdict
 
 
 def _accuracy_row(task: str, baselines: Mapping[str, float], score: float, examples: int) -> tuple[list[str], Verdict]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
-from tasks.reporting.summary import Summary
+from tasks.reporting.summary import DETECTION, Summary, pretrain_terms
+from tasks.reporting.text_tables import text_tokens
 
 _BEFORE = 10
 """Points of the training's curve that a point is compared with."""
@@ -53,6 +54,8 @@ def part(found: Sequence[Sign], compared: bool) -> Table | Paragraph:
 
 def expected(measurements: Measurements, summary: Summary) -> list[tuple[Curve, float]]:
     """The curves of encoders of about this size, with their loss after as many tokens."""
+    if DETECTION in pretrain_terms(summary):  # the loss is that of a generator, which is smaller
+        return []
     architecture = measurements.words("pretrain").get("architecture")
     curves = alike(read_curves(), architecture, summary["pretrain"]["parameters"])
     reached = [(curve, curve.loss(summary["pretrain"]["tokens"])) for curve in curves]
@@ -89,8 +92,8 @@ def _lost_again(measurements: Measurements, _: Summary) -> Iterator[Sign]:
 
 
 def _plateau(_: Measurements, summary: Summary) -> Iterator[Sign]:
-    pretrain = summary["pretrain"]
-    if (gain := pretrain["unigram_loss"] - pretrain["mlm_loss"]) < _PLATEAU:
+    pretrain, predicts = summary["pretrain"], DETECTION not in pretrain_terms(summary)
+    if predicts and (gain := pretrain["unigram_loss"] - pretrain["mlm_loss"]) < _PLATEAU:
         yield Sign(
             name="plateau",
             found=f"after {pretrain['tokens'] / 1e6:,.1f} M tokens the loss is {gain:.2f} below that of the unigrams: "
@@ -115,7 +118,7 @@ def _behind(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
 def _overfitting(measurements: Measurements, summary: Summary) -> Iterator[Sign]:
     curve = measurements.curve("curves/pretrain_train", "train/mlm_loss")
     # In a text that was not yet read once, nothing can have been learned by heart.
-    if len(curve) and summary["pretrain"]["tokens"] > measurements.number("mask", "train", "tokens"):
+    if len(curve) and summary["pretrain"]["tokens"] > text_tokens(measurements):
         end = curve.iloc[-max(1, round(_END * len(curve))) :].mean()
         if (gap := summary["pretrain"]["mlm_loss"] - end) > _GAP:
             yield Sign(

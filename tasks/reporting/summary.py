@@ -10,6 +10,8 @@ from tasks.reporting.measurements import Measurements
 
 Summary = dict[str, dict[str, Any]]
 
+DETECTION = "replaced_tokens"
+"""The term of a model that predicts no tokens itself."""
 PAIR_TERMS = ("nsp", "sop")
 """Terms that ask a question with two answers about a pair of texts."""
 
@@ -35,6 +37,11 @@ def scores_of(term: str) -> tuple[str, str]:
 def pretrain_terms(summary: Summary) -> list[str]:
     """The terms of the objective beside the masked LM, in their order."""
     return [name.removesuffix("_loss") for name in summary["pretrain"] if name.endswith("_loss") and name not in _OWN]
+
+
+def masked_lm(summary: Summary) -> str:
+    """Whose numbers those of the masked LM are: of what tells replaced tokens apart, the generator's."""
+    return "generator's masked LM" if DETECTION in pretrain_terms(summary) else "masked LM"
 
 
 def headlines(summary: Summary) -> dict[str, float]:

@@ -7,20 +7,26 @@ from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, counted, percent
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve
-from tasks.reporting.summary import Summary
+from tasks.reporting.summary import Summary, masked_lm
 
 
 def passes(measurements: Measurements, summary: Summary) -> float:
     """How often the training has read its text."""
-    return summary["pretrain"]["tokens"] / max(measurements.number("mask", "train", "tokens"), 1)
+    return summary["pretrain"]["tokens"] / max(text_tokens(measurements), 1)
+
+
+def text_tokens(measurements: Measurements) -> float:
+    """Of the training's sequences in one epoch: static copies of them are counted together."""
+    return measurements.number("mask", "train", "tokens") / measurements.numbers("mask").get("copies", 1)
 
 
 def pretraining(measurements: Measurements, summary: Summary, beside: Sequence[tuple[Curve, float]]) -> Table:
     """What the training was, in numbers, and `beside` it what others came to (`signs.expected`)."""
+    of = masked_lm(summary)
     shown: dict[str, tuple[str, Callable[[float], str]]] = {
-        "mlm_loss": ("held-out masked LM loss (nats per predicted token)", "{:.3f}".format),
-        "mlm_loss_before": ("the same before the first step, of the weights that it started from", "{:.3f}".format),
-        "perplexity": ("the same as perplexity", "{:,.1f}".format),
+        "mlm_loss": (f"held-out {of} loss (nats per predicted token)", "{:.3f}".format),
+        "perplexity": (f"held-out {of} perplexity (exp of the loss)", "{:,.1f}".format),
+        "mlm_loss_before": (f"held-out {of} loss before the first step, of the weights it began with", "{:.3f}".format),
         "parameters": ("parameters, heads included", count),
         "steps": ("optimizer steps", count),
         "tokens": ("tokens trained on (no padding among them)", count),
@@ -30,7 +36,8 @@ def pretraining(measurements: Measurements, summary: Summary, beside: Sequence[t
     rows = [[label, form(pretrain[key])] for key, (label, form) in shown.items() if key in pretrain]
     rows[1:1] = [
         [
-            f"an encoder of this size after as many tokens (`{curve.source}`, unigrams {curve.unigram_loss:g})",
+            f"held-out loss of an encoder of this size after as many tokens (`{curve.source}`, unigrams "
+            f"{curve.unigram_loss:g})",
             f"{loss:.3f}",
         ]
         for curve, loss in beside

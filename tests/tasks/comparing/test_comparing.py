@@ -1,6 +1,7 @@
 """Variants side by side: what is asked, what is read, what is said, and what stands in MLflow."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -15,14 +16,18 @@ import torch
 from mlflow.tracking import MlflowClient
 
 from bertcore.errors import ConfigError
+from bertcore.files import checksum
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.shards import Manifest, ShardEntry
+from bertcore.tokens.wordpiece import save_tokenizer
 from flows import compare
 from flows.locks import hold
-from tasks.comparing import inference, page, tracking
+from tasks.comparing import held_out, inference, page, tracking
 from tasks.comparing.config import CompareConfig
 from tasks.comparing.variant import Score, Speed, Variant, read_variant
 from tests.import_closure import ROOT
+from tests.samples import token_shard, tokenizer, vocabulary
 
 FILE = """
 budget: 2m
@@ -147,6 +152,43 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
     )
 
 
+def test_means_are_over_the_tasks_that_all_variants_have_and_pairs_differ_by_both_errors() -> None:
+    scores = {task: Score("accuracy", share, share, share) for task, share in (("stsb", 0.8), ("cola", 0.1))}
+    one = variant("one", 0.7, 1.0, scores={"stsb": Score("accuracy", 0.7, 0.7, 0.7)}, compared_tasks=["stsb"])
+    two = variant("two", 0.7, 2.0, scores=scores, compared_tasks=["stsb"])
+    assert (
+        "For fine-tuned tasks take `two`: a mean of 80.0, before `one` with a mean of 70.0"
+        in page.advice([one, two])[0]
+    )
+    assert [replace(each, compared_tasks=[]).mean_score for each in (one, two)] == [None, None]
+    for lead, as_good in ((0.011, True), (0.013, False)):
+        pairs = {"pairs_baseline": 0.5, "pairs_error": 0.004}
+        said = page.advice(
+            [
+                variant("a", 0.7, 1.0, minimal_pairs=0.6, **pairs),
+                variant("b", 0.7, 1.0, minimal_pairs=0.6 + lead, **pairs),
+            ]
+        )
+        assert ("which is as good" in said[1]) == as_good
+
+
+def test_the_held_out_loss_is_of_the_same_sequences_whatever_a_model_was_trained_on(tmp_path: Path) -> None:
+    shards, words = tmp_path / "shards", tmp_path / "tokenizer"
+    shards.mkdir()
+    words.mkdir()
+    save_tokenizer(tokenizer(), words, lowercase=True)
+    shard, path = token_shard(tmp_path, 150, 1), shards / "heldout-00000.arrow"
+    shard.write(path)
+    entry = ShardEntry(path.name, "heldout", *shard.counts, checksum(path))
+    Manifest(vocabulary().size, "", [entry]).write(shards)
+    for architecture in ("bert", "distilbert"):
+        torch.manual_seed(1)
+        model = build_pretraining(ModelConfig(architecture=architecture, preset="tiny").build(vocabulary().size))
+        save_pretrained(model, tmp_path / architecture)
+        found = held_out.measure(tmp_path / architecture, shards, words)
+        assert found["mlm_loss"] == pytest.approx(math.log(vocabulary().size), abs=0.2), "no better than guessing"
+
+
 def test_what_a_student_keeps_of_its_teacher_is_said() -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, parameters=650, teacher="a")]
     assert (
@@ -250,7 +292,7 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     monkeypatch.setattr(compare, "clone", lambda tree: tree.mkdir(parents=True, exist_ok=True))
     monkeypatch.setattr(compare, "_repro", pipeline)
     measured = {"predicts_tokens": 1.0, "parameters": 10, "tokens_per_second": 5.0, "peak_bytes": 2.0**20}
-    monkeypatch.setattr(compare, "_said_by", lambda module, tree: measured)
+    monkeypatch.setattr(compare, "_said_by", lambda module, tree: measured | {"mlm_loss": 5.5})
     text = "budget: 30s\nvariants: {one: {recipe: bert-2018, pretrain.warmup_steps: null, mask.second_phase: null, "
     file = written(tmp_path, text + "pretrain.second_phase: null}, two: {recipe: modern}}")
     pipeline.killed_at = "two"
@@ -268,13 +310,13 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     speed = Speed(params="", seconds_per_step=0.01, inference=measured)
     stale = tmp_path / "out/one/metrics/finetune/removed.json"
     stale.write_text((stale.parent / "topic.json").read_text())
-    found = read_variant("one", tmp_path / "out" / "one", ["topic"], speed, 1.0, None)
+    found = read_variant("one", tmp_path / "out" / "one", ["topic"], speed, 1.0, mlm_loss=5.0)
     assert list(found.scores) == ["topic"]
     assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 60.0), "half as fast as planned"
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
     assert (found.pairs_baseline, found.pairs_error) == (0.55, 0.02) and found.knows_grammar
     discriminator = replace(speed, inference=measured | {"predicts_tokens": 0.0})
-    of_discriminator = read_variant("one", tmp_path / "out" / "one", [], discriminator, 1.0, None)
+    of_discriminator = read_variant("one", tmp_path / "out" / "one", [], discriminator, 1.0, mlm_loss=None)
     assert of_discriminator.mlm_loss is None and of_discriminator.minimal_pairs is None
     pipeline.ran = []
     longer = written(tmp_path, text.replace("30s", "1m") + "pretrain.second_phase: null}, two: {recipe: modern}}")

@@ -85,10 +85,12 @@ def section(name: str, config_class: type[Config]) -> Config:
 
 def task_entries(values: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of `finetune.tasks` by their names; `ConfigError` where they are no mapping, or a name is no text."""
-    entries = (values.get("finetune") or {}).get("tasks") or {}
-    if not isinstance(entries, Mapping):
+    section = values.get("finetune", {"tasks": {}})
+    entries = section.get("tasks") if isinstance(section, Mapping) else None
+    if not isinstance(entries, Mapping):  # DVC makes a stage of every one, and takes nothing but a mapping
         raise ConfigError(
-            f"{PARAMS}: finetune.tasks: found {describe(entries)}, expected a mapping of tasks; give every one a name"
+            f"{PARAMS}: finetune.tasks: found {describe(entries)}, expected a mapping of tasks; give every one a name, "
+            "or write `finetune: {tasks: {}}` for none"
         )
     for name in entries:
         if not isinstance(name, str):

@@ -69,13 +69,16 @@ def _check_names(values: dict[str, Any]) -> None:
     for name in (*SECTIONS, "finetune"):
         if name not in values:
             raise ConfigError(
-                f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add `{name}: {{}}` to "
-                "have its defaults"
+                f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add "
+                + ("`finetune: {tasks: {}}` for no tasks" if name == "finetune" else f"`{name}: {{}}` for its defaults")
             )
-    if not isinstance(values["finetune"] or {}, Mapping):
+    if not isinstance(values["finetune"], Mapping):
         found = describe(values["finetune"])
-        raise ConfigError(f"params.yaml: finetune: found {found}, expected a section with the key tasks; correct it")
-    if unknown := [key for key in values["finetune"] or {} if key != "tasks"]:
+        raise ConfigError(
+            f"params.yaml: finetune: found {found}, expected a section with the key tasks; correct it, or write "
+            "`finetune: {tasks: {}}` for none"
+        )
+    if unknown := [key for key in values["finetune"] if key != "tasks"]:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
 
 

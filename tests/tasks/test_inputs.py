@@ -122,6 +122,12 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         ),
         ("finetune.task", {}, "params.yaml: finetune: unknown key 'task'; did you mean 'tasks'?"),
         ("finetune", 5, "params.yaml: finetune: found 5 (int), expected a section with the key tasks"),
+        ("finetune", None, "params.yaml: finetune: found nothing (null), expected a section with the key tasks"),
+        *(
+            ("finetune.tasks", value, f"params.yaml: finetune.tasks: found {found}, expected a mapping of tasks")
+            for value, found in ((None, "nothing (null)"), ([], "[] (list)"), (False, "False (bool)"), (0, "0 (int)"))
+        ),
+        ("finetune", {}, "params.yaml: finetune.tasks: found nothing (null), expected a mapping of tasks"),
         ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
         ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list[str]"),
         (
@@ -659,9 +665,10 @@ def test_what_excludes_a_generator_is_found_first(changes: dict[str, Any], messa
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_section_is_told_in_our_words(values: dict[str, Any]) -> None:
-    del values["shards"]
-    with pytest.raises(ConfigError, match=r"params.yaml: shards: found nothing, .*; add `shards: \{\}`"):
+@pytest.mark.parametrize(("name", "section"), [("shards", "{}"), ("finetune", "{tasks: {}}")])
+def test_a_missing_section_is_told_in_our_words(name: str, section: str, values: dict[str, Any]) -> None:
+    del values[name]
+    with pytest.raises(ConfigError, match=f"params.yaml: {name}: found nothing, .*; add `{name}: {re.escape(section)}`"):
         check(values)
 
 

@@ -742,7 +742,7 @@ def test_minimal_pairs_are_linked_and_read_before_any_work(project: Path, values
 
 
 def test_pairs_of_texts_are_linked_and_read_before_any_work(project: Path, values: dict[str, Any]) -> None:
-    (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n' * 2)
+    (project / "texts.jsonl").write_text("".join(f'{{"anchor": "{n}", "positive": "{n}!"}}\n' for n in range(99)))
     values |= {"embed": {"pairs": "texts.jsonl"}, "finetune": {"tasks": {}}}
     write(project, values)
     run()
@@ -750,6 +750,10 @@ def test_pairs_of_texts_are_linked_and_read_before_any_work(project: Path, value
     (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n{"anchor": "a"}\n')
     with pytest.raises(InputError, match=r"^texts\.jsonl:2: found anchor, expected an object with anchor, positive"):
         run()
+    for few in (1, 100):
+        (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n' * few)
+        with pytest.raises(InputError, match=r"embed\.pairs: texts\.jsonl: found \d pairs to .*, expected at least 2"):
+            run()
     for changes, message in (
         ({"pairs": "neighbors"}, "found 'neighbors', expected neighbours, twins, title_body, or JSON lines"),
         ({"pairs": "hf://a/b"}, "found 'hf://a/b', expected a local path"),

@@ -143,7 +143,14 @@ def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
             "and files or hf://… for all others; correct one of them"
         )
     if task.data.startswith("hf://"):
-        check_format(task.data, task.format)
+        try:
+            check_format(task.data, task.format)
+        except ConfigError as error:
+            raise ConfigError(f"{where}.data: {error}") from None
+    elif "://" in task.data:
+        raise ConfigError(
+            f"{where}.data: found {task.data!r}, expected a local path or hf://ORG/NAME; download it first"
+        )
     if task.data == DERIVED and "pydoc" not in corpus.sources:
         raise ConfigError(
             f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is "

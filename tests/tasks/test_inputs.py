@@ -113,7 +113,15 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         (
             "finetune.tasks.new",
             {"format": "table", "data": "hf://o"},
-            "hf://o: not the name of a data set on the hub, expected hf://ORG/NAME",
+            "params.yaml: finetune.tasks.new.data: hf://o: not the name of a data set on the hub, expected hf://ORG/NAME",
+        ),
+        *(
+            (
+                "finetune.tasks.new",
+                {"format": "table", "data": data},
+                f"params.yaml: finetune.tasks.new.data: found {data!r}, expected a local path or hf://ORG/NAME; download",
+            )
+            for data in ("https://x/y.jsonl", "s3://x/y")
         ),
         (
             "finetune.tasks.options",

@@ -17,6 +17,8 @@ from bertcore.errors import InputError
 from bertcore.files import write_json
 
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
+_MOST = 10_000_000
+"""Entries, far above any vocabulary; with many more the trainer ends the process, without an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,9 @@ class VocabularyConfig:
     """The merges.txt that belongs to a vocab.json; a tokenizer.json holds its own."""
 
     def __post_init__(self) -> None:
+        for name in ("vocab_size", "min_frequency", "alphabet_size", "unused_tokens", "new_entries"):
+            if getattr(self, name) > _MOST:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected at most {_MOST:,}; lower it")
         for name in ("min_frequency", "alphabet_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")

@@ -41,6 +41,10 @@ def test_entries_with_and_without_a_weight() -> None:
         ({"sources": [{"uri": "a"}], "weights": [1.0]}, r"corpus.weights: found beside sources with a weight"),
         ({"sources": ["a", "b"], "weights": [1.0]}, r"corpus.weights: found 1, expected one for each of 2 sources"),
         ({"sources": ["a", {"uri": "a", "weight": 3}]}, r"corpus.sources: found 'a' twice.*{uri: a, weight: 2}"),
+        (
+            {"sources": ["a"], "min_words": 8, "quality": {"max_words": 7}},
+            r"corpus.quality.max_words: found 7 with min_words 8, which drop every document",
+        ),
         ({"sources": ["a"], "min_words": 0}, r"corpus.min_words: found 0, expected at least 1"),
         ({"sources": [3]}, r"corpus.sources\[0\]: found 3 \(int\), expected str"),
     ],

@@ -55,13 +55,22 @@ def test_a_column_may_be_a_number() -> None:
         ("conll", {"dev_fraction": 1.0}, "here.dev_fraction: found 1.0, expected a share"),
         ("table", {"header": 0}, r"here.header: found 0 \(int\), expected bool"),
         ("table", {"delimiter": "||"}, r"here.delimiter: found '\|\|', expected one character"),
-        ("table", {"kind": "regression", "labels": ["a"]}, r"here.labels: found \['a'\], expected .* none for regres"),
+        ("table", {"kind": "regression", "labels": ["a"]}, r"here.labels: found \['a'\] with kind regres"),
         (
             "table",
             {"kind": "multi_label", "metrics": ["f1"]},
             "here.metrics: found 'f1' for multi_label; Expected one of: exact",
         ),
-        ("table", {"metrics": []}, "here.metrics: found an empty list"),
+        ("table", {"metrics": []}, r"here.metrics: found \[\], expected one or more, each of them once, or null"),
+        ("table", {"metrics": ["accuracy", "accuracy"]}, r"here.metrics: found \['accuracy', 'accuracy'\], expected one"),
+        *(
+            ("table", {"labels": labels}, r"here.labels: found \[.*\], expected 2 or more names, each of them once")
+            for labels in ([], ["a"], ["a", "a"], ["a", "b", ""])
+        ),
+        ("table", {"text_column": "label"}, "here.label_column: found 'label' as in text_column, expected a column of"),
+        ("table", {"text_pair_column": "text"}, "here.text_pair_column: found 'text' as in text_column"),
+        ("choices", {"question_column": "context"}, "here.question_column: found 'context' as in context_column"),
+        ("choices", {"choices_column": ["a", "label"]}, "here.label_column: found 'label' as in choices_column"),
         ("table", {"label_separator": ""}, "here.label_separator: found nothing"),
         ("choices", {"choices_column": ["a"]}, r"here.choices_column: found \['a'\], expected two or more columns"),
         ("choices", {"label_is": "column"}, "here.label_is: found 'column', expected choices_column to be a list"),

@@ -27,6 +27,9 @@ RESERVED = (
 )
 """Folders of data/inputs and predictions, and registered models, that no task may be named after."""
 
+_LONGEST_NAME = 100
+"""Characters of a task's name, which is part of the names of files."""
+
 SECTIONS = {
     "corpus": CorpusConfig,
     "tokenizer": TokenizerConfig,
@@ -129,10 +132,13 @@ def check_no_output(where: str, path: str | None, output: Path) -> None:
 
 def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
     where = f"params.yaml: finetune.tasks.{name}"
+    if name in RESERVED:
+        raise ConfigError(f"{where}: found the task name {name!r}, which is reserved for a folder; rename it")
     # DVC would read a name of digits as a number, and find no stage of that name.
-    if not name[:1].isalpha() or not name.replace("_", "").replace("-", "").isalnum() or name in RESERVED:
+    if not name[:1].isalpha() or not name.replace("_", "").replace("-", "").isalnum() or len(name) > _LONGEST_NAME:
         raise ConfigError(
-            f"{where}: found the task name {name!r}, expected a letter, then letters, digits, - and _; rename it"
+            f"{where}: found the task name {name!r}, expected a letter, then letters, digits, - and _, at most "
+            f"{_LONGEST_NAME} in all; rename it"
         )
     if task.format not in FORMATS:
         raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")

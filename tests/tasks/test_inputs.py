@@ -126,7 +126,7 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         (
             "finetune.tasks.options",
             {"format": "squad", "data": "x"},
-            "params.yaml: finetune.tasks.options: found the task name 'options'",
+            "params.yaml: finetune.tasks.options: found the task name 'options', which is reserved",
         ),
         ("finetune.task", {}, "params.yaml: finetune: unknown key 'task'; did you mean 'tasks'?"),
         ("finetune", 5, "params.yaml: finetune: found 5 (int), expected a section with the key tasks"),
@@ -480,7 +480,7 @@ def test_a_list_of_tasks_is_refused(values: dict[str, Any]) -> None:
         check(values)
 
 
-@pytest.mark.parametrize("name", [2020, "2020", True, "-a", "a b"])
+@pytest.mark.parametrize("name", [2020, "2020", True, "-a", "a b", "a" * 300])
 def test_a_task_name_that_dvc_would_not_find_is_refused(name: Any, values: dict[str, Any]) -> None:
     values["finetune"]["tasks"] = {name: {"format": "glue/cola", "data": "cola"}}
     with pytest.raises(ConfigError, match=f"found the task name {name!r}.*letter.*; rename it"):

@@ -162,12 +162,14 @@ def running(block: pa.ListArray, blank: str) -> pa.StringArray:
 
 def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphabet: int) -> None:
     """`InputError` where training has found fewer (or, with a large alphabet, more) entries than were asked for."""
-    if len(vocabulary) != config.vocab_size:
+    if (found := len(vocabulary)) != config.vocab_size:
+        if found < config.vocab_size:
+            remedy = f"set vocab_size to {found}, or give more text"
+        else:
+            remedy = f"raise vocab_size to {found}, or lower alphabet_size"
         raise InputError(
-            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports "
-            f"{len(vocabulary)} entries "
-            f"at min_frequency {config.min_frequency} and an alphabet of {alphabet}; set vocab_size to "
-            f"{len(vocabulary)} if that is smaller, lower alphabet_size if it is larger, or give more text"
+            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports {found} entries at "
+            f"min_frequency {config.min_frequency} and an alphabet of {alphabet}; {remedy}"
         )
 
 

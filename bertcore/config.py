@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from bertcore.errors import ConfigError
 
 Config = TypeVar("Config")
+_HUGE = 2**63
+"""What no whole number of 64 bits, in which all is computed, can be."""
 
 
 def parse(config_class: type[Config], values: Any, where: str) -> Config:
@@ -73,6 +75,8 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return [convert(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
     if origin is dict and isinstance(value, Mapping):
         return {str(key): convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, int) and abs(value) >= _HUGE:
+        raise ConfigError(f"{where}: found a whole number of {value.bit_length()} bits, expected at most 63; lower it")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, float) and not math.isfinite(value):

@@ -64,6 +64,8 @@ def test_values_take_their_types() -> None:
         ({"name": 3}, "p.name: found 3 (int), expected str; correct the value"),
         ({"name": "x", "rate": "fast"}, "p.rate: found 'fast' (str), expected float"),
         ({"name": "x", "rate": True}, "p.rate: found True (bool), expected float"),
+        ({"name": "x", "limit": 10**400}, "p.limit: found a whole number of 1329 bits, expected at most 63"),
+        ({"name": "x", "rate": -(10**5000)}, "p.rate: found a whole number of 16610 bits"),
         ({"name": "x", "limit": 1.5}, "p.limit: found 1.5 (float), expected int"),
         ({"name": "x", "flag": 1}, "p.flag: found 1 (int), expected bool"),
         ({"name": "x", "kind": "c"}, "p.kind: found 'c'; "),

@@ -107,6 +107,11 @@ def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
         "embed.pairs": None if embed.file is None else str(embed.pairs),
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     }
+    data = {f"finetune.tasks.{name}.data": task.data for name, task in tasks.items()}
+    sources = {f"corpus.sources[{index}]": uri for index, uri in enumerate(configs["corpus"].sources)}
+    for where, path in {**pairs, **others, **data, **sources}.items():
+        if path == "":
+            raise ConfigError(f"params.yaml: {where}: found '', expected a path; correct it")
     for where, path in {**pairs, **others}.items():
         if path is not None and "://" in path:
             raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")

@@ -16,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 from safetensors.torch import load_file, save_file
 
-from bertcore.errors import BertcoreError, ConfigError, InputError
+from bertcore.errors import ArtifactError, BertcoreError, ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
@@ -474,6 +474,42 @@ def test_what_must_be_local_is_not_looked_for_elsewhere(
         check(values)
 
 
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("pretrain.init_from", "google-bert/bert-base-uncased"),
+        ("finetune.tasks.topic.init_from", "bert-base-uncased"),
+        ("finetune.tasks.topic.distillation.teacher", "bert-base-uncased"),
+        ("pretrain.objective_options.teacher", "bert-base-uncased"),
+    ],
+)
+def test_a_name_of_the_hub_is_refused_with_its_key_and_how_to_download_it(
+    where: str, value: str, values: dict[str, Any]
+) -> None:
+    values["pretrain"]["model"] = {"architecture": "bert"}
+    if "objective_options" in where:
+        values["pretrain"] |= {"objective": "distillation", "objective_options": {}, "model": {"preset": "tiny"}}
+    set_path(values, where, value)
+    message = f"params.yaml: {where}: {value}/config.json: not found, .* hf download {value} --local-dir {value}$"
+    with pytest.raises(ArtifactError, match=f"^{message}"):
+        check(values)
+    set_path(values, where, f"../models/{value}")
+    with pytest.raises(ArtifactError, match=f"^params.yaml: {where}: .*; correct the path$"):
+        check(values)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["tokenizer.vocab_file", "minimal_pairs.pairs", "pretrain.init_from", "embed.pairs", "finetune.tasks.one.data"],
+)
+def test_an_empty_path_is_refused_with_its_key(where: str, values: dict[str, Any]) -> None:
+    values["finetune"]["tasks"] = {"one": {"format": "glue/cola", "data": "cola"}}
+    values["pretrain"]["model"], values["embed"] = {}, {}
+    set_path(values, where, "")
+    with pytest.raises(ConfigError, match=rf"^params\.yaml: {where}.*: found '', expected a path"):
+        check(values)
+
+
 def test_a_list_of_tasks_is_refused(values: dict[str, Any]) -> None:
     values["finetune"]["tasks"] = ["cola"]
     with pytest.raises(ConfigError, match=r"tasks: found \['cola'\] \(list\), expected a mapping of tasks"):
@@ -506,9 +542,10 @@ def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, An
 @pytest.mark.parametrize(
     ("sources", "data", "message"),
     [
-        (["missing.txt"], None, "missing.txt: no such file"),
-        (["ftp://x/y"], None, "ftp://x/y: unknown kind of source 'ftp'"),
-        (["hf://only-one-part"], None, "hf://only-one-part: not the name of a data set on the hub"),
+        (["missing.txt"], None, "params.yaml: corpus.sources[0]: missing.txt: no such file"),
+        (["pydoc", "params.yaml"], None, "params.yaml: corpus.sources[1]: params.yaml: "),
+        (["ftp://x/y"], None, "params.yaml: corpus.sources[0]: ftp://x/y: unknown kind of source 'ftp'"),
+        (["hf://only-one-part"], None, "corpus.sources[0]: hf://only-one-part: not the name of a data set on the hub"),
         (
             ["pydoc"],
             "missing",

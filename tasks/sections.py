@@ -53,9 +53,10 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     _check_paths(configs, tasks)
     contradictions.check_pretraining(configs)
     for name, task in tasks.items():
-        _check_task(name, task, configs["corpus"])
+        _check_task(name, task)
         contradictions.check_task(name, task, configs)
         parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
+    _check_derived(tasks, configs["corpus"])
     return configs, tasks
 
 
@@ -135,7 +136,18 @@ def check_no_output(where: str, path: str | None, output: Path) -> None:
         )
 
 
-def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
+def _check_derived(tasks: dict[str, TaskConfig], corpus: CorpusConfig) -> None:
+    """Whether there is the source that tasks are made from."""
+    derived = [name for name, task in tasks.items() if task.data == DERIVED]
+    if derived and "pydoc" not in corpus.sources:
+        others = "remove them" if len(derived) < len(tasks) else "write `finetune: {tasks: {}}` in their place"
+        raise ConfigError(
+            f"params.yaml: finetune.tasks: found {', '.join(derived)}, made from the source pydoc, but corpus.sources "
+            f"is {corpus.sources}; {others}, or add pydoc to the sources"
+        )
+
+
+def _check_task(name: str, task: TaskConfig) -> None:
     where = f"params.yaml: finetune.tasks.{name}"
     if name in RESERVED:
         raise ConfigError(f"{where}: found the task name {name!r}, which is reserved for a folder; rename it")
@@ -161,10 +173,4 @@ def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
     elif "://" in task.data:
         raise ConfigError(
             f"{where}.data: found {task.data!r}, expected a local path or hf://ORG/NAME; download it first"
-        )
-    if task.data == DERIVED and "pydoc" not in corpus.sources:
-        raise ConfigError(
-            f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is "
-            f"{corpus.sources}; "
-            "add pydoc to the sources or remove the task"
         )

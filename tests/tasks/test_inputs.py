@@ -61,7 +61,12 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
             1.0,
             "params.yaml: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'?",
         ),
-        ("pretrain.learning_rate", "fast", "params.yaml: pretrain.learning_rate: found 'fast' (str), expected float"),
+        ("pretrain.learning_rate", "fast", "params.yaml: pretrain.learning_rate: found 'fast' (str), expected number"),
+        (
+            "pretrain.model",
+            "tiny",
+            "params.yaml: pretrain.model: found 'tiny' (str), expected a mapping with the keys architecture, preset",
+        ),
         ("pretrain.batch_size", 0, "params.yaml: pretrain.batch_size: found 0, expected at least 1"),
         ("pretrain.optimizer", "adamm", "params.yaml: pretrain.optimizer: found 'adamm'; did you mean 'adamw'?"),
         ("pretrain.model.preset", "tinny", "params.yaml: pretrain.model.preset: found 'tinny'; did you mean 'tiny'?"),
@@ -137,11 +142,12 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         ),
         ("finetune", {}, "params.yaml: finetune.tasks: found nothing (null), expected a mapping of tasks"),
         ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
-        ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list[str]"),
+        ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list of texts"),
         (
             "corpus.sources",
             ["/none.txt"],
-            "params.yaml: finetune.tasks.topic: the format 'pydoc/topic' is made from the source pydoc",
+            "params.yaml: finetune.tasks: found topic, pair, tagging, qa, made from the source pydoc, but corpus.sources "
+            "is ['/none.txt']; write `finetune: {tasks: {}}` in their place, or add pydoc",
         ),
     ],
 )
@@ -713,7 +719,9 @@ def test_what_excludes_a_generator_is_found_first(changes: dict[str, Any], messa
 @pytest.mark.parametrize(("name", "section"), [("shards", "{}"), ("finetune", "{tasks: {}}")])
 def test_a_missing_section_is_told_in_our_words(name: str, section: str, values: dict[str, Any]) -> None:
     del values[name]
-    with pytest.raises(ConfigError, match=f"params.yaml: {name}: found nothing, .*; add `{name}: {re.escape(section)}`"):
+    with pytest.raises(
+        ConfigError, match=f"params.yaml: {name}: found nothing, .*; add `{name}: {re.escape(section)}`"
+    ):
         check(values)
 
 

@@ -48,12 +48,13 @@ def test_a_column_may_be_a_number() -> None:
     ("name", "options", "message"),
     [
         ("pydoc/qa", {"header": True}, "here: found 'header', but the format 'pydoc/qa' has none; remove it"),
-        ("pydoc/qa", [], r"here: found \[\] \(list\), expected a mapping"),
+        ("squad", [], r"here: found \[\] \(list\), expected a mapping with the keys "),
+        ("pydoc/qa", None, r"here: found nothing \(null\), expected no such key; remove it"),
         ("squad", {"on_eror": "skip"}, "here: unknown key 'on_eror'; did you mean 'on_error'"),
         ("glue/rte", {"on_error": "ignore"}, "here.on_error: found 'ignore'.*skip, strict"),
-        ("conll", {"tag_column": "3"}, r"here.tag_column: found '3' \(str\), expected int"),
+        ("conll", {"tag_column": "3"}, r"here.tag_column: found '3' \(str\), expected integer; take the quotes off"),
         ("conll", {"dev_fraction": 1.0}, "here.dev_fraction: found 1.0, expected a share"),
-        ("table", {"header": 0}, r"here.header: found 0 \(int\), expected bool"),
+        ("table", {"header": 0}, r"here.header: found 0 \(int\), expected true or false"),
         ("table", {"delimiter": "||"}, r"here.delimiter: found '\|\|', expected one character"),
         ("table", {"kind": "regression", "labels": ["a"]}, r"here.labels: found \['a'\] with kind regres"),
         (
@@ -62,7 +63,11 @@ def test_a_column_may_be_a_number() -> None:
             "here.metrics: found 'f1' for multi_label; Expected one of: exact",
         ),
         ("table", {"metrics": []}, r"here.metrics: found \[\], expected one or more, each of them once, or null"),
-        ("table", {"metrics": ["accuracy", "accuracy"]}, r"here.metrics: found \['accuracy', 'accuracy'\], expected one"),
+        (
+            "table",
+            {"metrics": ["accuracy", "accuracy"]},
+            r"here.metrics: found \['accuracy', 'accuracy'\], expected one",
+        ),
         *(
             ("table", {"labels": labels}, r"here.labels: found \[.*\], expected 2 or more names, each of them once")
             for labels in ([], ["a"], ["a", "a"], ["a", "b", ""])

@@ -124,7 +124,7 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
             (
                 "finetune.tasks.new",
                 {"format": "table", "data": data},
-                f"params.yaml: finetune.tasks.new.data: found {data!r}, expected a local path or hf://ORG/NAME; download",
+                f"params.yaml: finetune.tasks.new.data: found {data!r}, expected a local path or hf://ORG/NAME; ",
             )
             for data in ("https://x/y.jsonl", "s3://x/y")
         ),
@@ -146,8 +146,8 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         (
             "corpus.sources",
             ["/none.txt"],
-            "params.yaml: finetune.tasks: found topic, pair, tagging, qa, made from the source pydoc, but corpus.sources "
-            "is ['/none.txt']; write `finetune: {tasks: {}}` in their place, or add pydoc",
+            "params.yaml: finetune.tasks: found topic, pair, tagging, qa, made from the source pydoc, but "
+            "corpus.sources is ['/none.txt']; write `finetune: {tasks: {}}` in their place, or add pydoc",
         ),
     ],
 )

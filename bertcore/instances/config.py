@@ -35,10 +35,10 @@ class MaskingRule:
     """What is chosen to be predicted: pieces, whole words (BERT's whole-word masking), or n-grams of whole words
     (`span`, ALBERT and SpanBERT)."""
     max_ngram: int = 3
-    """Words of a span at most (SpanBERT: 10)."""
+    """Words of a span at most (SpanBERT: 10); of `masking: span` only."""
     span_lengths: SpanLengths = "harmonic"
-    """How the words of a span are drawn: p(n) ~ 1/n (`harmonic`, ALBERT), or p(n) ~ 0.8^n (`geometric`, SpanBERT: a
-    geometric distribution with p = 0.2)."""
+    """How the words of a span (of `masking: span` only) are drawn: p(n) ~ 1/n (`harmonic`, ALBERT), or p(n) ~ 0.8^n
+    (`geometric`, SpanBERT: a geometric distribution with p = 0.2)."""
     masked_lm_prob: float = 0.15
     """Share of a sequence's tokens, special tokens counted, that are predicted."""
     max_predictions_per_seq: int | None = 20

@@ -6,6 +6,7 @@ One section of `params.yaml` is one dataclass, kept beside the code that it conf
 import dataclasses
 import difflib
 import math
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -14,6 +15,10 @@ from typing import Any, TypeVar
 from bertcore.errors import ConfigError
 
 Config = TypeVar("Config")
+BESIDE = "beside"
+"""In the metadata of a field: `complete` gathers it from keys of the section."""
+_HUGE = 2**63
+"""What no whole number of 64 bits, in which all is computed, can be."""
 
 
 def parse(config_class: type[Config], values: Any, where: str) -> Config:
@@ -24,7 +29,9 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
     A class method `complete`, where there is one, may add values first.
     """
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{where}: found {describe(values)}, expected a mapping with the keys {_keys(config_class)}")
+        keys = ", ".join(field.name for field in written(config_class))
+        expected = f"a mapping with the keys {keys}" if keys else "no such key; remove it"
+        raise ConfigError(f"{where}: found {describe(values)}, expected {expected}")
     try:
         values = getattr(config_class, "complete", dict)(values)
     except ValueError as error:
@@ -50,6 +57,11 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
         raise ConfigError(f"{where}.{error}") from None
 
 
+def written(config_class: type) -> list[dataclasses.Field[Any]]:
+    """The fields that are keys of their section; the keys of one that is `BESIDE` stand beside them."""
+    return [field for field in dataclasses.fields(config_class) if BESIDE not in field.metadata]
+
+
 def convert(hint: Any, value: Any, where: str) -> Any:
     """`value` as the annotated type `hint`: int, float, str, bool, Literal, X | None, X | list[X], X | Literal,
     list[X], dict[str, X], dataclass, Any."""
@@ -61,7 +73,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
             return None
         choices = [argument for argument in arguments if argument is not type(None)]
         if (inner := _alternative(choices, value)) is None:
-            raise ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; correct the value")
+            raise _wrong(hint, value, where)
         return convert(inner, value, where)
     if dataclasses.is_dataclass(hint):
         return parse(typing.cast(type, hint), value, where)
@@ -73,13 +85,26 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return [convert(arguments[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
     if origin is dict and isinstance(value, Mapping):
         return {str(key): convert(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, int) and abs(value) >= _HUGE:
+        raise ConfigError(f"{where}: found a whole number of {value.bit_length()} bits, expected at most 63; lower it")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise ConfigError(f"{where}: found {value}, expected a number that is finite; correct the value")
     if origin is None and isinstance(value, hint) and not (isinstance(value, bool) and hint is not bool):
         return value
-    raise ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; correct the value")
+    raise _wrong(hint, value, where)
+
+
+def _wrong(hint: Any, value: Any, where: str) -> ConfigError:
+    remedy = "correct the value"
+    if isinstance(value, str) and {int, float, bool}.intersection((hint, *typing.get_args(hint))):
+        remedy = "take the quotes off" if _PLAIN_VALUE.fullmatch(value.strip()) else remedy
+    return ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; {remedy}")
+
+
+_PLAIN_VALUE = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|true|false")
+"""What YAML reads as a number, or as true or false, where no quotes stand around it."""
 
 
 def _alternative(choices: list[Any], value: Any) -> Any:
@@ -108,9 +133,18 @@ def describe(value: Any) -> str:
 
 
 def type_name(hint: Any) -> str:
-    """How an error message names an annotated type."""
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
+    """An annotated type in plain words, as messages and docs/params.md have it."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(type_name, sorted(arguments, key=lambda each: each is types.NoneType)))
+    if origin is typing.Literal:
+        return ", ".join(f"`{choice}`" for choice in arguments)
+    if origin is list:
+        return f"list of {_PLURAL.get(arguments[0], type_name(arguments[0]))}"
+    if origin is dict:
+        return "mapping" if arguments[1] is Any else f"mapping of {_PLURAL.get(arguments[1], type_name(arguments[1]))}"
+    return "mapping" if dataclasses.is_dataclass(hint) else _PLAIN[hint]
 
 
-def _keys(config_class: type) -> str:
-    return ", ".join(field.name for field in dataclasses.fields(config_class))
+_PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}
+_PLURAL = {int: "integers", float: "numbers", str: "texts"}

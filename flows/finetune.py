@@ -9,11 +9,12 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed, State
-from ruamel.yaml import YAML, YAMLError
 
+from bertcore.errors import ConfigError
 from flows.environment import ROOT
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
+from tasks.params import text_of, values_of
 from tasks.paths import FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
@@ -76,9 +77,10 @@ def _model(model: str) -> Path:
 
 def _tasks(names: list[str] | None) -> list[str]:
     try:
-        values = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-        known = list(values["finetune"]["tasks"])
-    except (OSError, YAMLError, KeyError, TypeError):
+        known = list(values_of(text_of(ROOT / "params.yaml"))["finetune"]["tasks"])
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    except (OSError, KeyError, TypeError):
         known = []
     if not known:
         raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md")

@@ -59,6 +59,11 @@ def read_graph(root: Path) -> list[Stage]:
         if str(LOCK) in str(error):
             raise GraphError(DAMAGED_LOCK) from error
         raise GraphError(f"dvc.yaml: {_one_line(error)}") from error
+    except TypeError as error:  # of a matrix over what is no mapping
+        raise GraphError(
+            f"params.yaml: found no mapping where dvc.yaml makes a stage of every key ({error}); write "
+            "`finetune: {tasks: {}}` for no tasks"
+        ) from error
     return _sorted(stages)
 
 

@@ -10,7 +10,7 @@ from bertcore.compressed import read_json
 from bertcore.config import parse
 from bertcore.corpus.cleaning import MARKS_ARE_LETTERS
 from bertcore.embedding.config import EmbedConfig
-from bertcore.errors import ConfigError
+from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
@@ -66,10 +66,11 @@ def check_pretraining(configs: Configs) -> None:
 def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
     """`ConfigError` where the task cannot be done with its encoder."""
     where = f"finetune.tasks.{name}"
-    model = encoder_of(task, configs)
+    model = encoder_of(name, task, configs)
     _check_length(where, task.sequence_length, model, own=task.init_from is None)
     if task.distillation is not None:
-        _check_length(where, task.sequence_length, load_config(Path(task.distillation.teacher)), own=False)
+        teacher = published_config(task.distillation.teacher, f"{where}.distillation.teacher")
+        _check_length(where, task.sequence_length, teacher, own=False)
         _check_teacher(where, task, Path(task.distillation.teacher))
     for field in dataclasses.fields(task):
         only = _READ_BY.get(field.name)
@@ -102,7 +103,7 @@ def check_pairs(name: str, task: TaskConfig, examples: ExampleSet, configs: Conf
 
 
 def _check_segments(name: str, task: TaskConfig, configs: Configs) -> None:
-    if (found := encoder_of(task, configs).segments) == 1:
+    if (found := encoder_of(name, task, configs).segments) == 1:
         key = f"finetune.tasks.{name}.init_from" if task.init_from else "pretrain.model.type_vocab_size"
         raise ConfigError(
             f"params.yaml: {key}: found an encoder with type_vocab_size {found}, expected 2 for {task.format!r}, whose "
@@ -124,21 +125,32 @@ def _check_teacher(where: str, task: TaskConfig, directory: Path) -> None:
         )
 
 
+def published_config(name: str, key: str) -> EncoderConfig:
+    """That of the model that `key` of params.yaml names; `ArtifactError` with the key where there is none."""
+    try:
+        return load_config(Path(name))
+    except ArtifactError as error:
+        remedy = ""
+        if not Path(name).exists() and Path(name).parts[2:] == () and name[0] not in "/.":  # as names on the hub are
+            remedy = f", or download it: hf download {name} --local-dir {name}"
+        raise ArtifactError(f"params.yaml: {key}: {error}{remedy}") from None
+
+
 def encoder(configs: Configs, vocab_size: int) -> EncoderConfig:
     """The model that is pre-trained: of the shape that params.yaml gives, or of that of the published weights."""
     pretrain = configs["pretrain"]
     if pretrain.init_from is None:
         return pretrain.model.build(vocab_size)
     try:
-        return pretrain.model.adapt(load_config(Path(pretrain.init_from)))
+        return pretrain.model.adapt(published_config(pretrain.init_from, "pretrain.init_from"))
     except ValueError as error:
         raise ConfigError(f"params.yaml: pretrain.model.{error}") from None
 
 
-def encoder_of(task: TaskConfig, configs: Configs) -> EncoderConfig:
+def encoder_of(name: str, task: TaskConfig, configs: Configs) -> EncoderConfig:
     """The model that a task starts from."""
     if task.init_from:
-        return load_config(Path(task.init_from))
+        return published_config(task.init_from, f"finetune.tasks.{name}.init_from")
     return encoder(configs, configs["tokenizer"].vocab_size)
 
 
@@ -182,7 +194,7 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
     """Published weights come with their shape and their vocabulary; positions can be added to them."""
     if pretrain.init_from is None:
         return
-    published = load_config(Path(pretrain.init_from))
+    published = published_config(pretrain.init_from, "pretrain.init_from")
     shape = {name: value for name, value in pretrain.model.fields.items() if name not in published.free}
     for name, given in {"architecture": pretrain.model.architecture, **shape}.items():
         theirs = published.model_type if name == "architecture" else getattr(published, name, None)
@@ -218,6 +230,7 @@ def _check_objective(configs: Configs) -> None:
     options: Any = parse(row.options, pretrain.objective_options, where)
     entries, vocabulary_name = tokenizer.vocab_size, KINDS[tokenizer.kind].entries_file
     for option, name in models_of(pretrain.objective, pretrain.objective_options).items():
+        published_config(name, f"pretrain.objective_options.{option}")
         if vocab_file is None:
             raise ConfigError(
                 f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.objective_options.{option}, "

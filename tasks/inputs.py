@@ -18,10 +18,11 @@ from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.local import ENDINGS
 from bertcore.embedding import FROM_CORPUS
 from bertcore.embedding.config import EmbedConfig
+from bertcore.embedding.pairs import read_pair_sets
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, InputError
 from bertcore.examples import formats
-from bertcore.files import replace_directory
+from bertcore.files import replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.minimal_pairs.pairs import read_pairs
@@ -41,6 +42,8 @@ from tasks.tracking.runs import StageRun
 logger = logging.getLogger(__name__)
 
 TIMING = METRICS / "timing" / "finetune"
+_FEW_BYTES = 2**26
+"""Of files of pairs that are split into those to train on and those to score: all are held at once. More have both."""
 
 
 def run(_: StageRun) -> None:
@@ -71,13 +74,15 @@ def run(_: StageRun) -> None:
 
 
 def _check_text_pairs(config: EmbedConfig) -> None:
-    """Read the pairs of texts of stage embed once, so that a line that is none is told now."""
+    """Read the pairs of texts of stage embed once, so that a line that is none is told now, and so are too few."""
     file = config.file
     if file is not None and (not file.exists() or not sum(1 for _ in read_text_pairs(file))):
         raise InputError(
             f"params.yaml: embed.pairs: found {config.pairs!r}, expected {', '.join(FROM_CORPUS)}, or JSON lines "
             "(a file .jsonl or a directory of such) with anchor and positive; correct it"
         )
+    if file is not None and sum(each.stat().st_size for each in visible_files(file) or [file]) <= _FEW_BYTES:
+        read_pair_sets(config, file)
 
 
 def _check_sources(config: CorpusConfig) -> None:

@@ -116,7 +116,14 @@ def _pairs(given: str | list[str] | None) -> Iterator[Named]:
 
 def link(each: Named, place: Path) -> None:
     """Its files at `place`, in the same order of folders; where it leads to none here a note, so that every input is a
-    directory with a file in it. `InputError` where it should."""
+    directory with a file in it. `InputError` where it should, and as its source raises, with the key."""
+    try:
+        _link(each, place)
+    except BertcoreError as error:
+        raise type(error)(f"params.yaml: {each.key}: {error}") from None
+
+
+def _link(each: Named, place: Path) -> None:
     if each.files:
         for file in each.files:
             there = place / file.relative_to(each.root)
@@ -126,9 +133,7 @@ def link(each: Named, place: Path) -> None:
             there.symlink_to(os.path.relpath(file.resolve(), there.parent.resolve()))
         return
     if each.local:
-        raise InputError(
-            f"params.yaml: {each.key}: found {each.uri!r}, expected a file or a directory with files; correct the path"
-        )
+        raise InputError(f"found {each.uri!r}, expected a file or a directory with files; correct the path")
     if each.uri is not None:
         source_of(each.uri)
     place.mkdir(parents=True)

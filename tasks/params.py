@@ -24,19 +24,34 @@ def read() -> dict[str, Any]:
     `ConfigError` where it is missing or no mapping, or names an unknown recipe.
     """
     try:
-        return parsed(PARAMS.read_text(encoding="utf-8"))
+        return parsed(text_of(PARAMS))
     except OSError as error:
         raise ConfigError(
             f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
         ) from None
 
 
+def text_of(path: Path) -> str:
+    """`ConfigError` where the file is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
+
+
+def values_of(text: str, where: Path = PARAMS) -> Any:
+    """What the YAML of a file says, as it is written there; `ConfigError` where it is none."""
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError) as error:  # such as a number of thousands of digits
+        raise ConfigError(f"{where}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
+    except RecursionError:
+        raise ConfigError(f"{where}: found hundreds of levels, expected a few; correct the file") from None
+
+
 def parsed(text: str) -> dict[str, Any]:
     """As `read`, of the file's text."""
-    try:
-        values = YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        raise ConfigError(f"{PARAMS}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
+    values = values_of(text)
     if (found := _written_out(values, {}, ())) > MOST_VALUES:
         raise ConfigError(
             f"{PARAMS}: found aliases (*name) that stand for {_many(found)} values when they are written out, expected "
@@ -75,6 +90,11 @@ def complete(values: Mapping[str, Any]) -> dict[str, Any]:
         return with_recipe(values)
     except ValueError as error:
         raise ConfigError(f"{PARAMS}: {error}") from None
+    except OverflowError:
+        raise ConfigError(
+            f"{PARAMS}: pretrain: found a whole number of hundreds of digits, expected less; lower max_steps or "
+            "learning_rate"
+        ) from None
 
 
 def section(name: str, config_class: type[Config]) -> Config:
@@ -85,10 +105,12 @@ def section(name: str, config_class: type[Config]) -> Config:
 
 def task_entries(values: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of `finetune.tasks` by their names; `ConfigError` where they are no mapping, or a name is no text."""
-    entries = (values.get("finetune") or {}).get("tasks") or {}
-    if not isinstance(entries, Mapping):
+    section = values.get("finetune", {"tasks": {}})
+    entries = section.get("tasks") if isinstance(section, Mapping) else None
+    if not isinstance(entries, Mapping):  # DVC makes a stage of every one, and takes nothing but a mapping
         raise ConfigError(
-            f"{PARAMS}: finetune.tasks: found {describe(entries)}, expected a mapping of tasks; give every one a name"
+            f"{PARAMS}: finetune.tasks: found {describe(entries)}, expected a mapping of tasks; give every one a name, "
+            "or write `finetune: {tasks: {}}` for none"
         )
     for name in entries:
         if not isinstance(name, str):

@@ -9,13 +9,13 @@ import dataclasses
 import inspect
 import json
 import textwrap
-import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bertcore.config import type_name, written
 from bertcore.corpus.cleaning import LANGUAGES
 from bertcore.corpus.config import CorpusConfig
 from bertcore.examples.formats import FORMATS
@@ -39,9 +39,6 @@ What is not given has its default (those below are of `recipe: null`); "required
 is no parameter: see [machine.md](machine.md).
 """
 
-BESIDE = {(ModelConfig, "fields")}
-"""Fields of a class whose keys stand in params.yaml beside the class's other ones."""
-
 CHOICES: dict[tuple[type, str], Iterable[str]] = {
     (CorpusConfig, "language"): LANGUAGES.split(),
     (TokenizerConfig, "kind"): KINDS,
@@ -52,8 +49,6 @@ CHOICES: dict[tuple[type, str], Iterable[str]] = {
 """Fields that hold a text -> the texts that are known."""
 
 _TABLE = "| key | type | default | meaning |\n|:--|:--|:--|:--|"
-_PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}
-_PLURAL = {int: "integers", float: "numbers", str: "texts"}
 
 
 def page() -> str:
@@ -121,14 +116,13 @@ def _section(title: str, path: str | None, config_class: type, skipped: Sequence
     yield f"{title}\n\n{' '.join(summary.split())}\n"
     hints = typing.get_type_hints(config_class)
     fields = [each for each in _fields(config_class) if each.name not in skipped]
-    fields = [each for each in fields if (config_class, each.name) not in BESIDE]
     if not fields:
         return
     yield _TABLE
     for field in fields:
         meaning = documented(config_class, field.name).replace("|", "\\|")
         known = CHOICES.get((config_class, field.name))
-        kind = _type_name(hints[field.name]) if known is None else ", ".join(f"`{each}`" for each in known)
+        kind = type_name(hints[field.name]) if known is None else ", ".join(f"`{each}`" for each in known)
         cells = (f"`{field.name}`", kind, _default(field), meaning)
         yield f"| {' | '.join(cells)} |"
     yield ""
@@ -141,8 +135,7 @@ def _section(title: str, path: str | None, config_class: type, skipped: Sequence
 def _fields(config_class: type) -> list[dataclasses.Field[Any]]:
     """Required ones first, then a class's own before those of its bases."""
     order = [name for each in config_class.__mro__ for name in inspect.get_annotations(each)]
-    fields = dataclasses.fields(config_class)
-    return sorted(fields, key=lambda field: (_default(field) != "required", order.index(field.name)))
+    return sorted(written(config_class), key=lambda field: (_default(field) != "required", order.index(field.name)))
 
 
 def documented(config_class: type, name: str) -> str:
@@ -165,19 +158,6 @@ def _docstrings(config_class: type) -> dict[str, str]:
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
             found[ast.unparse(field.target)] = str(text.value.value)
     return found
-
-
-def _type_name(hint: Any) -> str:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(map(_type_name, sorted(arguments, key=lambda each: each is types.NoneType)))
-    if origin is typing.Literal:
-        return ", ".join(f"`{choice}`" for choice in arguments)
-    if origin is list:
-        return f"list of {_PLURAL.get(arguments[0], _type_name(arguments[0]))}"
-    if origin is dict:
-        return "mapping" if arguments[1] is Any else f"mapping of {_PLURAL.get(arguments[1], _type_name(arguments[1]))}"
-    return "mapping" if dataclasses.is_dataclass(hint) else _PLAIN[hint]
 
 
 def _default(field: dataclasses.Field[Any]) -> str:

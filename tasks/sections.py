@@ -27,6 +27,9 @@ RESERVED = (
 )
 """Folders of data/inputs and predictions, and registered models, that no task may be named after."""
 
+_LONGEST_NAME = 100
+"""Characters of a task's name, which is part of the names of files."""
+
 SECTIONS = {
     "corpus": CorpusConfig,
     "tokenizer": TokenizerConfig,
@@ -50,9 +53,10 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     _check_paths(configs, tasks)
     contradictions.check_pretraining(configs)
     for name, task in tasks.items():
-        _check_task(name, task, configs["corpus"])
+        _check_task(name, task)
         contradictions.check_task(name, task, configs)
         parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
+    _check_derived(tasks, configs["corpus"])
     return configs, tasks
 
 
@@ -69,13 +73,16 @@ def _check_names(values: dict[str, Any]) -> None:
     for name in (*SECTIONS, "finetune"):
         if name not in values:
             raise ConfigError(
-                f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add `{name}: {{}}` to "
-                "have its defaults"
+                f"params.yaml: {name}: found nothing, expected a section, which DVC watches; add "
+                + ("`finetune: {tasks: {}}` for no tasks" if name == "finetune" else f"`{name}: {{}}` for its defaults")
             )
-    if not isinstance(values["finetune"] or {}, Mapping):
+    if not isinstance(values["finetune"], Mapping):
         found = describe(values["finetune"])
-        raise ConfigError(f"params.yaml: finetune: found {found}, expected a section with the key tasks; correct it")
-    if unknown := [key for key in values["finetune"] or {} if key != "tasks"]:
+        raise ConfigError(
+            f"params.yaml: finetune: found {found}, expected a section with the key tasks; correct it, or write "
+            "`finetune: {tasks: {}}` for none"
+        )
+    if unknown := [key for key in values["finetune"] if key != "tasks"]:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
 
 
@@ -101,6 +108,11 @@ def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
         "embed.pairs": None if embed.file is None else str(embed.pairs),
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     }
+    data = {f"finetune.tasks.{name}.data": task.data for name, task in tasks.items()}
+    sources = {f"corpus.sources[{index}]": uri for index, uri in enumerate(configs["corpus"].sources)}
+    for where, path in {**pairs, **others, **data, **sources}.items():
+        if path == "":
+            raise ConfigError(f"params.yaml: {where}: found '', expected a path; correct it")
     for where, path in {**pairs, **others}.items():
         if path is not None and "://" in path:
             raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")
@@ -124,12 +136,26 @@ def check_no_output(where: str, path: str | None, output: Path) -> None:
         )
 
 
-def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
-    where = f"params.yaml: finetune.tasks.{name}"
-    # DVC would read a name of digits as a number, and find no stage of that name.
-    if not name[:1].isalpha() or not name.replace("_", "").replace("-", "").isalnum() or name in RESERVED:
+def _check_derived(tasks: dict[str, TaskConfig], corpus: CorpusConfig) -> None:
+    """Whether there is the source that tasks are made from."""
+    derived = [name for name, task in tasks.items() if task.data == DERIVED]
+    if derived and "pydoc" not in corpus.sources:
+        others = "remove them" if len(derived) < len(tasks) else "write `finetune: {tasks: {}}` in their place"
         raise ConfigError(
-            f"{where}: found the task name {name!r}, expected a letter, then letters, digits, - and _; rename it"
+            f"params.yaml: finetune.tasks: found {', '.join(derived)}, made from the source pydoc, but corpus.sources "
+            f"is {corpus.sources}; {others}, or add pydoc to the sources"
+        )
+
+
+def _check_task(name: str, task: TaskConfig) -> None:
+    where = f"params.yaml: finetune.tasks.{name}"
+    if name in RESERVED:
+        raise ConfigError(f"{where}: found the task name {name!r}, which is reserved for a folder; rename it")
+    # DVC would read a name of digits as a number, and find no stage of that name.
+    if not name[:1].isalpha() or not name.replace("_", "").replace("-", "").isalnum() or len(name) > _LONGEST_NAME:
+        raise ConfigError(
+            f"{where}: found the task name {name!r}, expected a letter, then letters, digits, - and _, at most "
+            f"{_LONGEST_NAME} in all; rename it"
         )
     if task.format not in FORMATS:
         raise ConfigError(f"{where}.format: found {task.format!r}; {suggest(task.format, FORMATS)}")
@@ -140,10 +166,11 @@ def _check_task(name: str, task: TaskConfig, corpus: CorpusConfig) -> None:
             "and files or hf://… for all others; correct one of them"
         )
     if task.data.startswith("hf://"):
-        check_format(task.data, task.format)
-    if task.data == DERIVED and "pydoc" not in corpus.sources:
+        try:
+            check_format(task.data, task.format)
+        except ConfigError as error:
+            raise ConfigError(f"{where}.data: {error}") from None
+    elif "://" in task.data:
         raise ConfigError(
-            f"{where}: the format {task.format!r} is made from the source pydoc, but corpus.sources is "
-            f"{corpus.sources}; "
-            "add pydoc to the sources or remove the task"
+            f"{where}.data: found {task.data!r}, expected a local path or hf://ORG/NAME; download it first"
         )

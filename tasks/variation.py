@@ -41,6 +41,12 @@ def vary(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
                     f"{params.PARAMS}: {dotted}: found {describe(place)} at {way}, expected a section with keys; "
                     "correct the dotted key"
                 )
+        if not names and last in sections.SECTIONS and isinstance(value, Mapping) and value and place.get(last):
+            key = next(iter(value))
+            raise ConfigError(
+                f"{params.PARAMS}: {last}: found a mapping ({{{key}: …}}), which would take the place of the whole "
+                f"section, expected its keys by dotted names; write {last}.{key}: {value[key]!r}"
+            )
         place[last] = value
 
 

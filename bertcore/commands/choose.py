@@ -18,11 +18,11 @@ from bertcore.commands.texts import (
     check_arguments,
     layout_of,
     model_directory,
+    parse_arguments,
     progress_of,
     refuse,
     say_unseen,
 )
-from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.examples.choices import ChoicesOptions, table_of
 from bertcore.examples.files import BadRows
@@ -78,7 +78,7 @@ def _read(options: argparse.Namespace) -> pa.Table:
     values = {name: getattr(options, name) for name in _OF_TABLES if getattr(options, name) is not None}
     if columns is not None and len(columns) == 1:
         values["choices_column"] = columns[0]
-    layout = parse(ChoicesOptions, values, "options")
+    layout = parse_arguments(ChoicesOptions, values)
     return table_of(Rows(str(options.file), read_rows(options.file, layout)), layout, BadRows(), labelled=False)
 
 

@@ -8,8 +8,7 @@ from typing import get_args
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.apply.score import score_pairs, score_texts, token_counts
 from bertcore.commands.results import add_output, check_output, check_place, write
-from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, refuse, texts_of
-from bertcore.config import parse
+from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, parse_arguments, refuse, texts_of
 from bertcore.errors import ConfigError
 from bertcore.files import write_json
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant
@@ -64,7 +63,7 @@ def _pairs(options: argparse.Namespace) -> None:
         )
     share = MinimalPairsConfig.share if options.share is None else options.share
     values = {"pairs": options.pairs, "variant": options.variant, "share": share}
-    config = parse(MinimalPairsConfig, values, "options")
+    config = parse_arguments(MinimalPairsConfig, values)
     metrics = score_pairs(MaskedLanguageModel.load(model_directory(options, "fill-mask")), config)
     print(as_table(metrics), file=sys.stdout if sys.stdout.isatty() else sys.stderr)
     if options.out is not None:

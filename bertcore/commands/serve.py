@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from bertcore.commands.search import index_directory
-from bertcore.config import parse
+from bertcore.commands.texts import option_of, parse_arguments
+from bertcore.errors import ConfigError
 from bertcore.serving.app import create_app
 from bertcore.serving.limits import TOKEN_VARIABLE, Limits, token_for
 from bertcore.serving.models import Models
@@ -28,10 +29,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="0 = any free one (default: %(default)s)")
     parser.add_argument("--search", type=Path, metavar="PATH", help="texts to be searched, with the first model")
     for field in dataclasses.fields(Limits):
-        option = f"--max-{field.name.replace('_', '-')}" if field.name != "grace" else "--grace"
         parser.add_argument(
-            option, dest=field.name, type=int, default=field.default, metavar="N", help=_HELP[field.name]
+            _option(field.name), dest=field.name, type=int, default=field.default, metavar="N", help=_HELP[field.name]
         )
+
+
+def _option(limit: str) -> str:
+    return option_of(limit if limit == "grace" else f"max_{limit}")
 
 
 _HELP = {
@@ -47,7 +51,9 @@ _HELP = {
 
 
 def run(options: argparse.Namespace) -> None:
-    limits = parse(Limits, {name: getattr(options, name) for name in _HELP}, "options")
+    if not 0 <= options.port < 2**16:
+        raise ConfigError(f"--port: found {options.port}, expected 0 to {2**16 - 1}, such as 8000")
+    limits = parse_arguments(Limits, {name: getattr(options, name) for name in _HELP}, _option)
     token = token_for(options.host)
     if options.search is not None and token is None:
         print(f"warning: whoever uses this machine can search {options.search}; set {TOKEN_VARIABLE}", file=sys.stderr)

@@ -4,15 +4,15 @@ import argparse
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bertcore.apply import directory
 from bertcore.apply.finetuned import UNSEEN, FineTuned
 from bertcore.compressed import plain_ending, read_lines
-from bertcore.config import parse, suggest
+from bertcore.config import Config, parse, suggest
 from bertcore.errors import ConfigError, InputError, TextError
 from bertcore.examples.files import BadRowError, decode
 from bertcore.examples.table_rows import READERS, TextLayout, advice_on, read_rows
@@ -90,7 +90,23 @@ def layout_of(options: argparse.Namespace, file: Path) -> TextLayout:
     """How the cells of `file` are told apart; `ConfigError` where it has none, or --delimiter is no character."""
     if (ending := plain_ending(file)) not in PARTED:
         refuse(options, ("delimiter",), f"{{!r}} for {ending}, expected {', '.join(PARTED)}; leave it out")
-    return parse(TextLayout, {"delimiter": options.delimiter}, "--delimiter")
+    return parse_arguments(TextLayout, {"delimiter": options.delimiter})
+
+
+def option_of(field: str) -> str:
+    """The argument that has the value of a config's field."""
+    return f"--{field.replace('_', '-')}"
+
+
+def parse_arguments(
+    config_class: type[Config], values: Mapping[str, Any], option: Callable[[str], str] = option_of
+) -> Config:
+    """`values` of arguments as their dataclass; `ConfigError` that names the argument, as `option` gives it."""
+    try:
+        return parse(config_class, values, "")
+    except ConfigError as error:
+        field, _, said = str(error).removeprefix(".").partition(": ")
+        raise ConfigError(f"{option(field)}: {said}") from None
 
 
 def texts_of(options: argparse.Namespace) -> list[str]:

@@ -68,6 +68,11 @@ class CorpusConfig:
             raise ValueError(f"max_documents: found {self.max_documents}, expected at least 1, or null for all")
         if self.min_words < 1:
             raise ValueError(f"min_words: found {self.min_words}, expected at least 1")
+        if self.quality.max_words is not None and self.quality.max_words < self.min_words:
+            raise ValueError(
+                f"quality.max_words: found {self.quality.max_words} with min_words {self.min_words}, which drop every "
+                "document; raise it or lower min_words"
+            )
         if not 0 < self.heldout_fraction < 1:
             raise ValueError(f"heldout_fraction: found {self.heldout_fraction}, expected a share between 0 and 1")
         if not re.fullmatch("[a-z]{2,3}", self.language):

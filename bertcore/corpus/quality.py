@@ -66,6 +66,15 @@ class QualityConfig:
         for name in ("max_line_characters", "max_words"):
             if (limit := getattr(self, name)) is not None and limit < 1:
                 raise ValueError(f"{name}: found {limit}, expected at least 1, or null for no limit")
+        least, most = self.min_mean_word_length, self.max_mean_word_length
+        for name, length in (("min_mean_word_length", least), ("max_mean_word_length", most)):
+            if length is not None and not length > 0:
+                raise ValueError(f"{name}: found {length}, expected more than 0 characters, or null for no limit")
+        if least is not None and most is not None and least > most:
+            raise ValueError(
+                f"min_mean_word_length: found {least} with max_mean_word_length {most}, which drop every document; "
+                "expected the least to be the smaller one"
+            )
         if not 0 <= self.min_stop_words <= len(STOP_WORDS):
             raise ValueError(f"min_stop_words: found {self.min_stop_words}, expected 0 to {len(STOP_WORDS)}")
 

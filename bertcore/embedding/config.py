@@ -52,7 +52,7 @@ class EmbedConfig(OptimizationConfig):
         super().__post_init__()
         for name, least in (
             ("max_pairs", 2),
-            ("heldout_pairs", 1),
+            ("heldout_pairs", 2),
             ("batch_size", 2),
             ("chunk_size", 1),
             ("epochs", 1),
@@ -70,6 +70,8 @@ class EmbedConfig(OptimizationConfig):
         for name in ("heldout_fraction", "warmup_ratio", "dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= {name} < 1, such as 0.1")
+        if self.file is not None and not self.heldout_fraction:
+            raise ValueError("heldout_fraction: found 0 with pairs of a file, expected some to score, such as 0.1")
         if self.pairs == "twins" and not self.dropout:
             raise ValueError("dropout: found 0 with pairs: twins, which would be equal; expected more, such as 0.1")
 

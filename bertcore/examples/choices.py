@@ -36,6 +36,7 @@ from bertcore.examples.table_rows import (
     name_of,
     read_rows,
     require_columns,
+    require_distinct,
     some,
     text_of,
 )
@@ -67,6 +68,7 @@ class ChoicesOptions(TextLayout, SplitOptions):
     def __post_init__(self) -> None:
         TextLayout.__post_init__(self)
         SplitOptions.__post_init__(self)
+        require_distinct(self, "context_column", "question_column", "choices_column", "label_column")
         names = self.choices_column
         if isinstance(names, list) and (len(names) < 2 or len(set(names)) < len(names)):
             raise ValueError(f"choices_column: found {names}, expected two or more columns, or one with lists")

@@ -75,8 +75,10 @@ def read_file(path: Path, is_train: bool, bad: BadRows | None = None, *, labelle
     bad = BadRows(on_error="skip") if bad is None else bad
     content = read_json(path)
     rows: list[dict[str, Any]] = []
+    read = 0
     try:
         for row in _questions(content, labelled):
+            read += 1
             if (checked := check(row, str(path), is_train, bad)) is not None:
                 rows.append(checked)
     except (KeyError, TypeError, AttributeError) as error:
@@ -84,6 +86,11 @@ def read_file(path: Path, is_train: bool, bad: BadRows | None = None, *, labelle
         raise InputError(
             f"{path}: not SQuAD's layout{after} ({type(error).__name__}: {error}); give a SQuAD file"
         ) from None
+    if read and not rows:
+        raise InputError(
+            f"{path}: found no question to train on among {read} ({', '.join(bad.counts)}), expected answers that "
+            "stand in their context; correct or replace it"
+        )
     check_ids(rows, str(path))
     return pa.Table.from_pylist(rows, QUESTION_ANSWERING)
 
@@ -110,7 +117,7 @@ def _questions(content: Any, labelled: bool) -> Iterator[dict[str, Any]]:
 def check(row: dict[str, Any], where: str, is_train: bool, bad: BadRows) -> dict[str, Any] | None:
     """`row`, a question of the schema's columns, with its answers as `read` describes; None where it is dropped.
 
-    An id may be a whole number. `InputError` for anything else that is no text.
+    An id may be a whole number. `InputError` for anything else that is no text, and for an answer that is none.
     """
     where = f"{where}: question {row['id']}"
     row = {**row, "id": str(row["id"]) if type(row["id"]) is int else row["id"]}
@@ -123,6 +130,11 @@ def check(row: dict[str, Any], where: str, is_train: bool, bad: BadRows) -> dict
         return None
     if row["answers"] is None:
         return row
+    for answer in row["answers"]:
+        if not isinstance(answer["text"], str) or not isinstance(answer["answer_start"], int):
+            raise InputError(
+                f"{where}: found the answer {answer!r}, expected a text, and a whole number as answer_start; correct it"
+            )
     answers = list(_answers(row["answers"], row["context"], where, is_train, bad))
     return None if row["answers"] and not answers else {**row, "answers": answers}
 

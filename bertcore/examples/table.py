@@ -38,6 +38,7 @@ from bertcore.examples.table_rows import (
     name_of,
     read_rows,
     require_columns,
+    require_distinct,
     some,
     text_of,
 )
@@ -84,13 +85,19 @@ class TableOptions(TextLayout, SplitOptions):
     def __post_init__(self) -> None:
         TextLayout.__post_init__(self)
         SplitOptions.__post_init__(self)
+        require_distinct(self, "text_column", "text_pair_column", "label_column")
         for metric in self.metrics or []:
             if metric not in METRICS[self.kind]:
                 raise ValueError(f"metrics: found {metric!r} for {self.kind}; {suggest(metric, METRICS[self.kind])}")
-        if self.metrics == []:
-            raise ValueError("metrics: found an empty list, expected at least one, or null")
-        if self.labels is not None and (self.kind == "regression" or len(set(self.labels)) < len(self.labels)):
-            raise ValueError(f"labels: found {self.labels}, expected each label once, and none for regression")
+        if self.metrics is not None and not 0 < len(set(self.metrics)) == len(self.metrics):
+            raise ValueError(f"metrics: found {self.metrics}, expected one or more, each of them once, or null")
+        if self.labels is not None and self.kind == "regression":
+            raise ValueError(f"labels: found {self.labels} with kind regression, expected null; remove it")
+        names, least = set(self.labels or ()), 2 if self.kind == "classification" else 1
+        if self.labels is not None and (len(names) < max(len(self.labels), least) or "" in names):
+            raise ValueError(
+                f"labels: found {self.labels}, expected {least} or more names, each of them once, or null for train's"
+            )
         if not self.label_separator:
             raise ValueError("label_separator: found nothing, expected what stands between two labels, such as ','")
 

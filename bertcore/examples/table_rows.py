@@ -177,6 +177,16 @@ def require_columns(first: Row, named: Mapping[str, str | None], layout: TextLay
             )
 
 
+def require_distinct(options: Any, *names: str) -> None:
+    """`ValueError` where two of the options `names` give one column."""
+    given: dict[str, str] = {}
+    for name in names:
+        columns = getattr(options, name)
+        for column in columns if isinstance(columns, list) else [columns]:
+            if column is not None and (other := given.setdefault(column, name)) != name:
+                raise ValueError(f"{name}: found {column!r} as in {other}, expected a column of its own; correct one")
+
+
 def advice_on(columns: Sequence[Any], wanted: str) -> str:
     """What is probably wrong with the header of a table without the column `wanted`; "" where nothing tells."""
     names = [str(name) for name in columns]

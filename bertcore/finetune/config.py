@@ -141,7 +141,12 @@ class TaskConfig(RunConfig):
         for name in (*GRID, "seed"):
             if isinstance(value := getattr(self, name), list) and (not value or len(set(value)) < len(value)):
                 raise ValueError(f"{name}: found {value}, expected one or more values, each of them once")
-        self.settings()  # every run must be possible
+        settings = self.settings()  # every run must be possible
+        if self.max_train_examples == 1 and (len(settings) > 1 or self.early_choice or self.null_threshold == "tuned"):
+            raise ValueError(
+                "max_train_examples: found 1 with several settings, early_choice or null_threshold: tuned, which keep "
+                "part of them back to choose on, expected 2 or more; raise it"
+            )
 
     def settings(self) -> list[list[RunConfig]]:
         """For each combination of the values of `GRID`, in their order, a run for each seed."""

@@ -18,6 +18,8 @@ RandomIds = Literal["whole_vocabulary", "no_special"]
 
 MOST_TOKENS = 2**16 - 1
 """Of a sequence: a word's place in it has 16 bits in `masking`."""
+_MOST_COPIES = 1000
+"""Of the corpus, each of which is written; BERT's had 10."""
 _GEOMETRIC = 0.8
 """How likely a span goes on behind each of its words (Joshi et al. 2020, section 3.1)."""
 
@@ -33,10 +35,10 @@ class MaskingRule:
     """What is chosen to be predicted: pieces, whole words (BERT's whole-word masking), or n-grams of whole words
     (`span`, ALBERT and SpanBERT)."""
     max_ngram: int = 3
-    """Words of a span at most (SpanBERT: 10)."""
+    """Words of a span at most (SpanBERT: 10); of `masking: span` only."""
     span_lengths: SpanLengths = "harmonic"
-    """How the words of a span are drawn: p(n) ~ 1/n (`harmonic`, ALBERT), or p(n) ~ 0.8^n (`geometric`, SpanBERT: a
-    geometric distribution with p = 0.2)."""
+    """How the words of a span (of `masking: span` only) are drawn: p(n) ~ 1/n (`harmonic`, ALBERT), or p(n) ~ 0.8^n
+    (`geometric`, SpanBERT: a geometric distribution with p = 0.2)."""
     masked_lm_prob: float = 0.15
     """Share of a sequence's tokens, special tokens counted, that are predicted."""
     max_predictions_per_seq: int | None = 20
@@ -62,10 +64,10 @@ class MaskingRule:
             raise ValueError(f"max_predictions_per_seq: found {most}, expected at least 1, or null for no bound")
         if not 1 <= self.max_ngram <= 16:
             raise ValueError(f"max_ngram: found {self.max_ngram}, expected between 1 and 16 words")
-        if self.mask_share < 0 or self.random_share < 0 or self.mask_share + self.random_share > 1:
+        if self.mask_share < 0 or self.random_share < 0 or not 0 < self.mask_share + self.random_share <= 1:
             raise ValueError(
                 f"mask_share: found {self.mask_share} beside random_share {self.random_share}, expected two shares "
-                "of at most 1 together, such as 0.8 and 0.1"
+                "of more than 0 and at most 1 together, such as 0.8 and 0.1"
             )
         if self.replace_unit != "token" and self.masking == "token":
             raise ValueError(
@@ -117,7 +119,8 @@ class MaskingRule:
 
 
 HELD_OUT = MaskingRule(max_predictions_per_seq=None)
-"""The rule of every held-out evaluation, whatever the training's masks are: trainings whose sequences are made alike can be compared."""
+"""The rule of every held-out evaluation, whatever the training's masks are, so that trainings whose sequences are made
+alike can be compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,8 +177,10 @@ class MaskConfig(MaskingRule):
                 f"second_phase.sequence_length: found {self.second_phase.sequence_length}, expected more than that of "
                 f"the first phase ({self.sequence_length}); raise it or remove second_phase"
             )
-        if self.duplicates < 0:
-            raise ValueError(f"duplicates: found {self.duplicates}, expected 0 (drawn while training) or more")
+        if not 0 <= self.duplicates <= _MOST_COPIES:
+            raise ValueError(
+                f"duplicates: found {self.duplicates}, expected 0 (drawn while training) to {_MOST_COPIES} copies"
+            )
         self._check_start()
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob: found {self.short_seq_prob}, expected a probability")

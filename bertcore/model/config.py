@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bertcore.config import convert, suggest
+from bertcore.config import BESIDE, convert, suggest
 from bertcore.errors import ConfigError
 from bertcore.model.albert import ALBERT
 from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule, HeadFamily, Kind
@@ -64,7 +64,7 @@ class ModelConfig:
     """By Hugging Face's names."""
     preset: str | None = None
     """A size of the architecture; None = tiny, or the sizes of the model that the training starts from."""
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict, metadata={BESIDE: True})
     """Fields of the architecture's config, in place of the preset's."""
 
     @classmethod

@@ -47,7 +47,8 @@ class ReplacedTokenOptions:
                     f"{name}: found {getattr(self, name)}, expected a share of the model's own, more than 0 and at "
                     "most 1, such as 0.25: a larger generator is too hard to see through"
                 )
-        require_weights(self, "mlm_weight", "detection_weight")
+        for name in ("mlm_weight", "detection_weight"):  # without either one of the two models learns nothing
+            require_weights(self, name)
 
 
 class ReplacedTokens(Objective):

@@ -219,6 +219,10 @@ def check_fields(config: VocabularyConfig, kind: str) -> None:
         )
     if config.unused_tokens:
         raise ValueError(f"unused_tokens: found {config.unused_tokens}, expected 0 with kind {kind}; remove it")
+    if config.alphabet_size != VocabularyConfig.alphabet_size:
+        raise ValueError(
+            f"alphabet_size: found {config.alphabet_size} with kind {kind}, whose alphabet is the bytes; remove it"
+        )
     least = len(FIRST_ENTRIES) + len(pre_tokenizers.ByteLevel.alphabet())
     if config.vocab_file is None and config.vocab_size <= least:
         raise ValueError(

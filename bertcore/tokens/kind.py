@@ -17,6 +17,8 @@ from bertcore.errors import InputError
 from bertcore.files import write_json
 
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
+_MOST = 10_000_000
+"""Entries, far above any vocabulary; with many more the trainer ends the process, without an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,9 @@ class VocabularyConfig:
     """The merges.txt that belongs to a vocab.json; a tokenizer.json holds its own."""
 
     def __post_init__(self) -> None:
+        for name in ("vocab_size", "min_frequency", "alphabet_size", "unused_tokens", "new_entries"):
+            if getattr(self, name) > _MOST:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected at most {_MOST:,}; lower it")
         for name in ("min_frequency", "alphabet_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
@@ -157,12 +162,14 @@ def running(block: pa.ListArray, blank: str) -> pa.StringArray:
 
 def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphabet: int) -> None:
     """`InputError` where training has found fewer (or, with a large alphabet, more) entries than were asked for."""
-    if len(vocabulary) != config.vocab_size:
+    if (found := len(vocabulary)) != config.vocab_size:
+        if found < config.vocab_size:
+            remedy = f"set vocab_size to {found}, or give more text"
+        else:
+            remedy = f"raise vocab_size to {found}, or lower alphabet_size"
         raise InputError(
-            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports "
-            f"{len(vocabulary)} entries "
-            f"at min_frequency {config.min_frequency} and an alphabet of {alphabet}; set vocab_size to "
-            f"{len(vocabulary)} if that is smaller, lower alphabet_size if it is larger, or give more text"
+            f"params.yaml: tokenizer.vocab_size: found {config.vocab_size}, but the corpus supports {found} entries at "
+            f"min_frequency {config.min_frequency} and an alphabet of {alphabet}; {remedy}"
         )
 
 

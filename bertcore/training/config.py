@@ -151,6 +151,9 @@ class PretrainConfig(OptimizationConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
         self._check_ramp()
         self._check_rates()
         self._check_model()
@@ -159,9 +162,6 @@ class PretrainConfig(OptimizationConfig):
         if self.loss_spike is not None and self.loss_spike <= 1:
             raise ValueError(f"loss_spike: found {self.loss_spike}, expected a factor above 1, such as 2.0, or null")
         check_seed(self.seed)
-        for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
         if not 0 <= self.warmup <= self.max_steps:
             raise ValueError(
                 f"warmup_steps: found {self.warmup}, expected between 0 and max_steps ({self.max_steps}); lower it"
@@ -194,6 +194,11 @@ class PretrainConfig(OptimizationConfig):
         if self.head_warmup < 0:
             raise ValueError(f"head_warmup_steps: found {self.head_warmup}, expected 0 or more, or null")
         if self.init_from is None:
+            if self.head_warmup_steps:
+                raise ValueError(
+                    f"head_warmup_steps: found {self.head_warmup_steps} without init_from, where all weights are new; "
+                    "set it to null"
+                )
             try:
                 self.model.build(EncoderConfig.vocab_size)
             except ValueError as error:

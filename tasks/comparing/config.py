@@ -6,14 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML, YAMLError
-
 from bertcore.config import parse, suggest
 from bertcore.errors import ConfigError
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.training.initial import vocabulary_keys
 from tasks.doctor.budget import seconds_of
-from tasks.params import complete
+from tasks.params import complete, text_of, values_of
 from tasks.variation import vary
 
 TEACHER = "teacher"
@@ -68,10 +66,7 @@ class CompareConfig:
         """`ConfigError` naming what is wrong in the file."""
         if not path.is_file():
             raise ConfigError(f"{path}: not found, expected the variants to compare; write it, or name another file")
-        try:
-            content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")) or {}
-        except YAMLError as error:
-            raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}; correct it") from None
+        content = values_of(text_of(path), path) or {}
         if isinstance(content, Mapping) and isinstance(variants := content.get("variants"), Mapping):
             content = {**content, "variants": {str(name): values or {} for name, values in variants.items()}}
         return parse(cls, content, str(path))

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from bertcore.minimal_pairs.pairs import EMBEDDED
-from bertcore.minimal_pairs.scoring import ORIGINALITY
 from tasks.reporting.comparison import STANDARD_ERRORS, Verdict
 from tasks.reporting.document import NOTHING, Paragraph, Section, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
@@ -26,7 +24,7 @@ _BALANCED = (
 _SCORED = {
     "original": "of its tokens, each masked by itself",
     "within_word_l2r": "of its tokens, each masked together with the later pieces of its word",
-    ORIGINALITY: "that each of its tokens is the original one, and nothing is masked",
+    "originality": "that each of its tokens is the original one, and nothing is masked",
 }
 
 
@@ -49,7 +47,7 @@ def sections(measurements: Measurements) -> list[Section]:
         baseline=_SYSTEMS[baseline].lower(),
         gain=f"{signed(100 * gain, 1)} ± {percent(error)}",
     )
-    balanced = _BALANCED if measurements.words(SOURCE).get("made_of") == EMBEDDED else ""
+    balanced = _BALANCED if measurements.words(SOURCE).get("made_of") == "corpus" else ""
     return [Section(TITLE, [_table(measurements), Paragraph(note + balanced)])]
 
 

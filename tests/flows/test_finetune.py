@@ -7,11 +7,14 @@ import pytest
 from flows import finetune
 
 
-@pytest.mark.parametrize("text", ["finetune: {tasks: {}}", "finetune: {tasks: null}", "corpus: {}", "{"])
+@pytest.mark.parametrize("text", ["finetune: {tasks: {}}", "finetune: {tasks: null}", "corpus: {}"])
 def test_a_tree_without_tasks_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finetune, "ROOT", tmp_path)
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(ValueError, match=r"params.yaml: finetune.tasks: found no tasks; name some"):
+        finetune._tasks(None)
+    (tmp_path / "params.yaml").write_bytes(b"# caf\xe9\nfinetune: {tasks: {a: {}}}")
+    with pytest.raises(ValueError, match=r"params.yaml: not UTF-8 .*; save it as UTF-8$"):
         finetune._tasks(None)
 
 

@@ -58,6 +58,13 @@ def test_a_broken_pipeline_file_is_one_line(tree: Tree) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_tasks_that_are_no_mapping_are_one_line(tree: Tree) -> None:
+    text = (tree.root / "params.yaml").read_text()
+    (tree.root / "params.yaml").write_text(text[: text.index("finetune:")] + "finetune: {tasks: null}\n")
+    with pytest.raises(GraphError, match=r"^params\.yaml: found no mapping .*; write `finetune: \{tasks: \{\}\}`"):
+        read_graph(tree.root)
+
+
 @pytest.mark.parametrize("size", [0, 7, 10, 60, 66])
 def test_a_lock_that_was_cut_off_is_named_with_its_remedy(tree: Tree, size: int) -> None:
     whole = "schema: '2.0'\nstages:\n  corpus:\n    cmd: 'true'\n    outs:\n    - path: data\n      md5: 1\n"

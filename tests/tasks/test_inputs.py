@@ -16,7 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 from safetensors.torch import load_file, save_file
 
-from bertcore.errors import BertcoreError, ConfigError, InputError
+from bertcore.errors import ArtifactError, BertcoreError, ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
@@ -61,7 +61,12 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
             1.0,
             "params.yaml: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'?",
         ),
-        ("pretrain.learning_rate", "fast", "params.yaml: pretrain.learning_rate: found 'fast' (str), expected float"),
+        ("pretrain.learning_rate", "fast", "params.yaml: pretrain.learning_rate: found 'fast' (str), expected number"),
+        (
+            "pretrain.model",
+            "tiny",
+            "params.yaml: pretrain.model: found 'tiny' (str), expected a mapping with the keys architecture, preset",
+        ),
         ("pretrain.batch_size", 0, "params.yaml: pretrain.batch_size: found 0, expected at least 1"),
         ("pretrain.optimizer", "adamm", "params.yaml: pretrain.optimizer: found 'adamm'; did you mean 'adamw'?"),
         ("pretrain.model.preset", "tinny", "params.yaml: pretrain.model.preset: found 'tinny'; did you mean 'tiny'?"),
@@ -113,21 +118,36 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         (
             "finetune.tasks.new",
             {"format": "table", "data": "hf://o"},
-            "hf://o: not the name of a data set on the hub, expected hf://ORG/NAME",
+            "params.yaml: finetune.tasks.new.data: hf://o: not the name of a data set on the hub, expected hf://ORG/NAME",
+        ),
+        *(
+            (
+                "finetune.tasks.new",
+                {"format": "table", "data": data},
+                f"params.yaml: finetune.tasks.new.data: found {data!r}, expected a local path or hf://ORG/NAME; ",
+            )
+            for data in ("https://x/y.jsonl", "s3://x/y")
         ),
         (
             "finetune.tasks.options",
             {"format": "squad", "data": "x"},
-            "params.yaml: finetune.tasks.options: found the task name 'options'",
+            "params.yaml: finetune.tasks.options: found the task name 'options', which is reserved",
         ),
         ("finetune.task", {}, "params.yaml: finetune: unknown key 'task'; did you mean 'tasks'?"),
         ("finetune", 5, "params.yaml: finetune: found 5 (int), expected a section with the key tasks"),
+        ("finetune", None, "params.yaml: finetune: found nothing (null), expected a section with the key tasks"),
+        *(
+            ("finetune.tasks", value, f"params.yaml: finetune.tasks: found {found}, expected a mapping of tasks")
+            for value, found in ((None, "nothing (null)"), ([], "[] (list)"), (False, "False (bool)"), (0, "0 (int)"))
+        ),
+        ("finetune", {}, "params.yaml: finetune.tasks: found nothing (null), expected a mapping of tasks"),
         ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
-        ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list[str]"),
+        ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list of texts"),
         (
             "corpus.sources",
             ["/none.txt"],
-            "params.yaml: finetune.tasks.topic: the format 'pydoc/topic' is made from the source pydoc",
+            "params.yaml: finetune.tasks: found topic, pair, tagging, qa, made from the source pydoc, but "
+            "corpus.sources is ['/none.txt']; write `finetune: {tasks: {}}` in their place, or add pydoc",
         ),
     ],
 )
@@ -460,13 +480,49 @@ def test_what_must_be_local_is_not_looked_for_elsewhere(
         check(values)
 
 
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("pretrain.init_from", "google-bert/bert-base-uncased"),
+        ("finetune.tasks.topic.init_from", "bert-base-uncased"),
+        ("finetune.tasks.topic.distillation.teacher", "bert-base-uncased"),
+        ("pretrain.objective_options.teacher", "bert-base-uncased"),
+    ],
+)
+def test_a_name_of_the_hub_is_refused_with_its_key_and_how_to_download_it(
+    where: str, value: str, values: dict[str, Any]
+) -> None:
+    values["pretrain"]["model"] = {"architecture": "bert"}
+    if "objective_options" in where:
+        values["pretrain"] |= {"objective": "distillation", "objective_options": {}, "model": {"preset": "tiny"}}
+    set_path(values, where, value)
+    message = f"params.yaml: {where}: {value}/config.json: not found, .* hf download {value} --local-dir {value}$"
+    with pytest.raises(ArtifactError, match=f"^{message}"):
+        check(values)
+    set_path(values, where, f"../models/{value}")
+    with pytest.raises(ArtifactError, match=f"^params.yaml: {where}: .*; correct the path$"):
+        check(values)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["tokenizer.vocab_file", "minimal_pairs.pairs", "pretrain.init_from", "embed.pairs", "finetune.tasks.one.data"],
+)
+def test_an_empty_path_is_refused_with_its_key(where: str, values: dict[str, Any]) -> None:
+    values["finetune"]["tasks"] = {"one": {"format": "glue/cola", "data": "cola"}}
+    values["pretrain"]["model"], values["embed"] = {}, {}
+    set_path(values, where, "")
+    with pytest.raises(ConfigError, match=rf"^params\.yaml: {where}.*: found '', expected a path"):
+        check(values)
+
+
 def test_a_list_of_tasks_is_refused(values: dict[str, Any]) -> None:
     values["finetune"]["tasks"] = ["cola"]
     with pytest.raises(ConfigError, match=r"tasks: found \['cola'\] \(list\), expected a mapping of tasks"):
         check(values)
 
 
-@pytest.mark.parametrize("name", [2020, "2020", True, "-a", "a b"])
+@pytest.mark.parametrize("name", [2020, "2020", True, "-a", "a b", "a" * 300])
 def test_a_task_name_that_dvc_would_not_find_is_refused(name: Any, values: dict[str, Any]) -> None:
     values["finetune"]["tasks"] = {name: {"format": "glue/cola", "data": "cola"}}
     with pytest.raises(ConfigError, match=f"found the task name {name!r}.*letter.*; rename it"):
@@ -492,9 +548,10 @@ def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, An
 @pytest.mark.parametrize(
     ("sources", "data", "message"),
     [
-        (["missing.txt"], None, "missing.txt: no such file"),
-        (["ftp://x/y"], None, "ftp://x/y: unknown kind of source 'ftp'"),
-        (["hf://only-one-part"], None, "hf://only-one-part: not the name of a data set on the hub"),
+        (["missing.txt"], None, "params.yaml: corpus.sources[0]: missing.txt: no such file"),
+        (["pydoc", "params.yaml"], None, "params.yaml: corpus.sources[1]: params.yaml: "),
+        (["ftp://x/y"], None, "params.yaml: corpus.sources[0]: ftp://x/y: unknown kind of source 'ftp'"),
+        (["hf://only-one-part"], None, "corpus.sources[0]: hf://only-one-part: not the name of a data set on the hub"),
         (
             ["pydoc"],
             "missing",
@@ -659,9 +716,12 @@ def test_what_excludes_a_generator_is_found_first(changes: dict[str, Any], messa
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_section_is_told_in_our_words(values: dict[str, Any]) -> None:
-    del values["shards"]
-    with pytest.raises(ConfigError, match=r"params.yaml: shards: found nothing, .*; add `shards: \{\}`"):
+@pytest.mark.parametrize(("name", "section"), [("shards", "{}"), ("finetune", "{tasks: {}}")])
+def test_a_missing_section_is_told_in_our_words(name: str, section: str, values: dict[str, Any]) -> None:
+    del values[name]
+    with pytest.raises(
+        ConfigError, match=f"params.yaml: {name}: found nothing, .*; add `{name}: {re.escape(section)}`"
+    ):
         check(values)
 
 
@@ -735,7 +795,7 @@ def test_minimal_pairs_are_linked_and_read_before_any_work(project: Path, values
 
 
 def test_pairs_of_texts_are_linked_and_read_before_any_work(project: Path, values: dict[str, Any]) -> None:
-    (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n' * 2)
+    (project / "texts.jsonl").write_text("".join(f'{{"anchor": "{n}", "positive": "{n}!"}}\n' for n in range(99)))
     values |= {"embed": {"pairs": "texts.jsonl"}, "finetune": {"tasks": {}}}
     write(project, values)
     run()
@@ -743,6 +803,10 @@ def test_pairs_of_texts_are_linked_and_read_before_any_work(project: Path, value
     (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n{"anchor": "a"}\n')
     with pytest.raises(InputError, match=r"^texts\.jsonl:2: found anchor, expected an object with anchor, positive"):
         run()
+    for few in (1, 100):
+        (project / "texts.jsonl").write_text('{"anchor": "a", "positive": "b"}\n' * few)
+        with pytest.raises(InputError, match=r"embed\.pairs: texts\.jsonl: found \d pairs to .*, expected at least 2"):
+            run()
     for changes, message in (
         ({"pairs": "neighbors"}, "found 'neighbors', expected neighbours, twins, title_body, or JSON lines"),
         ({"pairs": "hf://a/b"}, "found 'hf://a/b', expected a local path"),

@@ -440,7 +440,7 @@ def test_all_numbers_are_in_one_tidy_table(project: Path) -> None:
 
 
 def test_without_tasks_the_report_is_of_the_pretraining(project: Path) -> None:
-    (project / "params.yaml").write_text("finetune: {tasks: }\n")
+    (project / "params.yaml").write_text("finetune: {tasks: {}}\n")
     markdown, summary, _ = make(project)
     assert summary["finetune"] == {}
     assert len(first_table(project)) == 4

@@ -56,6 +56,11 @@ def test_small_numbers_stay_numbers(tree: Path) -> None:
     ("changes", "said"),
     [
         (
+            {"pretrain": {"learning_rate": 0.001}},
+            "params.yaml: pretrain: found a mapping ({learning_rate: …}), which would take the place of the whole "
+            "section, expected its keys by dotted names; write pretrain.learning_rate: 0.001",
+        ),
+        (
             {"pretrain.learning_rat": 1},
             "params.yaml: pretrain: unknown key 'learning_rat'; did you mean 'learning_rate'",
         ),

@@ -68,3 +68,8 @@ class OptimizationConfig:
         for name in ("beta1", "beta2", "momentum"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= {name} < 1, such as 0.9")
+        if self.momentum != OptimizationConfig.momentum and self.optimizer != "muon":
+            raise ValueError(
+                f"momentum: found {self.momentum} with optimizer {self.optimizer}, expected muon, which has it; remove "
+                "it, or set beta1"
+            )

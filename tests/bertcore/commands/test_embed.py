@@ -123,7 +123,7 @@ def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
         ("in.jsonl", '{"text": "a"}\n{"txt": "b"}\n', [], "in.jsonl:2: found no column 'text'; did you mean 'txt'?"),
         ("in.tsv", "id\tbody\n1\ta\n", [], "in.tsv:2: found no column 'text'; "),
         ("in.csv", "id;text\n1;a\n", [], "no column 'text'; columns seem to be parted by ';': give that as the delim"),
-        ("in.csv", "id\ttext\n1\ta\n", ["--delimiter", "tab"], "delimiter: found 'tab', expected one character"),
+        ("in.csv", "id\ttext\n1\ta\n", ["--delimiter", "tab"], "error: --delimiter: found 'tab', expected one"),
         ("in.tsv", '"id"\t"text"\n1\ta\n', [], "the names stand in quotes, which are part of them in a .tsv"),
         ("in.csv", "id, text\n1,a\n", [], "that name begins or ends with a blank there"),
         ("in.csv", "id, note,txt\n1,a,b\n", [], "no column 'text'; did you mean 'txt'?"),

@@ -65,7 +65,7 @@ def test_several_files_and_a_share(saved: Path, capsys: pytest.CaptureFixture[st
     ("arguments", "message"),
     [
         (["none.jsonl"], "none.jsonl: no such file"),
-        (["--share", "2"], "options.share: found 2.0"),
+        (["--share", "2"], "--share: found 2.0"),
         (["--out", "scores.csv"], "--out: found 'scores.csv', expected a .json file with --pairs"),
         (["--file", "texts.txt"], "--pairs: found texts beside it"),
         (["--format", "csv"], "--format: found csv with --pairs"),

@@ -37,12 +37,16 @@ def test_entries_with_and_without_a_weight() -> None:
             r"corpus.sources\[1\].uri: found nothing \(null\), expected the source's URI",
         ),
         ({"sources": [{"uri": "a", "weight": 0}]}, r"corpus.sources: found the weight 0, expected more than 0"),
-        ({"sources": [{"uri": "a", "weight": "x"}]}, r"corpus.weights\[0\]: found 'x' \(str\), expected float"),
+        ({"sources": [{"uri": "a", "weight": "x"}]}, r"corpus.weights\[0\]: found 'x' \(str\), expected number"),
         ({"sources": [{"uri": "a"}], "weights": [1.0]}, r"corpus.weights: found beside sources with a weight"),
         ({"sources": ["a", "b"], "weights": [1.0]}, r"corpus.weights: found 1, expected one for each of 2 sources"),
         ({"sources": ["a", {"uri": "a", "weight": 3}]}, r"corpus.sources: found 'a' twice.*{uri: a, weight: 2}"),
+        (
+            {"sources": ["a"], "min_words": 8, "quality": {"max_words": 7}},
+            r"corpus.quality.max_words: found 7 with min_words 8, which drop every document",
+        ),
         ({"sources": ["a"], "min_words": 0}, r"corpus.min_words: found 0, expected at least 1"),
-        ({"sources": [3]}, r"corpus.sources\[0\]: found 3 \(int\), expected str"),
+        ({"sources": [3]}, r"corpus.sources\[0\]: found 3 \(int\), expected text"),
     ],
 )
 def test_entries_that_cannot_be_read_are_named(values: dict[str, Any], message: str) -> None:

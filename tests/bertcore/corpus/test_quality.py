@@ -80,6 +80,12 @@ def test_by_default_no_line_is_left_out_and_only_letters_count() -> None:
     [
         ({"min_letter_share": 1.5}, "q.min_letter_share: found 1.5, expected a share between 0 and 1"),
         ({"max_words": 0}, "q.max_words: found 0, expected at least 1, or null"),
+        ({"min_mean_word_length": -1}, "q.min_mean_word_length: found -1.0, expected more than 0"),
+        ({"max_mean_word_length": 0}, "q.max_mean_word_length: found 0.0, expected more than 0"),
+        (
+            {"min_mean_word_length": 9, "max_mean_word_length": 3},
+            "q.min_mean_word_length: found 9.0 with max_mean_word_length 3.0, which drop every document",
+        ),
         ({"min_stop_words": 9}, "q.min_stop_words: found 9, expected 0 to 8"),
     ],
 )

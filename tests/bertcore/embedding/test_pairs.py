@@ -119,7 +119,7 @@ def test_a_line_that_is_no_pair_is_named(tmp_path: Path, row: object, message: s
 def test_too_few_pairs_are_said(tmp_path: Path) -> None:
     file = lines(tmp_path / "own.jsonl", *({"anchor": str(n), "positive": f"{n}!"} for n in range(9)))
     with pytest.raises(InputError, match=r"embed\.pairs: own: found 0 pairs to score, expected at least 2"):
-        read_pair_sets(EmbedConfig(pairs="own", heldout_fraction=0.0), tmp_path, file)
+        read_pair_sets(EmbedConfig(pairs="own", heldout_fraction=1e-9), tmp_path, file)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,8 @@ def test_too_few_pairs_are_said(tmp_path: Path) -> None:
         ({"dimensions": [8, 8]}, r"dimensions: found \[8, 8\], expected different widths"),
         ({"pairs": "twins", "dropout": 0.0}, "dropout: found 0 with pairs: twins"),
         ({"heldout_fraction": 1.0}, "heldout_fraction: found 1.0"),
+        ({"pairs": "p.jsonl", "heldout_fraction": 0}, "heldout_fraction: found 0 with pairs of a file"),
+        ({"heldout_pairs": 1}, "heldout_pairs: found 1, expected at least 2"),
         ({"max_steps": 0}, "max_steps: found 0"),
         ({"sequence_length": 3}, "sequence_length: found 3"),
         ({"batchsize": 8}, "unknown key 'batchsize'; did you mean 'batch_size'"),

@@ -135,6 +135,19 @@ def test_what_should_be_text_and_is_not(name: str, value: Any, found: str, tmp_p
     assert str(error.value).startswith(f"{path}: question {key}: found {found} as its {name}, expected a text")
 
 
+@pytest.mark.parametrize("answer", [{"text": "dog", "answer_start": "4"}, {"text": 4, "answer_start": 27}])
+def test_an_answer_that_is_none_is_named(answer: dict[str, Any], tmp_path: Path) -> None:
+    path = pack(tmp_path / "train-v1.1.json", dataset({**question("q"), "answers": [answer]}))
+    with pytest.raises(InputError, match=r"question q: found the answer \{.*\}, expected a text, and a whole number"):
+        squad.read_file(path, is_train=True)
+
+
+def test_a_file_without_any_answer_in_its_context_is_told_so(tmp_path: Path) -> None:
+    path = pack(tmp_path / "train-v1.1.json", dataset(question("a", ("bear", 0)), question("b", ("bear", 0))))
+    with pytest.raises(InputError, match=r"found no question to train on among 2 \(question without an answer in"):
+        squad.read_file(path, is_train=True)
+
+
 @pytest.mark.parametrize("empty", [" ", "\u200b\u00ad"])
 def test_an_empty_question_is_dropped_in_train_alone(empty: str, tmp_path: Path) -> None:
     content = dataset(question("a", ("dog", 27)), {**question("b", ("dog", 27)), "question": empty})

@@ -59,8 +59,12 @@ def test_single_values_are_one_run_and_lists_their_grid() -> None:
         ({"seed": [1, 1]}, r"x\.seed: found \[1, 1\], expected one or more values, each of them once"),
         ({"learning_rate": [1e-4, -1.0]}, r"x\.learning_rate: found -1.0, expected more than 0"),
         ({"epochs": [2, 0]}, r"x\.epochs: found 0, expected at least 1"),
-        ({"epochs": [2, 1.5]}, r"x\.epochs\[1\]: found 1.5 \(float\), expected int"),
-        ({"seed": "one"}, r"x\.seed: found 'one' \(str\), expected int \| list\[int\]"),
+        ({"epochs": [2, 1.5]}, r"x\.epochs\[1\]: found 1.5 \(float\), expected integer"),
+        *(
+            ({"max_train_examples": 1, **chosen}, r"x\.max_train_examples: found 1 with several settings, .* raise it")
+            for chosen in ({"learning_rate": [1e-3, 1e-4]}, {"early_choice": True}, {"null_threshold": "tuned"})
+        ),
+        ({"seed": "one"}, r"x\.seed: found 'one' \(str\), expected integer or list of integers"),
     ],
 )
 def test_impossible_values_of_a_list_are_named(values: dict[str, Any], message: str) -> None:

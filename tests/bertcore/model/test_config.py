@@ -96,7 +96,7 @@ def test_a_width_brings_what_follows_from_it():
         ),
         (
             {"hidden_size": "64"},
-            "params.yaml: pretrain.model.hidden_size: found '64' (str), expected int; correct the value",
+            "params.yaml: pretrain.model.hidden_size: found '64' (str), expected integer; take the quotes off",
         ),
         (
             {"preset": "base", "num_attention_heads": 7},

@@ -263,7 +263,7 @@ def test_damaged_directories_are_one_clear_error(model, tmp_path):
         ({"model_type": ["bert"]}, r"model_type: found \['bert'\], expected 'albert' or 'bert'"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type: found 'relative_key'"),
         ({"num_attention_heads": 3}, "num_attention_heads: found 3, expected a divisor of hidden_size"),
-        ({"hidden_size": "16"}, r"hidden_size: found '16' \(str\), expected int"),
+        ({"hidden_size": "16"}, r"hidden_size: found '16' \(str\), expected integer"),
     ):
         config.write_text(json.dumps(good | change))
         with pytest.raises(ArtifactError, match=message):

@@ -137,6 +137,12 @@ def test_a_generator_larger_than_its_discriminator_is_refused(options: dict[str,
         )
 
 
+@pytest.mark.parametrize("option", ["mlm_weight", "detection_weight"])
+def test_a_model_that_learns_nothing_is_refused(option: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{option}: found 0, expected something to learn"):
+        build_objective("replaced_tokens", discriminator(), {option: 0.0})
+
+
 @pytest.mark.parametrize(("objective", "architecture", "message"), [
     ("mlm", "electra", "'mlm', but electra has no head for masked tokens.*'replaced_tokens' .*'full_sentences'"),
     ("mlm_nsp", "electra", "'mlm_nsp', but electra has no head for masked tokens.*expected 'replaced_tokens'"),

@@ -331,7 +331,9 @@ def test_mistakes_at_the_start_are_one_line(
     for arguments, status, said in (
         ([model, "--host", "0.0.0.0"], BAD_INPUT, "--host: found 0.0.0.0, which others can reach, without a token; "),
         ([model, model], BAD_INPUT, "found two models with the name 'colours'"),
-        ([model, "--max-queue", "0"], BAD_INPUT, "queue: found 0, expected 1 or more"),
+        ([model, "--max-queue", "0"], BAD_INPUT, "error: --max-queue: found 0, expected 1 or more"),
+        ([model, "--grace", "0"], BAD_INPUT, "error: --grace: found 0, expected 1 or more"),
+        ([model, "--port", "99999"], BAD_INPUT, "error: --port: found 99999, expected 0 to 65535"),
         ([str(models["texts"])], BAD_INPUT, "texts/config.json: not found"),
         ([model, "--port", port], UNAVAILABLE, "expected a free port of this machine"),
     ):

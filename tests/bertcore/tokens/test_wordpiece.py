@@ -55,9 +55,11 @@ def test_special_tokens_come_first_and_the_size_is_exact() -> None:
 
 
 def test_a_vocabulary_that_the_text_does_not_support_is_refused() -> None:
-    config = VocabularyConfig(vocab_size=5000, min_frequency=2)
-    with pytest.raises(InputError, match=r"tokenizer.vocab_size: found 5000, but the corpus supports \d+ entries"):
-        train_vocabulary(config, count_texts(cutter(config), sentences(50, seed=1)))
+    for size, remedy in ((5000, r"set vocab_size to \d+, or give more text"), (8, r"raise .*, or lower alphabet_size")):
+        config = VocabularyConfig(vocab_size=size, min_frequency=2)
+        found = rf"tokenizer.vocab_size: found {size}, but the corpus supports \d+ entries .*; {remedy}$"
+        with pytest.raises(InputError, match=found):
+            train_vocabulary(config, count_texts(cutter(config), sentences(50, seed=1)))
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

@@ -94,6 +94,9 @@ def test_a_value_within_what_all_variants_have_stays_that_of_its_own_variant(tmp
 def test_a_file_that_cannot_be_compared_is_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         CompareConfig.read(written(tmp_path, text))
+    (tmp_path / "compare.yaml").write_bytes(b"# caf\xe9")
+    with pytest.raises(ConfigError, match=r"compare.yaml: not UTF-8 .*; save it as UTF-8"):
+        CompareConfig.read(tmp_path / "compare.yaml")
     with pytest.raises(ConfigError, match="none.yaml: not found"):
         CompareConfig.read(tmp_path / "none.yaml")
 

@@ -24,7 +24,7 @@ from bertcore.compressed import read_json
 from bertcore.corpus.sources import look_for
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.files import write_json
-from flows.environment import ROOT, project_environment
+from flows.environment import ROOT, complaint, project_environment
 from flows.guard import guarded, release
 from flows.locks import HeldError, hold
 from flows.trees import link_inputs, share_cache
@@ -99,7 +99,7 @@ def clone(tree: Path) -> None:
         command = ["git", "clone", "--quiet", str(ROOT), str(beside)]
         cloned = subprocess.run(command, capture_output=True, text=True, check=False)
         if cloned.returncode:
-            raise ConfigError(f"{tree}: git clone: {_last_line(cloned)}")
+            raise ConfigError(f"{tree}: git clone: {complaint(cloned)}")
         share_cache(beside)
         beside.rename(tree)
     ours, theirs = (str(git_commit(path)).removesuffix("-dirty") for path in (ROOT, tree))
@@ -176,14 +176,9 @@ def _said_by(command: list[str], tree: Path) -> dict[str, float]:
     whole = [sys.executable, "-m", *command]
     done = subprocess.run(whole, cwd=tree, env=project_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise TrainingError(f"{tree}: {' '.join(command)} failed: {_last_line(done)}")
+        raise TrainingError(f"{tree}: {' '.join(command)} failed: {complaint(done)}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
-
-
-def _last_line(done: "subprocess.CompletedProcess[str]") -> str:
-    """What a command said last, which may be nothing where it was killed."""
-    return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from bertcore.files import unwritable
 from flows import server
 from flows.devices import stages_at_once
-from flows.environment import ROOT, project_environment
+from flows.environment import ROOT, complaint, project_environment
 from tasks.doctor.findings import Finding, fail, failed, load, ok
 
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
@@ -80,7 +80,7 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
     command = [sys.executable, "-m", "dvc", "cache", "dir"]
     asked = subprocess.run(command, cwd=root, env=dict(environment), capture_output=True, text=True, check=False)
     if asked.returncode:
-        said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
+        said = complaint(asked, 0)
         return fail("dvc", said.removeprefix("ERROR: "), remedy)
     cache = Path(asked.stdout.strip())
     if place := unwritable(cache):
@@ -99,7 +99,7 @@ def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
         return fail("dvc", text, "install git")
     if asked.returncode == 0:
         return None
-    said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0].removeprefix("fatal: ")
+    said = complaint(asked, 0).removeprefix("fatal: ")
     remedy = f"cd {root} && git init && git add . && git commit -m begin"
     if not said.startswith("not a git repository"):
         remedy = f"cd {root} && git status, which says what to do"

@@ -71,16 +71,14 @@ def unfinished(directory: Path) -> list[Path]:
     return found
 
 
-def clear_unfinished(directory: Path) -> list[Path]:
-    """Remove `unfinished` of `directory`; what was removed. What stood there before goes back if a process was killed
+def clear_unfinished(directory: Path) -> None:
+    """Remove `unfinished` of `directory`. What stood there before goes back if a process was killed
     when it had moved that away and not put anything in its place."""
-    found = unfinished(directory)
-    for path in found:
+    for path in unfinished(directory):
         if path.suffix == _BEFORE and not directory.exists():
             path.rename(directory)
         else:
             shutil.rmtree(path, ignore_errors=True)
-    return found
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from tasks.tracking.runs import StageRun
 from tests.bertcore.serving.conftest import config, tokenizer
 from tests.bertcore.serving.conftest import models as served_models
 from tests.import_closure import import_closure, imported_modules
+from tests.samples import empty_store
 
 __all__ = ["config", "served_models", "tokenizer"]
 
@@ -54,9 +55,7 @@ Log = Callable[..., None]
 
 
 @pytest.fixture
-def project(
-    served_models: dict[str, Path], empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Path]:
+def project(served_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """A tree with all that stages leave, and the models that they would save."""
     for name, value in (("BERTCORE_PIPELINE_RUN", "run-1"), ("BERTCORE_PRECISION", "no")):
         monkeypatch.setenv(name, value)
@@ -64,7 +63,7 @@ def project(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    shutil.copy(empty_store, tmp_path)
+    shutil.copy(empty_store(), tmp_path)
     write("dvc.yaml", PIPELINE)
     write(
         "params.yaml",

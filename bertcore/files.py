@@ -157,10 +157,16 @@ def nearest_existing(path: Path) -> Path:
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
-def unwritable(directory: Path) -> Path | None:
-    """The nearest existing directory to `directory`, or what else stands there, if nothing can be made in it."""
+def unwritable(directory: Path) -> tuple[Path, str] | None:
+    """The nearest existing directory to `directory`, or what else stands there, and why no file can be made in it; None
+    where one can. Nothing is left there, not even for a moment."""
     nearest = nearest_existing(directory)
-    return None if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) else nearest
+    try:
+        with tempfile.TemporaryFile(dir=nearest) as file:
+            file.write(b"0")
+    except OSError as error:
+        return nearest, error.strerror or type(error).__name__
+    return None
 
 
 def visible_files(directory: Path) -> list[Path]:

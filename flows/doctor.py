@@ -83,8 +83,8 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
         said = complaint(asked, 0)
         return fail("dvc", said.removeprefix("ERROR: "), remedy)
     cache = Path(asked.stdout.strip())
-    if place := unwritable(cache):
-        text = f"the cache {cache} cannot be written to ({place})"
+    if found := unwritable(cache):
+        text = f"the cache {cache} cannot be written to ({': '.join(map(str, found))})"
         remedy = "make it writable, or name another one: dvc cache dir --local DIRECTORY"
         return fail("dvc", text, remedy)
     return ok("dvc", f"cache {cache}" + ("" if cache.is_dir() else ", which will be made"))

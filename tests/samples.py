@@ -1,7 +1,8 @@
-"""Small real parts for the tests: texts, a trained tokenizer, token shards, an empty store of MLflow."""
+"""Small real parts for the tests: texts, a trained tokenizer, token shards, an empty store of MLflow, a free port."""
 
 import atexit
 import shutil
+import socket
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -102,3 +103,9 @@ def empty_store() -> Path:
     atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
     MlflowClient(f"sqlite:///{path}").search_experiments()
     return path
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

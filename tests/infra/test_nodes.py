@@ -15,7 +15,7 @@ from bertcore.errors import BAD_INPUT
 from infra.slurm.job import filled
 from tests.faults.trainings import Training, params, prepare
 from tests.import_closure import ROOT
-from tests.infra.parts import free_port
+from tests.samples import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,12 @@ from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed, State
-from ruamel.yaml import YAML, YAMLError
 
+from bertcore.errors import ConfigError
 from flows.environment import ROOT
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
+from tasks.params import parsed, task_entries
 from tasks.paths import FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
@@ -76,10 +77,9 @@ def _model(model: str) -> Path:
 
 def _tasks(names: list[str] | None) -> list[str]:
     try:
-        values = YAML(typ="safe", pure=True).load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-        known = list(values["finetune"]["tasks"])
-    except (OSError, YAMLError, KeyError, TypeError):
-        known = []
+        known = list(task_entries(parsed((ROOT / "params.yaml").read_text(encoding="utf-8"))))
+    except (OSError, ConfigError) as error:
+        raise ValueError(str(error)) from None
     if not known:
         raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md")
     for name in names or []:

@@ -7,11 +7,20 @@ import pytest
 from flows import finetune
 
 
-@pytest.mark.parametrize("text", ["finetune: {tasks: {}}", "finetune: {tasks: null}", "corpus: {}", "{"])
+@pytest.mark.parametrize("text", ["finetune: {tasks: {}}", "finetune: {tasks: null}", "corpus: {}"])
 def test_a_tree_without_tasks_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finetune, "ROOT", tmp_path)
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(ValueError, match=r"params.yaml: finetune.tasks: found no tasks; name some"):
+        finetune._tasks(None)
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finetune, "ROOT", tmp_path)
+    with pytest.raises(ValueError, match=r"params.yaml"):
+        finetune._tasks(None)
+    (tmp_path / "params.yaml").write_text("{")
+    with pytest.raises(ValueError, match=r"params.yaml: not valid YAML: .*; correct the file$"):
         finetune._tasks(None)
 
 

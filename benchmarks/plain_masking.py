@@ -19,7 +19,6 @@ class Instance:
 
     tokens: list[int]
     segment_ids: list[int]
-    is_random_next: bool
     masked_positions: list[int]
     masked_labels: list[int]
 
@@ -54,14 +53,13 @@ class Plain:
             if position == len(document) - 1 or length >= target:
                 a_end = rng.randint(1, len(chunk) - 1) if len(chunk) > 1 else 1
                 a = [token for sentence in chunk[:a_end] for token in sentence]
-                is_random = len(chunk) == 1 or rng.random() < 0.5
-                if is_random:
+                if len(chunk) == 1 or rng.random() < 0.5:
                     b = self._random_text(documents, index, target - len(a), rng)
                     position -= len(chunk) - a_end
                 else:
                     b = [token for sentence in chunk[a_end:] for token in sentence]
                 self._truncate(a, b, rng)
-                found.append(self._instance(a, b, is_random, rng))
+                found.append(self._instance(a, b, rng))
                 chunk, length = [], 0
             position += 1
 
@@ -86,12 +84,12 @@ class Plain:
             else:
                 longer.pop()
 
-    def _instance(self, a: list[int], b: list[int], is_random: bool, rng: Random) -> Instance:
+    def _instance(self, a: list[int], b: list[int], rng: Random) -> Instance:
         cls, sep = self.vocabulary.cls, self.vocabulary.sep
         tokens = [cls, *a, sep, *b, sep]
         segment_ids = [0] * (len(a) + 2) + [1] * (len(b) + 1)
         positions, labels = self._mask(tokens, rng)
-        return Instance(tokens, segment_ids, is_random, positions, labels)
+        return Instance(tokens, segment_ids, positions, labels)
 
     def _mask(self, tokens: list[int], rng: Random) -> tuple[list[int], list[int]]:
         cls, sep, continues = self.vocabulary.cls, self.vocabulary.sep, self._continues

@@ -71,16 +71,14 @@ def unfinished(directory: Path) -> list[Path]:
     return found
 
 
-def clear_unfinished(directory: Path) -> list[Path]:
-    """Remove `unfinished` of `directory`; what was removed. What stood there before goes back if a process was killed
+def clear_unfinished(directory: Path) -> None:
+    """Remove `unfinished` of `directory`. What stood there before goes back if a process was killed
     when it had moved that away and not put anything in its place."""
-    found = unfinished(directory)
-    for path in found:
+    for path in unfinished(directory):
         if path.suffix == _BEFORE and not directory.exists():
             path.rename(directory)
         else:
             shutil.rmtree(path, ignore_errors=True)
-    return found
 
 
 @contextmanager
@@ -159,10 +157,16 @@ def nearest_existing(path: Path) -> Path:
     return next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
 
 
-def unwritable(directory: Path) -> Path | None:
-    """The nearest existing directory to `directory`, or what else stands there, if nothing can be made in it."""
+def unwritable(directory: Path) -> tuple[Path, str] | None:
+    """The nearest existing directory to `directory`, or what else stands there, and why no file can be made in it; None
+    where one can. Nothing is left there, not even for a moment."""
     nearest = nearest_existing(directory)
-    return None if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK) else nearest
+    try:
+        with tempfile.TemporaryFile(dir=nearest) as file:
+            file.write(b"0")
+    except OSError as error:
+        return nearest, error.strerror or type(error).__name__
+    return None
 
 
 def visible_files(directory: Path) -> list[Path]:

@@ -20,10 +20,11 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from bertcore.compressed import read_json
 from bertcore.corpus.sources import look_for
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.files import write_json
-from flows.environment import ROOT, project_environment
+from flows.environment import ROOT, complaint, project_environment
 from flows.guard import guarded, release
 from flows.locks import HeldError, hold
 from flows.trees import link_inputs, share_cache
@@ -110,7 +111,7 @@ def clone(tree: Path) -> None:
         command = ["git", "clone", "--quiet", str(ROOT), str(beside)]
         cloned = subprocess.run(command, capture_output=True, text=True, check=False)
         if cloned.returncode:
-            raise ConfigError(f"{tree}: git clone: {_last_line(cloned)}")
+            raise ConfigError(f"{tree}: git clone: {complaint(cloned)}")
         share_cache(beside)
         beside.rename(tree)
     ours, theirs = (str(git_commit(path)).removesuffix("-dirty") for path in (ROOT, tree))
@@ -127,14 +128,14 @@ def measure(config: CompareConfig, name: str, given: dict[str, Any], directory: 
     clone(tree)
     wanted = config.params_of(name, given, config.calibration_steps, directory)
     digest = _digest(wanted)
-    if not path.is_file() or _read(path).get("params") != digest:
+    if not path.is_file() or read_json(path).get("params") != digest:
         _check(wanted, name)
         _repro(tree, wanted, ["pretrain"])
-        trained, timing = (_read(tree / "metrics" / part) for part in ("pretrain.json", "timing/pretrain.json"))
+        trained, timing = (read_json(tree / "metrics" / part) for part in ("pretrain.json", "timing/pretrain.json"))
         seconds = trained["tokens"] / trained["steps"] / timing["tokens_per_second"]
         inference = _said_by(["tasks.comparing.inference", "models/pretrained"], tree)
         write_json(path, asdict(Speed(params=digest, seconds_per_step=seconds, inference=inference)))
-    found = Speed(**_read(path))
+    found = Speed(**read_json(path))
     milliseconds, steps = 1000 * found.seconds_per_step, _steps(config, name, found)
     print(f"{name}: {milliseconds:,.1f} ms a step, {steps:,} steps in {config.budget}", flush=True)
     return found
@@ -191,18 +192,8 @@ def _said_by(command: list[str], tree: Path) -> dict[str, float]:
     whole = [sys.executable, "-m", *command]
     done = subprocess.run(whole, cwd=tree, env=project_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise TrainingError(f"{tree}: {' '.join(command)} failed: {_last_line(done)}")
+        raise TrainingError(f"{tree}: {' '.join(command)} failed: {complaint(done)}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def _last_line(done: "subprocess.CompletedProcess[str]") -> str:
-    """What a command said last, which may be nothing where it was killed."""
-    return (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from bertcore.files import unwritable
 from flows import server
 from flows.devices import stages_at_once
-from flows.environment import ROOT, project_environment
+from flows.environment import ROOT, complaint, project_environment
 from tasks.doctor.findings import Finding, fail, failed, load, ok
 
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
@@ -80,11 +80,11 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
     command = [sys.executable, "-m", "dvc", "cache", "dir"]
     asked = subprocess.run(command, cwd=root, env=dict(environment), capture_output=True, text=True, check=False)
     if asked.returncode:
-        said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0]
+        said = complaint(asked, 0)
         return fail("dvc", said.removeprefix("ERROR: "), remedy)
     cache = Path(asked.stdout.strip())
-    if place := unwritable(cache):
-        text = f"the cache {cache} cannot be written to ({place})"
+    if found := unwritable(cache):
+        text = f"the cache {cache} cannot be written to ({': '.join(map(str, found))})"
         remedy = "make it writable, or name another one: dvc cache dir --local DIRECTORY"
         return fail("dvc", text, remedy)
     return ok("dvc", f"cache {cache}" + ("" if cache.is_dir() else ", which will be made"))
@@ -99,7 +99,7 @@ def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
         return fail("dvc", text, "install git")
     if asked.returncode == 0:
         return None
-    said = (asked.stderr.strip().splitlines() or [f"exit status {asked.returncode}"])[0].removeprefix("fatal: ")
+    said = complaint(asked, 0).removeprefix("fatal: ")
     remedy = f"cd {root} && git init && git add . && git commit -m begin"
     if not said.startswith("not a git repository"):
         remedy = f"cd {root} && git status, which says what to do"

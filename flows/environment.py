@@ -1,6 +1,7 @@
 """The environment in which everything of this project runs: its own interpreter first, nothing reports home."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -45,3 +46,8 @@ def project_environment() -> dict[str, str]:
         environment[STORE] = f"{SQLITE}{ROOT / store.removeprefix(SQLITE)}"
     environment["PATH"] = os.pathsep.join([programs, *(entry for entry in path if entry != programs)])
     return environment
+
+
+def complaint(done: "subprocess.CompletedProcess[str]", line: int = -1) -> str:
+    """What a command that failed has said, its last line or another; one that was killed may have said nothing."""
+    return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[line]

@@ -14,7 +14,7 @@ from bertcore.errors import ConfigError
 from flows.environment import ROOT
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
-from tasks.params import text_of, values_of
+from tasks.params import parsed, task_entries, text_of
 from tasks.paths import FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
@@ -77,11 +77,9 @@ def _model(model: str) -> Path:
 
 def _tasks(names: list[str] | None) -> list[str]:
     try:
-        known = list(values_of(text_of(ROOT / "params.yaml"))["finetune"]["tasks"])
-    except ConfigError as error:
+        known = list(task_entries(parsed(text_of(ROOT / "params.yaml"))))
+    except (OSError, ConfigError) as error:
         raise ValueError(str(error)) from None
-    except (OSError, KeyError, TypeError):
-        known = []
     if not known:
         raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md")
     for name in names or []:

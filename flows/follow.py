@@ -82,8 +82,8 @@ class Follower:
         `check` is called in every round and may raise; `unclaimed` once, if no worker takes the run within PATIENCE.
         """
         began = started = time.monotonic()
-        terminal = self._console.is_terminal
-        with Live(console=self._console, transient=True) if terminal else _Quiet() as live:
+        # Where the output is a file or a pipe, a transient table shows nothing.
+        with Live(console=self._console, transient=True) as live:
             while not self.watched.state.is_final():
                 if self.watched.state.name in UNCLAIMED and time.monotonic() - started > PATIENCE:
                     started = float("inf")
@@ -102,7 +102,7 @@ class Follower:
         states = [stage.state for stage in self.watched.stages.values()]
         return bool(states) and all(state and (state.is_final() or state.name == "NotReady") for state in states)
 
-    def _poll(self, live: "Live | _Quiet") -> None:
+    def _poll(self, live: Live) -> None:
         """One round of questions. A server that does not answer for a moment is asked again in the next."""
         try:
             self.watched.run = self._client.read_flow_run(self._run_id)
@@ -155,19 +155,6 @@ class Follower:
 def pause(elapsed: float) -> float:
     """Seconds until the next round in a run that is followed for `elapsed` seconds."""
     return min(LATER, max(POLL, elapsed / 60))
-
-
-class _Quiet:
-    """Stands for the live table where the output is a file or a pipe."""
-
-    def __enter__(self) -> "_Quiet":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def update(self, table: Table) -> None:
-        return None
 
 
 def outcome(stage: TaskRun) -> str:

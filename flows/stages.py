@@ -19,7 +19,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Cancelled, Completed, State
 
 from bertcore.errors import BAD_INPUT, INTERRUPTED, STOPPED
-from flows.environment import REMOTE, ROOT, project_environment
+from flows.environment import REMOTE, project_environment
 from flows.graph import Stage, busy
 from flows.guard import guarded
 from flows.progress import Bar, HeldOut
@@ -123,11 +123,11 @@ def _worth_retrying(_task: Any, _task_run: Any, state: State[Any]) -> bool:
 def run_stage(
     name: str,
     *,
-    root: Path = ROOT,
-    unchanged: bool = False,
-    slots: int = 1,
-    environment: dict[str, str] | None = None,
-    timeout: float | None = None,
+    root: Path,
+    unchanged: bool,
+    slots: int,
+    environment: dict[str, str],
+    timeout: float | None,
 ) -> State[Any]:
     """Bring one stage of the tree `root` up to date with `dvc repro --single-item`.
 
@@ -141,7 +141,7 @@ def run_stage(
         return _cached(name, log)
     try:
         with room(slots, RUNNING.stopping, log.info) as share:
-            return _repro(name, root, {**project_environment(), **share, **(environment or {})}, timeout, log)
+            return _repro(name, root, {**project_environment(), **share, **environment}, timeout, log)
     except StoppedWaitingError:
         return _stopped(name)
 

@@ -20,7 +20,7 @@ from prefect.states import Completed, State
 
 from bertcore.files import replace_file
 from flows.devices import stages_at_once
-from flows.environment import ROOT, project_environment
+from flows.environment import ROOT, complaint, project_environment
 from flows.pipeline import FailedStagesError, concluded
 from flows.points import at_least_one, points
 from flows.trees import snapshot
@@ -122,4 +122,4 @@ def _conclude(runs: Trials, file: Path, status: str) -> None:
     options: dict[str, Any] = {"cwd": ROOT, "env": project_environment(), "capture_output": True, "text": True}
     done = subprocess.run(command, check=False, **options)
     if done.returncode:
-        get_run_logger().warning((done.stderr.strip().splitlines() or ["MLflow has no table of the sweep"])[-1])
+        get_run_logger().warning(f"MLflow has no table of the sweep: {complaint(done)}")

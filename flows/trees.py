@@ -22,7 +22,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from bertcore.errors import ConfigError
-from flows.environment import ROOT, project_environment
+from flows.environment import ROOT, complaint, project_environment
 from flows.locks import hold
 
 TREES = ROOT / ".worktrees"
@@ -248,7 +248,7 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
     command = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        said = complaint(done)
         if not _has_commit(root):
             said += "; a run with its own parameters needs a git repository with a commit in it: git init, git add, "
             said += "git commit"
@@ -268,5 +268,5 @@ def _dvc(root: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "dvc", *arguments]
     done = subprocess.run(command, cwd=root, env=project_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        raise TreeError(f"{root}: dvc {arguments[0]}: {(done.stderr.strip().splitlines() or ['no reason given'])[0]}")
+        raise TreeError(f"{root}: dvc {arguments[0]}: {complaint(done, 0)}")
     return done.stdout.strip()

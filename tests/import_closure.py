@@ -1,6 +1,7 @@
 """Which files of the project a module imports, directly or not, found by parsing."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,7 +16,8 @@ def module_file(module: str) -> Path | None:
     return None
 
 
-def imported_modules(file: Path) -> set[str]:
+@cache
+def imported_modules(file: Path) -> frozenset[str]:
     """Every module that `file` names in an import statement, also inside functions."""
     names: set[str] = set()
     for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
@@ -24,7 +26,7 @@ def imported_modules(file: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module)
             names.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return names
+    return frozenset(names)
 
 
 def import_closure(file: Path) -> set[Path]:

@@ -1,5 +1,9 @@
-"""Small real parts for the tests: texts, a trained tokenizer, token shards."""
+"""Small real parts for the tests: texts, a trained tokenizer, token shards, an empty store of MLflow, a free port."""
 
+import atexit
+import shutil
+import socket
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -88,3 +92,20 @@ def token_shard(directory: Path, count: int = 60, seed: int = 0, read_by: Tokeni
         path.parent.mkdir(exist_ok=True)
         encode_documents([pa.array(documents(count, seed))], encoder_of(read_by or tokenizer())).write(path)
     return TokenShard.open(path)
+
+
+@cache
+def empty_store() -> Path:
+    """An MLflow store to copy, one for the process: to make its tables takes longer than most tests."""
+    from mlflow.tracking import MlflowClient  # here, where it is needed: it takes seconds
+
+    path = Path(tempfile.mkdtemp()) / "mlflow.db"
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -149,10 +149,10 @@ def _is_index(directory: Path) -> bool:
 
 
 def _check_place(directory: Path) -> None:
-    if above := unwritable(directory.parent):
+    if found := unwritable(directory.parent):
         raise InputError(
-            f"{above}: found a place where nothing can be written, expected one for the index {directory.name}; name "
-            "another one: --index DIR"
+            f"{found[0]}: found a place where nothing can be written, expected one for the index {directory.name}; "
+            "name another one: --index DIR"
         )
 
 

@@ -42,10 +42,13 @@ def check_place(out: Path | None) -> None:
     """`ConfigError` where no file can be written at `out`."""
     if out is None:
         return
-    above = unwritable(out.parent)
-    if out.is_dir() or above:
-        found = "a directory" if out.is_dir() else f"{above}, where nothing can be written"
-        raise ConfigError(f"--out: found {found}, expected a place for the file {out.name}; name another one")
+    if out.is_dir():
+        found = "a directory"
+    elif above := unwritable(out.parent):
+        found = f"{above[0]}, where nothing can be written"
+    else:
+        return
+    raise ConfigError(f"--out: found {found}, expected a place for the file {out.name}; name another one")
 
 
 def numbered(found: Iterable[tuple[str, Record]]) -> Iterator[Record]:

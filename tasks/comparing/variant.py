@@ -1,12 +1,12 @@
 """What came out of one variant, read from the metrics of its tree."""
 
-import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bertcore.compressed import read_json
 from tasks.reporting.comparison import STANDARD_ERRORS
 from tasks.reporting.minimal_pairs import strongest_baseline
 
@@ -113,8 +113,8 @@ def read_variant(
 ) -> Variant:
     """From the metrics below `tree`, whose pipeline has run with `tasks`, and what was measured besides."""
     metrics, inference = tree / "metrics", speed.inference
-    trained, timing = _read(metrics / "pretrain.json"), _read(metrics / "timing" / "pretrain.json")
-    pairs = _read(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
+    trained, timing = read_json(metrics / "pretrain.json"), read_json(metrics / "timing" / "pretrain.json")
+    pairs = read_json(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
     if not inference["predicts_tokens"]:  # its pairs are scored in another way
         pairs = {}
     shares = {system: found["accuracy"] for system, found in pairs.get("systems", {}).items()}
@@ -130,7 +130,7 @@ def read_variant(
         minimal_pairs=pairs.get("accuracy"),
         pairs_baseline=shares[baseline] if baseline else None,
         pairs_error=pairs["gain"][baseline]["standard_error"] if baseline else 0.0,
-        scores={task: _score(_read(metrics / "finetune" / f"{task}.json")) for task in sorted(tasks)},
+        scores={task: _score(read_json(metrics / "finetune" / f"{task}.json")) for task in sorted(tasks)},
         inference_tokens_per_second=inference["tokens_per_second"],
         peak_bytes=inference["peak_bytes"],
         compared_tasks=compared_tasks,
@@ -142,8 +142,3 @@ def _score(metrics: Mapping[str, Any]) -> Score:
     headline = metrics["metrics"][0]
     spread = metrics["spread"]["pretrained"]["dev"][headline]
     return Score(headline, metrics["pretrained"][headline], spread["min"], spread["max"])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found

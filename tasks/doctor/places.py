@@ -5,7 +5,6 @@ import http.client
 import os
 import shutil
 import sqlite3
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from mlflow.utils.uri import is_local_uri
 
 from bertcore.corpus.sources.http import cache_directory
 from bertcore.errors import without_password
-from bertcore.files import nearest_existing
+from bertcore.files import unwritable
 from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
@@ -92,28 +91,17 @@ def check_places(sources: list[str], environment: Mapping[str, str] = os.environ
 
 def _problem(label: str, path: Path, named: bool) -> Finding | None:
     """What is wrong with one directory; one that is missing is, where the user has `named` it."""
-    existing = nearest_existing(path)
-    reason = unwritable(existing)
-    if reason and path.is_dir():
-        text, remedy = f"{label} {path}: {reason}", f"make {path} writable or name another one"
+    found = unwritable(path)
+    if found and path.is_dir():
+        text, remedy = f"{label} {path}: {found[1]}", f"make {path} writable or name another one"
         return fail("places", text, remedy)
-    if reason:
-        text = f"{label} {path}: not there, and cannot be made ({existing}: {reason})"
+    if found:
+        text = f"{label} {path}: not there, and cannot be made ({found[0]}: {found[1]})"
         remedy = f"make {path} a directory that can be written to, or name another one"
         return fail("places", text, remedy)
     if named and not path.is_dir():
         remedy = f"mkdir -p {path}, or is a disk not mounted?"
         return warn("places", f"{label} {path}: not there", remedy)
-    return None
-
-
-def unwritable(directory: Path) -> str | None:
-    """Why no file can be made in `directory`; None where one can. Nothing is left there, not even for a moment."""
-    try:
-        with tempfile.TemporaryFile(dir=directory) as file:
-            file.write(b"0")
-    except OSError as error:
-        return error.strerror or type(error).__name__
     return None
 
 
@@ -182,7 +170,9 @@ def _refusal(uri: str) -> str | None:
 def _database_problem(path: Path) -> str | None:
     if not path.exists():
         parent = path.absolute().parent
-        return (unwritable(parent) and f"cannot be made in {parent}") if parent.is_dir() else f"no directory {parent}"
+        if not parent.is_dir():
+            return f"no directory {parent}"
+        return f"cannot be made in {parent}" if unwritable(parent) else None
     try:
         with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=1.0)) as base:
             base.execute("BEGIN IMMEDIATE")  # the lock of a writer, which is given back at once

@@ -4,8 +4,6 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from ruamel.yaml import YAML, YAMLError
-
 from bertcore.errors import ConfigError
 from tasks import params
 
@@ -21,8 +19,8 @@ def against_commit(values: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     shown = subprocess.run(["git", "show", f"HEAD:./{params.PARAMS}"], capture_output=True, text=True, check=False)
     try:
-        before = params.flatten(params.complete(YAML(typ="safe", pure=True).load(shown.stdout)))
-    except (YAMLError, ConfigError, AttributeError):
+        before = params.flatten(params.parsed(shown.stdout))
+    except ConfigError:
         return None
     now = params.flatten(values)
     return {name: now.get(name) for name in [*now, *(before.keys() - now.keys())] if now.get(name) != before.get(name)}

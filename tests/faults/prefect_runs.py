@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from ruamel.yaml import YAML
 from tasks.sections import SECTIONS
 from tests.faults.trainings import PATIENCE, Training, params, prepare
 from tests.import_closure import ROOT
+from tests.samples import free_port
 
 
 def prepare_project(root: Path, values: dict[str, Any]) -> Path:
@@ -80,7 +80,7 @@ class Project:
         return inherited | own | self.extra
 
     def start_server(self) -> None:
-        self.port = self.port or _free_port()
+        self.port = self.port or free_port()
         self.server = self.start("server", "-m", "prefect", "server", "start", "--port", str(self.port))
         self.until(lambda: self.ask("GET", "/health") is True, "the server")
 
@@ -348,9 +348,3 @@ def beside_dvc_repro(project: Project) -> Harm:
     repro.wait(30)
     outcome = "refused: another dvc works on the same files, named with its process; the first is not disturbed"
     return Harm("A run of the deployment beside a plain `dvc repro`", outcome, seconds)
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]

@@ -48,8 +48,8 @@ class RunningStage:
         """Send `number` to the process `victim`; the stage's status when no process is left."""
         began, signalled = time.monotonic(), time.time()
         os.kill(victim, number)
-        status = self.process.wait(60)
-        _, left = psutil.wait_procs([self.launcher, *self.ranks], timeout=60)
+        status = self.process.wait(30)
+        _, left = psutil.wait_procs([self.launcher, *self.ranks], timeout=30)
         self.seconds = time.monotonic() - began
         assert not left, f"{left} train on"
         written = max(path.stat().st_mtime for path in self.training.root.glob(".checkpoints/pretrain/*/step-*"))

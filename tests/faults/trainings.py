@@ -7,7 +7,6 @@ import os
 import random
 import re
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -35,7 +34,7 @@ from tasks.tracking import runs as tracking
 from tasks.training import process as pretrain_process
 from tests.divided import divide_weights
 from tests.import_closure import ROOT
-from tests.samples import byte_tokenizer, modernbert_tokenizer, token_shard, tokenizer
+from tests.samples import byte_tokenizer, empty_store, free_port, modernbert_tokenizer, token_shard, tokenizer
 
 PROCESSES = multiprocessing.get_context("forkserver")
 """A process that has imported all that a training needs starts each one by forking: a tenth of the time."""
@@ -107,8 +106,9 @@ def prepare(root: Path, values: dict[str, Any]) -> Path:
         Manifest(read_by.get_vocab_size(), tokenizer_sum, entries).write(Path("data/shards"))
         if "teacher" in sections["pretrain"].get("objective_options", {}):
             _save_teacher(read_by)
+        shutil.copy(empty_store(), "mlflow.db")
         with ONE_PIPELINE_RUN:
-            tracking.start("mask", {})  # makes the store, which takes longer than a training
+            tracking.start("mask", {})  # makes the experiment and the parent of all attempts
         mask.run(_Silent())  # type: ignore[arg-type]
     return root
 
@@ -148,7 +148,7 @@ class Training:
         with contextlib.chdir(self.root), ONE_PIPELINE_RUN:
             self.run_id = tracking.start("pretrain", {}, pretrain.run_file()).run_id
         shared = {**self.environment, tracking.RUN_ID: self.run_id, "BERTCORE_PRECISION": "no", "OMP_NUM_THREADS": "1"}
-        port = str(_free_port())
+        port = str(free_port())
         processes = []
         for rank in range(self.world):
             joined = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(self.world)}
@@ -241,12 +241,6 @@ def assert_equal(training: Training, whole: Training) -> None:
             assert [step for step, _ in curves[name]] == [step for step, _ in points], name
         else:
             assert curves[name] == points, name
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def _train(root: Path, variables: dict[str, str], log: Path, divided: bool) -> None:

@@ -56,7 +56,7 @@ def test_a_cache_that_is_a_file_is_reported(tree: Tree) -> None:
     cache.touch()
     done = run_doctor(tree)
     assert done.returncode == 1
-    assert f"FAIL  dvc         the cache {cache} cannot be written to ({cache})" in done.stdout
+    assert f"FAIL  dvc         the cache {cache} cannot be written to ({cache}: " in done.stdout
     assert "dvc cache dir --local DIRECTORY" in done.stdout
 
 

@@ -34,6 +34,8 @@ MEET = """
 import json
 place = Path(os.environ["MEET"])
 if name == "pretrain" and place.is_dir():
+    if (place / "alone").exists():
+        sys.exit("error: nobody else came")
     (place / Path.cwd().parent.name).write_text(json.dumps([str(Path.cwd()), sorted(os.sched_getaffinity(0))]))
     for _ in range(250):
         if len(list(place.iterdir())) > 1:
@@ -42,7 +44,8 @@ if name == "pretrain" and place.is_dir():
     else:
         sys.exit("error: nobody else came")
 """
-"""What the toy's pre-training does first: wait until another one is at work, and say where and on which cores."""
+"""What the toy's pre-training does first: wait until another one is at work, and say where and on which cores. It fails
+where a file `alone` says that none will come."""
 
 SUMMARY = """
 if name == "report":
@@ -163,6 +166,7 @@ def test_two_runs_at_once_leave_the_tree_as_it_is_and_give_two_branches(served: 
 
 def test_a_run_that_failed_goes_on_in_its_worktree(served: Served) -> None:
     served.place.mkdir()
+    (served.place / "alone").touch()
     run = served.ended(served.run(params={"pretrain.learning_rate": 0.7}))
     assert run["state"]["name"] == "Failed" and "nobody else came" in run["state"]["message"], run["state"]
     shutil.rmtree(served.place)

@@ -10,6 +10,8 @@ from flows import trees
 from flows.locks import HeldError
 from flows.trees import DoneError, TreeError, run_tree, snapshot
 
+SHARE = trees._share
+"""Three processes of DVC, which only the tests of the cache wait for."""
 CHANGES = {"pretrain.learning_rate": 0.2}
 VARIED = 'pretrain: {learning_rate: 0.2}\ncorpus: {sources: [texts/*.txt, ../above.txt, /absolute.txt, "hf://a/b"]}\n'
 
@@ -43,11 +45,15 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(trees, "ROOT", root)
     monkeypatch.setattr(trees, "TREES", root / ".worktrees")
     monkeypatch.setattr(trees, "_varied", lambda text, changes: VARIED)
+    monkeypatch.setattr(trees, "_share", lambda root: None)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     return root
 
 
-def test_it_begins_as_the_tree_stands_and_its_results_become_a_branch(root: Path) -> None:
+def test_it_begins_as_the_tree_stands_and_its_results_become_a_branch(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "_share", SHARE)
     before = git(root, "status", "--porcelain")
     with run_tree(CHANGES, "me") as tree:
         assert (tree.root / "code.py").read_text() == "2\n" and (tree.root / "dvc.lock").is_file()
@@ -192,6 +198,7 @@ def test_a_tree_that_was_stopped_while_it_was_made_is_made_anew(root: Path, monk
         patch.setattr(trees, "_share", interrupted)
         with run_tree(CHANGES, "me"):
             pass
+    monkeypatch.setattr(trees, "_share", SHARE)
     with run_tree(CHANGES, "me") as tree:
         assert str(root / ".dvc" / "cache") in (tree.root / ".dvc" / "config.local").read_text()
 

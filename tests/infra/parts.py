@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import shutil
-import socket
 from pathlib import Path
 
 import pytest
@@ -40,9 +39,3 @@ def needs_program(name: str) -> str:
         if found := shutil.which(name, path=directory):
             return found
     pytest.skip(f"no {name}: apt-get install {PROGRAMS[name]}", allow_module_level=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

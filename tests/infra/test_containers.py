@@ -21,7 +21,8 @@ import pytest
 from tests.flows.conftest import STAGE, Tree, make_tree
 from tests.flows.test_launch import STAGES
 from tests.infra import compose
-from tests.infra.parts import free_port, needs_program
+from tests.infra.parts import needs_program
+from tests.samples import free_port
 
 DOCKER = needs_program("docker")
 

@@ -15,7 +15,7 @@ from bertcore.errors import BAD_INPUT
 from infra.slurm.job import filled
 from tests.faults.trainings import Training, params, prepare
 from tests.import_closure import ROOT
-from tests.infra.parts import free_port
+from tests.samples import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -89,9 +89,7 @@ def test_when_a_machine_is_lost_the_other_ends_within_a_minute_with_one_line(tmp
     second = [*psutil.Process(machines.second.pid).children(recursive=True), psutil.Process(machines.second.pid)]
     for process in second:
         process.send_signal(loss)
-    began = time.monotonic()
-    status = machines.first.wait(120)
-    assert time.monotonic() - began < 60 and status not in (0, 2)
+    assert machines.first.wait(60) not in (0, 2)
     for process in second:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()

@@ -18,7 +18,8 @@ from flows.environment import REMOTE
 from tests.flows.conftest import Tree, make_tree
 from tests.flows.test_launch import STAGES, last_run
 from tests.flows.test_remote import clone, git, remote
-from tests.infra.parts import free_port, needs_module
+from tests.infra.parts import needs_module
+from tests.samples import free_port
 
 needs_module("moto", "dvc_s3")
 import boto3  # noqa: E402

@@ -20,7 +20,8 @@ import pytest
 from tests.flows.conftest import ROOT, STAGE, Tree, make_tree
 from tests.flows.test_launch import STAGES
 from tests.infra import compose
-from tests.infra.parts import free_port, needs_module, needs_program
+from tests.infra.parts import needs_module, needs_program
+from tests.samples import free_port
 
 needs_module("moto", "dvc_s3", "prefect_redis", "psycopg2", "boto3")
 POSTGRES, REDIS = needs_program("postgres"), needs_program("redis-server")

@@ -18,7 +18,8 @@ from ruamel.yaml import YAML
 from tests.faults.prefect_runs import prepare_project
 from tests.faults.trainings import Training, params, prepare
 from tests.import_closure import ROOT
-from tests.infra.parts import free_port, needs_program
+from tests.infra.parts import needs_program
+from tests.samples import free_port
 
 PROGRAMS = {name: needs_program(name) for name in ("munged", "slurmctld", "slurmd")}
 

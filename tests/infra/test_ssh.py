@@ -17,7 +17,8 @@ from flows.environment import REMOTE
 from tests.flows.conftest import Tree, make_tree
 from tests.flows.test_launch import STAGES
 from tests.flows.test_remote import clone, git, remote
-from tests.infra.parts import free_port, needs_module, needs_program
+from tests.infra.parts import needs_module, needs_program
+from tests.samples import free_port
 
 needs_module("asyncssh", "dvc_ssh")
 import asyncssh  # noqa: E402

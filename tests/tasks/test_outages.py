@@ -21,27 +21,19 @@ from mlflow.tracking import MlflowClient
 
 from bertcore.errors import ArtifactError, UnavailableError
 from tasks import stage
-from tasks.experiment import EXPERIMENT
 from tasks.tracking import outbox
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 from tests.import_closure import ROOT
+from tests.samples import empty_store
 
 PIPELINE = "stages: {corpus: {cmd: c}, mask: {cmd: m}, tokenizer: {cmd: t}}"
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store in a file, made once: that takes longer than any of the tests."""
-    path = tmp_path_factory.mktemp("store") / "mlflow.db"
-    MlflowClient(f"sqlite:///{path}").create_experiment(EXPERIMENT, str(path.parent))
-    return path
-
-
 @pytest.fixture
-def project(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(store, tmp_path)
+    shutil.copy(empty_store(), tmp_path)
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-1")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     Path("dvc.yaml").write_text(PIPELINE)

@@ -5,16 +5,15 @@ import math
 import re
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.minimal_pairs.pairs import EMBEDDED
-from bertcore.minimal_pairs.scoring import ORIGINALITY
 from tasks import report
-from tasks.reporting import text_tables
+from tasks.reporting import plots, text_tables
 from tasks.reporting.comparison import BAD, GOOD, MIXED, Comparison, Interval, error, read_comparison
 from tasks.reporting.document import NOTHING, TABLES, read_tables
 from tasks.reporting.measurements import Measurements
@@ -193,10 +192,11 @@ def write(project: Path, files: dict[str, Any]) -> None:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
 
 
-def make(project: Path) -> tuple[str, dict[str, Any], FakeRun]:
-    """report.md, the summary and what was logged."""
-    run = FakeRun()
-    report.run(run)  # type: ignore[arg-type]
+def make(project: Path, pictures: bool = False) -> tuple[str, dict[str, Any], FakeRun]:
+    """report.md, the summary and what was logged. Without `pictures` they are empty: to draw them takes longest."""
+    run, empty = FakeRun(), dict.fromkeys(("lengths", "curves", "accuracy", "comparison"), plots.Rendered(b"", b""))
+    with patch.object(plots, "draw", plots.draw if pictures else lambda *_: empty):
+        report.run(run)  # type: ignore[arg-type]
     summary = json.loads((project / "metrics" / "summary.json").read_text())
     return (project / "reports" / "report.md").read_text(), summary, run
 
@@ -252,7 +252,7 @@ def test_a_distilled_encoder_stands_beside_its_teacher_on_the_same_data(project:
         files[f"timing/finetune/{task}.json"]["examples_per_second"] = 1000.0 / (place + 1)
         write(project, files)
     (project / "params.yaml").write_text(DISTILLED)
-    page, *_ = make(project)
+    page, *_ = make(project, pictures=True)
     _, *rows = next(table for table in tables(project) if "Kept" in table[0])
     assert rows == [["topic", "accuracy", "70.0", "80.0", "87.5 %", "600", "1,200", "1,000", "500"]]
     (project / "params.yaml").write_text(DISTILLED.replace("objective: distillation", "objective: mlm"))
@@ -275,7 +275,7 @@ def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(pro
     metrics["protocol"] |= {"optimizer": "muon", "momentum": 0.95, "long_texts": "windows", "layer_decay": 0.8}
     metrics["protocol"]["changed"] = {"optimizer": "muon", "long_texts": "windows", "layer_decay": 0.8}
     write(project, files)
-    page, summary, _ = make(project)
+    page, summary, _ = make(project, pictures=True)
     row = next(row for row in result_rows(project) if row[0] == "topic")
     assert row[4:6] == ["60.0 (50.0–65.0)", "70.0 (68.0–73.0)"]
     assert (
@@ -422,7 +422,7 @@ def test_names_with_markup_stand_for_themselves(made: tuple[Path, FakeRun]) -> N
 
 
 def test_the_same_metrics_give_the_same_bytes(made: tuple[Path, FakeRun], project: Path) -> None:
-    make(project)
+    make(project, pictures=True)
     first, second = (
         {path.name: path.read_bytes() for path in (each / "reports").iterdir()} for each in (made[0], project)
     )
@@ -441,7 +441,7 @@ def test_all_numbers_are_in_one_tidy_table(project: Path) -> None:
 
 def test_without_tasks_the_report_is_of_the_pretraining(project: Path) -> None:
     (project / "params.yaml").write_text("finetune: {tasks: {}}\n")
-    markdown, summary, _ = make(project)
+    markdown, summary, _ = make(project, pictures=True)
     assert summary["finetune"] == {}
     assert len(first_table(project)) == 4
     assert "## Tasks" not in markdown and "comparison" not in markdown and "topic" not in markdown
@@ -457,7 +457,7 @@ def test_optional_files_may_be_missing(project: Path) -> None:
     optional = {"contamination.json", "timing/pretrain.json", "timing/finetune/topic.json", "examples/topic.json"}
     for name in optional | {"curves/pretrain_train.csv", "curves/pretrain_eval.csv"}:
         (project / "metrics" / name).unlink()
-    markdown, summary, _ = make(project)
+    markdown, summary, _ = make(project, pictures=True)
     assert "tokens_per_second" not in summary["pretrain"]
     assert (
         "In the corpus" not in markdown
@@ -471,7 +471,7 @@ def test_optional_files_may_be_missing(project: Path) -> None:
 def test_an_objective_without_next_sentences(project: Path) -> None:
     values = {name: value for name, value in FILES["pretrain.json"].items() if not name.startswith("nsp")}
     write(project, {"pretrain.json": values})
-    markdown, summary, _ = make(project)
+    markdown, summary, _ = make(project, pictures=True)
     assert not [name for name in summary["pretrain"] if name.startswith("nsp")]
     assert "NSP" not in [row[0] for row in first_table(project)]
     assert "Guessing by length alone" not in markdown
@@ -485,7 +485,7 @@ def of_objective(project: Path, **terms: Any) -> None:
 
 def test_sentence_order_stands_beside_what_lengths_tell(project: Path) -> None:
     of_objective(project, sop_loss=0.6, sop_accuracy=0.72)
-    markdown, summary, run = make(project)
+    markdown, summary, run = make(project, pictures=True)
     assert summary["pretrain"]["sop_accuracy"] == 0.72 and summary["pretrain"]["sop_by_length_alone"] == 0.6
     assert first_table(project)[3] == ["SOP", "accuracy", "55.0", "60.0 length", "–", "72.0", "+12.0", "beats length"]
     assert run.parent.metrics["eval/sop_accuracy"] == 0.72 and "Guessing by length alone" in markdown
@@ -519,7 +519,7 @@ def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_th
 ) -> None:
     terms = {"replaced_tokens_loss": 0.2, "replaced_tokens_accuracy": 0.93, "replaced_tokens_majority": 0.9}
     of_objective(project, **terms, companions={"generator": 123_456})
-    markdown, summary, run = make(project)
+    markdown, summary, run = make(project, pictures=True)
     assert terms.items() <= summary["pretrain"].items()
     verdict = ["replaced tokens", "accuracy", "90.0", "–", "–", "93.0", "+3.0", "beats majority"]
     assert first_table(project)[3] == verdict
@@ -532,7 +532,7 @@ def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_th
 
 def test_an_adaptation_stands_beside_the_weights_that_it_started_from(project: Path) -> None:
     write(project, {"curves/pretrain_eval.csv": "step,eval/mlm_loss\n0,5.5\n40,4.0\n"})
-    markdown, summary, _ = make(project)
+    markdown, summary, _ = make(project, pictures=True)
     assert summary["pretrain"]["mlm_loss_before"] == 5.5
     assert ["masked LM", "loss", "–", "5.50 before", "–", "4.00", "−1.50", "adapted"] in first_table(project)
     assert "loss before the first step, of the weights it began with | 5.500 |" in markdown
@@ -556,7 +556,7 @@ def test_a_drop_stands_beside_the_number_that_decided_it(project: Path) -> None:
 
 def test_a_term_that_the_report_has_never_heard_of_is_shown(project: Path) -> None:
     of_objective(project, next_token_loss=3.5, replaced_loss=0.2, replaced_accuracy=0.9)
-    _, summary, _ = make(project)
+    _, summary, _ = make(project, pictures=True)
     assert first_table(project)[3:5] == [
         ["next token", "loss", "–", "–", "–", "3.50", "–", "–"],
         ["replaced", "accuracy", "–", "–", "–", "90.0", "–", "–"],
@@ -594,10 +594,10 @@ def test_damaged_metrics_are_one_line(project: Path, files: dict[str, Any], mess
 
 
 def test_static_copies_of_the_text_are_one_text(project: Path) -> None:
-    once = text_tables.passes(Measurements(project / "metrics", []), {"pretrain": {"tokens": 1000}})
+    once = text_tables.passes(Measurements.read(project / "metrics", []), {"pretrain": {"tokens": 1000}})
     mask = json.loads((project / "metrics/mask.json").read_text())
     write(project, {"mask.json": {**mask, "copies": 4}})
-    assert text_tables.passes(Measurements(project / "metrics", []), {"pretrain": {"tokens": 1000}}) == 4 * once
+    assert text_tables.passes(Measurements.read(project / "metrics", []), {"pretrain": {"tokens": 1000}}) == 4 * once
 
 
 def test_the_masked_lm_of_a_detector_is_called_its_generators(project: Path) -> None:
@@ -612,8 +612,8 @@ def test_the_masked_lm_of_a_detector_is_called_its_generators(project: Path) -> 
 def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
     systems = {"model": 0.7, "bigram": 0.55, "unigram": 0.5, "length": 0.45}
     write(project, {"minimal_pairs.json": {
-        "variant": ORIGINALITY,
-        "made_of": EMBEDDED,
+        "variant": "originality",
+        "made_of": "corpus",
         "share": 1.0,
         "accuracy": 0.7,
         "pairs": 2000,

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -368,9 +367,8 @@ def test_memory_does_not_grow_with_the_documents(tmp_path: Path) -> None:
 def test_a_document_of_fifty_megabytes_on_one_line(tmp_path: Path) -> None:
     long = "It (or 'that, which the reader could not see from there, was all of the first line. " * 9 + "What? "
     (tmp_path / "t.txt").write_text("\n\n".join([long * (50_000_000 // len(long)), "x" * 10_000_000, *TEXTS]))
-    began = time.monotonic()
-    peak, statistics = measured(tmp_path, "t.txt", 0.5)
-    assert peak < 1024 and time.monotonic() - began < 120  # MiB, seconds; on one busy core about 15
+    peak, statistics = measured(tmp_path, "t.txt", 0.5)  # work that grows with the square of a line never ends
+    assert peak < 1024  # MiB
     assert statistics["train"]["documents"] + statistics["heldout"]["documents"] == 41
     assert statistics["dropped"] == {"too_few_words": 1}
 

@@ -21,6 +21,7 @@ from bertcore.model.distilbert import PRESETS, DistilBertConfig, DistilBertForMa
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
 from tests.bertcore.model.test_bert import LABELS, LOSS_TOLERANCE, TOLERANCE, assert_close, in_pairs, padded
+from tests.bertcore.model.test_electra import drawn
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
@@ -43,15 +44,6 @@ def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
     extra = {} if kind in ("ForMaskedLM", "Model") else {"num_labels": labels}
     loader = getattr(transformers, f"DistilBert{kind}")
     return loader.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64, **extra).eval()
-
-
-def drawn(model: torch.nn.Module) -> Any:
-    """The model with weights of which none is 0 and no scale is 1."""
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.15 * torch.randn(parameter.shape)
-    return model.eval()
 
 
 def batch(lengths: list[int]) -> tuple[Layout, Tensor, dict[str, Tensor]]:

@@ -28,9 +28,10 @@ EXACT = 1e-10
 
 
 def drawn(model: torch.nn.Module) -> Any:
+    """The model with weights of which none is 0 and no scale is 1."""
     torch.manual_seed(3)
     with torch.no_grad():
-        for parameter in model.parameters():  # no bias is 0, no scale is 1
+        for parameter in model.parameters():
             parameter += 0.15 * torch.randn(parameter.shape)
     return model.eval()
 

@@ -1,11 +1,10 @@
-"""Initial weights: the right distribution, reproducible."""
+"""Initial weights: the right distribution."""
 
 import pytest
 import torch
 
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
-from bertcore.model.initialization import initialize
 
 
 @pytest.mark.parametrize(
@@ -24,14 +23,3 @@ def test_weights_follow_the_named_distribution(initializer, deviation, largest):
             assert float(parameter.abs().max()) <= largest, name
             tolerance = 5 * deviation / (2 * parameter.numel()) ** 0.5
             assert abs(float(parameter.std()) - deviation) < tolerance + 2e-5, name
-
-
-def test_the_generator_decides_and_nothing_else():
-    model = BertForPreTraining(ModelConfig(preset="tiny").build(100))
-    states = []
-    for seed, noise in ((7, 1), (7, 2), (8, 2)):
-        torch.manual_seed(noise)
-        initialize(model, model.config, torch.Generator().manual_seed(seed))
-        states.append(torch.cat([parameter.detach().flatten().clone() for parameter in model.parameters()]))
-    assert torch.equal(states[0], states[1])
-    assert not torch.equal(states[1], states[2])

@@ -19,6 +19,7 @@ from bertcore.model.huggingface import load_config, load_pretrained, save_pretra
 from bertcore.model.layout import Layout
 from bertcore.model.roberta import RobertaConfig, RobertaForMaskedLM, RobertaModel
 from tests.bertcore.model.test_bert import LABELS, LOSS_TOLERANCE, TOLERANCE, assert_close, in_pairs, padded
+from tests.bertcore.model.test_electra import drawn
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
@@ -42,15 +43,6 @@ def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
     extra = {} if kind in ("ForMaskedLM", "Model") else {"num_labels": labels}
     loader = getattr(transformers, f"Roberta{kind}")
     return loader.from_pretrained(directory, attn_implementation="eager", dtype=torch.float64, **extra).eval()
-
-
-def drawn(model: torch.nn.Module) -> Any:
-    """The model with weights of which none is 0 and no scale is 1."""
-    torch.manual_seed(3)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.15 * torch.randn(parameter.shape)
-    return model.eval()
 
 
 def batch(lengths: list[int], low: int = 2) -> tuple[Layout, Tensor, dict[str, Tensor]]:

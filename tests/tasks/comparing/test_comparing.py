@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,7 +28,7 @@ from tasks.comparing import held_out, inference, page, tracking
 from tasks.comparing.config import CompareConfig
 from tasks.comparing.variant import Score, Speed, Variant, read_variant
 from tests.import_closure import ROOT
-from tests.samples import token_shard, tokenizer, vocabulary
+from tests.samples import empty_store, token_shard, tokenizer, vocabulary
 
 FILE = """
 budget: 2m
@@ -219,6 +220,7 @@ def test_the_page_has_a_row_for_each_variant_and_a_picture(tmp_path: Path) -> No
 
 def test_mlflow_has_a_run_for_each_variant_below_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    shutil.copy(empty_store(), tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     (tmp_path / "page.html").write_text("page")
     values = {"a": {"pretrain": {"max_steps": 7}}, "b": {"pretrain": {f"k{n}": n for n in range(150)}}}
@@ -291,6 +293,7 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
 ) -> None:
     pipeline = Pipeline()
     monkeypatch.chdir(ROOT)
+    shutil.copy(empty_store(), tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     monkeypatch.setattr(compare, "clone", lambda tree: tree.mkdir(parents=True, exist_ok=True))
     monkeypatch.setattr(compare, "_repro", pipeline)

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -36,6 +35,7 @@ from tasks.tracking.runs import StageRun
 from tests.bertcore.serving.conftest import config, tokenizer
 from tests.bertcore.serving.conftest import models as served_models
 from tests.import_closure import import_closure, imported_modules
+from tests.samples import empty_store, free_port
 
 __all__ = ["config", "served_models", "tokenizer"]
 
@@ -54,9 +54,7 @@ Log = Callable[..., None]
 
 
 @pytest.fixture
-def project(
-    served_models: dict[str, Path], empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Path]:
+def project(served_models: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     """A tree with all that stages leave, and the models that they would save."""
     for name, value in (("BERTCORE_PIPELINE_RUN", "run-1"), ("BERTCORE_PRECISION", "no")):
         monkeypatch.setenv(name, value)
@@ -64,7 +62,7 @@ def project(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    shutil.copy(empty_store, tmp_path)
+    shutil.copy(empty_store(), tmp_path)
     write("dvc.yaml", PIPELINE)
     write(
         "params.yaml",
@@ -329,9 +327,7 @@ def test_a_stage_without_a_model_logs_none(project: dict[str, Path]) -> None:
 @pytest.mark.slow
 def test_mlflow_serves_the_champion(project: dict[str, Path], tmp_path: Path) -> None:
     assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = f"-m mlflow models serve -m models:/bert-pretraining.colours@champion --env-manager local --port {port}"
     (tmp_path / "elsewhere").mkdir()  # it must find its code in the model
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

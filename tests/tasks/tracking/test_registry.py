@@ -12,15 +12,16 @@ from mlflow.tracking import MlflowClient
 from tasks.tracking import registry, store
 from tasks.tracking.finished import Score
 from tasks.tracking.store import open_experiment
+from tests.samples import empty_store
 
 NAME = "bert-pretraining.pretrained"
 SAME = {"held-out text": "a", "tokenizer": "b"}
 
 
 @pytest.fixture
-def client(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(empty_store, tmp_path)
+    shutil.copy(empty_store(), tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return open_experiment()[0]
 

@@ -27,6 +27,7 @@ from tasks.tracking.curves import Unreported
 from tasks.tracking.description import commit_page
 from tasks.tracking.producers import made_by
 from tests.import_closure import ROOT
+from tests.samples import empty_store
 
 PIPELINE = """
 stages:
@@ -50,9 +51,9 @@ stages:
 
 
 @pytest.fixture
-def project(empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    shutil.copy(empty_store, tmp_path)
+    shutil.copy(empty_store(), tmp_path)
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-1")
     monkeypatch.setenv("BERTCORE_PIPELINE_NAME", "brisk-otter")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)

@@ -1,11 +1,13 @@
 """A sweep in MLflow: one run, with the pipeline's runs below it and the table."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from mlflow.tracking import MlflowClient
 
 from tasks.tracking import runs, sweeps
+from tests.samples import empty_store
 
 
 def test_runs_of_the_pipeline_stand_below_their_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,6 +16,7 @@ def test_runs_of_the_pipeline_stand_below_their_sweep(tmp_path: Path, monkeypatc
     (tmp_path / "sweep.csv").write_text("Run,loss\n")
     store = f"sqlite:///{tmp_path / 'shared' / 'mlflow.db'}"
     (tmp_path / "shared").mkdir()
+    shutil.copy(empty_store(), tmp_path / "shared")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     for run, sweep in (("a", "key-1 brisk-otter"), ("b", "key-1 brisk-otter"), ("c", "")):
         monkeypatch.setenv("BERTCORE_PIPELINE_RUN", run)

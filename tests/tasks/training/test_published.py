@@ -36,19 +36,18 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "DistilBertForMaskedLM": ("mlm", DISTILBERT),
     "ModernBertForMaskedLM": ("mlm", {**SIZES, "local_attention": 16}),
 }
+"""Class -> the objective that its heads are for, and a small shape."""
 READ_BY = {"RobertaForMaskedLM": byte_tokenizer, "ModernBertForMaskedLM": modernbert_tokenizer}
 """What reads its texts, where that is no WordPiece."""
-"""Class -> the objective that its heads are for, and a small shape."""
 PACKINGS = {"mlm_nsp": "pairs", "mlm_sop": "sentence_order"}
 PROBLEMS = ("missing_keys", "mismatched_keys")
 """Of the class that reads it: BERT's heads for pairs are saved, too, which a class for masked tokens does not use."""
 
 
-@pytest.fixture(params=KINDS)
-def published(
-    request: pytest.FixtureRequest, no_accelerator: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Any:
-    """The reference, saved where stage `inputs` would have linked it, in a tree whose params.yaml trains it on."""
+@pytest.fixture(scope="module", params=KINDS)
+def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Its root and the reference, which is saved where stage `inputs` would have linked it; its params.yaml trains it
+    on."""
     objective, shape = KINDS[request.param]
     read_by = READ_BY.get(request.param, tokenizer)()
     kind = kind_of(read_by)
@@ -56,13 +55,21 @@ def published(
     values["pretrain"]["model"] = {"architecture": "electra"} if objective == "replaced_tokens" else {}
     values["mask"] |= {"packing": PACKINGS.get(objective, "full_sentences")}
     values["tokenizer"] = {"kind": kind.name}
-    monkeypatch.chdir(prepare(tmp_path / "tree", values))
+    root = prepare(tmp_path_factory.mktemp("published") / "tree", values)
     reference = getattr(transformers, request.param)
     torch.manual_seed(1)
     pad = read_by.token_to_id(kind.special.pad)
     model = reference(reference.config_class(vocab_size=read_by.get_vocab_size(), pad_token_id=pad, **shape))
-    model.save_pretrained(PUBLISHED)
-    kind.save(read_by, PUBLISHED, None)
+    model.save_pretrained(root / PUBLISHED)
+    kind.save(read_by, root / PUBLISHED, None)
+    return root, model
+
+
+@pytest.fixture
+def published(tree: tuple[Path, Any], no_accelerator: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The reference, from within its tree, which no test changes."""
+    root, model = tree
+    monkeypatch.chdir(root)
     return model
 
 

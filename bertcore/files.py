@@ -170,10 +170,10 @@ def unwritable(directory: Path) -> tuple[Path, str] | None:
 
 
 def visible_files(directory: Path) -> list[Path]:
-    """The files at any depth, sorted, but for hidden ones and those in hidden folders, such as a notebook's
-    checkpoints."""
-    found = (path for path in directory.rglob("*") if path.is_file())
-    return sorted(path for path in found if not any(part[0] == "." for part in path.relative_to(directory).parts))
+    """The files at any depth, also in folders that links lead to, sorted, but for hidden ones and those in hidden
+    folders, such as a notebook's checkpoints."""
+    found = (Path(name) for name in glob.glob(f"{glob.escape(str(directory))}/**", recursive=True))
+    return sorted(path for path in found if path.is_file())
 
 
 def checksum(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertcore.files import clear_unfinished, replace_directory, replace_file, unfinished, write_json
+from bertcore.files import clear_unfinished, replace_directory, replace_file, unfinished, visible_files, write_json
 
 
 def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -148,3 +148,13 @@ with files.replace_directory(Path(sys.argv[1])) as beside:
     with pytest.raises(RuntimeError), replace_directory(target):
         raise RuntimeError
     assert [path.name for path in target.iterdir()] == ["old"] and list(tmp_path.iterdir()) == [target]
+
+
+def test_visible_files_are_those_behind_links_too_and_no_hidden_ones(tmp_path: Path) -> None:
+    for name in ("elsewhere/b.txt", "[set]/a.txt", "[set]/.git/c.txt", "[set]/.d.txt", "[set]/deep/er/e.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    directory = tmp_path / "[set]"
+    (directory / "link").symlink_to(tmp_path / "elsewhere")
+    found = [str(path.relative_to(directory)) for path in visible_files(directory)]
+    assert found == ["a.txt", "deep/er/e.txt", "link/b.txt"]

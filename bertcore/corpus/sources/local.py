@@ -24,7 +24,7 @@ from bertcore.compressed import compression_of, damaged, open_binary, plain_endi
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError
-from bertcore.files import FULL
+from bertcore.files import FULL, visible_files
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def find_files(uri: str) -> list[Path]:
     """The files that a path, a glob (`**`: any depth) or a directory names, sorted; `ConfigError` if there are none."""
     path = Path(uri).expanduser()
     if path.is_dir():
-        found = [item for item in _files_below(path) if plain_ending(item) in READERS]
+        found = [item for item in visible_files(path) if plain_ending(item) in READERS]
         if not found:
             raise ConfigError(f"{uri}: no file in this directory ends in {ENDINGS}; name another one")
         return found
@@ -73,12 +73,6 @@ def find_files(uri: str) -> list[Path]:
         if plain_ending(item) not in READERS:
             raise ConfigError(f"{item}: unknown ending, expected {ENDINGS}; convert or rename the file")
     return files
-
-
-def _files_below(directory: Path) -> list[Path]:
-    """All but hidden ones, sorted."""
-    found = (Path(item) for item in glob.glob(f"{glob.escape(str(directory))}/**", recursive=True))
-    return sorted(item for item in found if item.is_file())
 
 
 def read(uri: str, paths: list[Path], statistics: Counter[str]) -> Iterator[Document]:
@@ -116,7 +110,7 @@ class LocalSource(Source):
     @property
     def unread(self) -> Sequence[Path]:
         path = Path(self.uri).expanduser()
-        return [item for item in _files_below(path) if plain_ending(item) not in READERS] if path.is_dir() else ()
+        return [item for item in visible_files(path) if plain_ending(item) not in READERS] if path.is_dir() else ()
 
     def text_bytes(self, documents: int | None = None) -> float:
         whole = sum(file.stat().st_size * UNPACKED.get(file.suffix.lower(), 1.0) for file in self.files)

@@ -120,7 +120,7 @@ def test_like_encoders_are_compared_by_what_they_gained(project: Path, changes: 
         if behind
         else []
     )
-    beside = [["an encoder of this size after as many tokens (`a.md`, unigrams 7)", "5.000"]]
+    beside = [["held-out loss of an encoder of this size after as many tokens (`a.md`, unigrams 7)", "5.000"]]
     assert shown_beside(project) == ([] if changes.keys() - {"mlm_loss"} else beside)
 
 

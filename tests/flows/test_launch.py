@@ -51,7 +51,7 @@ def ui(first: First) -> Iterator[list[str]]:
         assert lines[-1], f"make ui ended at once: {lines}"
     yield [line.split()[1] for line in lines[:2]]
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0  # of three servers, each of which is given ten seconds
     process.stdout.close()
     assert first.tree.processes() == []
 

@@ -124,10 +124,8 @@ class Peer:
 
     def load(self, kind: str, directory: Path | None = None) -> Any:
         """The model of class `kind` from `directory`, or from the setting's, in training."""
-        path = directory or self.setting.directory
-        model = (
-            getattr(transformers, kind).from_pretrained(path, attn_implementation=ATTENTION.get(kind, "sdpa")).train()
-        )
+        path, attention = directory or self.setting.directory, ATTENTION.get(kind, "sdpa")
+        model = getattr(transformers, kind).from_pretrained(path, attn_implementation=attention).train()
         self._models.append(model)
         return model
 

@@ -378,7 +378,8 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     given = values.get("pretrain")
     if isinstance(given, Mapping) and given.get("init_from") is not None:
         own = recipe["pretrain"]["model"]
-        recipe["pretrain"] = {**recipe["pretrain"], "model": {key: own[key] for key in ("architecture",) if key in own}}
+        model = {"architecture": own["architecture"]} if "architecture" in own else {}
+        recipe["pretrain"] = {**recipe["pretrain"], "model": model}
     recipe["pretrain"] = _fitting(name, recipe["pretrain"], given)
     for section in ("tokenizer", "mask", "pretrain"):
         result[section] = _over(values.get(section), recipe[section])

@@ -1,6 +1,7 @@
 """Every class that is exported, as Hugging Face has it, by its name: a module for each architecture, one for heads."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -14,70 +15,60 @@ from bertcore.export import padded_modernbert as modernbert
 from bertcore.export import padded_roberta as roberta
 from bertcore.export.padded_heads import PooledClassification, QuestionAnswering, TokenClassification
 
-# Hugging Face's name -> the model for a config and a number of labels. Where Hugging Face's takes (B, choices, L), each
-# of B x choices sequences is a row here, with a logit of its own.
-PADDED: dict[str, Callable[[Any, int], nn.Module]] = {
+Build = Callable[[Any, int], nn.Module]
+"""The model for a config and a number of labels."""
+
+
+def _on_tokens(kind: str, name: str, encoder: Callable[[Any], nn.Module]) -> dict[str, Build]:
+    """The rows of heads on all tokens of an `encoder`, which Hugging Face's classes of the `kind` call `name`."""
+    return {
+        f"{kind}ForTokenClassification": lambda config, labels: TokenClassification(
+            name, encoder(config), config.hidden_size, labels
+        ),
+        f"{kind}ForQuestionAnswering": lambda config, labels: QuestionAnswering(
+            name, encoder(config), config.hidden_size, 2
+        ),
+    }
+
+
+def _on_pooled(name: str, encoder: Callable[[Any], nn.Module], labels: int | None = None) -> Build:
+    """The row of a head on what an `encoder` pools; `labels` None: as many as the model has."""
+    return lambda config, own: PooledClassification(
+        name, encoder(config), config.hidden_size, own if labels is None else labels
+    )
+
+
+# By Hugging Face's name. Where Hugging Face's class takes (B, choices, L), each of B x choices sequences is a row here,
+# with a logit of its own.
+PADDED: dict[str, Build] = {
     "AlbertModel": lambda config, labels: albert.PaddedAlbert(config),
     "AlbertForPreTraining": lambda config, labels: albert.PaddedAlbertForPreTraining(config, has_pooler=True),
     "AlbertForMaskedLM": lambda config, labels: albert.PaddedAlbertForPreTraining(config, has_pooler=False),
-    "AlbertForSequenceClassification": lambda config, labels: PooledClassification(
-        "albert", albert.PaddedAlbert(config, has_pooler=True), config.hidden_size, labels
-    ),
-    "AlbertForTokenClassification": lambda config, labels: TokenClassification(
-        "albert", albert.PaddedAlbert(config, has_pooler=False), config.hidden_size, labels
-    ),
-    "AlbertForQuestionAnswering": lambda config, labels: QuestionAnswering(
-        "albert", albert.PaddedAlbert(config, has_pooler=False), config.hidden_size, 2
-    ),
-    "AlbertForMultipleChoice": lambda config, labels: PooledClassification(
-        "albert", albert.PaddedAlbert(config, has_pooler=True), config.hidden_size, 1
-    ),
+    "AlbertForSequenceClassification": _on_pooled("albert", albert.PaddedAlbert),
+    "AlbertForMultipleChoice": _on_pooled("albert", albert.PaddedAlbert, 1),
+    **_on_tokens("Albert", "albert", partial(albert.PaddedAlbert, has_pooler=False)),
     "BertModel": lambda config, labels: bert.PaddedModel(config),
     "BertForPreTraining": lambda config, labels: bert.PaddedForPreTraining(config, has_pooler=True),
     "BertForMaskedLM": lambda config, labels: bert.PaddedForPreTraining(config, has_pooler=False),
-    "BertForSequenceClassification": lambda config, labels: PooledClassification(
-        "bert", bert.PaddedModel(config, has_pooler=True), config.hidden_size, labels
-    ),
-    "BertForTokenClassification": lambda config, labels: TokenClassification(
-        "bert", bert.PaddedModel(config, has_pooler=False), config.hidden_size, labels
-    ),
-    "BertForQuestionAnswering": lambda config, labels: QuestionAnswering(
-        "bert", bert.PaddedModel(config, has_pooler=False), config.hidden_size, 2
-    ),
-    "BertForMultipleChoice": lambda config, labels: PooledClassification(
-        "bert", bert.PaddedModel(config, has_pooler=True), config.hidden_size, 1
-    ),
+    "BertForSequenceClassification": _on_pooled("bert", bert.PaddedModel),
+    "BertForMultipleChoice": _on_pooled("bert", bert.PaddedModel, 1),
+    **_on_tokens("Bert", "bert", partial(bert.PaddedModel, has_pooler=False)),
     "DebertaV2Model": lambda config, labels: deberta.PaddedDeberta(config),
     "DebertaV2ForMaskedLM": lambda config, labels: deberta.PaddedDebertaForMaskedLM(config),
     "DebertaV2ForSequenceClassification": deberta.PaddedDebertaForSequenceClassification,
-    "DebertaV2ForTokenClassification": lambda config, labels: TokenClassification(
-        "deberta", deberta.PaddedDeberta(config), config.hidden_size, labels
-    ),
-    "DebertaV2ForQuestionAnswering": lambda config, labels: QuestionAnswering(
-        "deberta", deberta.PaddedDeberta(config), config.hidden_size, 2
-    ),
     "DebertaV2ForMultipleChoice": deberta.PaddedDebertaForSequenceClassification,
+    **_on_tokens("DebertaV2", "deberta", deberta.PaddedDeberta),
     "DistilBertModel": lambda config, labels: distilbert.PaddedDistilBert(config),
     "DistilBertForMaskedLM": lambda config, labels: distilbert.PaddedDistilBertForMaskedLM(config),
     "DistilBertForSequenceClassification": distilbert.PaddedDistilBertForSequenceClassification,
-    "DistilBertForTokenClassification": lambda config, labels: TokenClassification(
-        "distilbert", distilbert.PaddedDistilBert(config), config.hidden_size, labels
-    ),
-    "DistilBertForQuestionAnswering": lambda config, labels: QuestionAnswering(
-        "distilbert", distilbert.PaddedDistilBert(config), config.hidden_size, 2
-    ),
     "DistilBertForMultipleChoice": distilbert.PaddedDistilBertForSequenceClassification,
+    **_on_tokens("DistilBert", "distilbert", distilbert.PaddedDistilBert),
     "ElectraModel": lambda config, labels: electra.PaddedElectra(config),
     "ElectraForPreTraining": lambda config, labels: electra.PaddedElectraForPreTraining(config),
     "ElectraForMaskedLM": lambda config, labels: electra.PaddedElectraForMaskedLM(config),
     "ElectraForSequenceClassification": electra.PaddedElectraForSequenceClassification,
-    "ElectraForTokenClassification": lambda config, labels: TokenClassification(
-        "electra", electra.PaddedElectra(config), config.hidden_size, labels
-    ),
-    "ElectraForQuestionAnswering": lambda config, labels: QuestionAnswering(
-        "electra", electra.PaddedElectra(config), config.hidden_size, 2
-    ),
     "ElectraForMultipleChoice": lambda config, labels: electra.PaddedElectraForMultipleChoice(config),
+    **_on_tokens("Electra", "electra", electra.PaddedElectra),
     "ModernBertModel": lambda config, labels: modernbert.PaddedModernBert(config),
     "ModernBertForMaskedLM": modernbert.PaddedModernBertForMaskedLM,
     "ModernBertForSequenceClassification": modernbert.PaddedModernBertForSequenceClassification,
@@ -87,13 +78,6 @@ PADDED: dict[str, Callable[[Any, int], nn.Module]] = {
     "RobertaModel": lambda config, labels: roberta.PaddedRoberta(config, has_pooler=True),
     "RobertaForMaskedLM": lambda config, labels: roberta.PaddedRobertaForMaskedLM(config),
     "RobertaForSequenceClassification": roberta.PaddedRobertaForSequenceClassification,
-    "RobertaForTokenClassification": lambda config, labels: TokenClassification(
-        "roberta", roberta.PaddedRoberta(config, has_pooler=False), config.hidden_size, labels
-    ),
-    "RobertaForQuestionAnswering": lambda config, labels: QuestionAnswering(
-        "roberta", roberta.PaddedRoberta(config, has_pooler=False), config.hidden_size, 2
-    ),
-    "RobertaForMultipleChoice": lambda config, labels: PooledClassification(
-        "roberta", roberta.PaddedRoberta(config, has_pooler=True), config.hidden_size, 1
-    ),
+    "RobertaForMultipleChoice": _on_pooled("roberta", partial(roberta.PaddedRoberta, has_pooler=True), 1),
+    **_on_tokens("Roberta", "roberta", roberta.PaddedRoberta),
 }

@@ -6,11 +6,13 @@ An encoder has the name that Hugging Face's class gives it, and with it the name
 from torch import Tensor, nn
 
 
-class _OnEncoder(nn.Module):
-    """One linear layer on an output of an encoder."""
+class TokenClassification(nn.Module):
+    """One linear layer on the states of the encoder."""
 
     layer = "classifier"
     """Hugging Face's name of it."""
+    output = 0
+    """Of the encoder, which the layer reads."""
 
     def __init__(self, name: str, encoder: nn.Module, width: int, labels: int) -> None:
         super().__init__()
@@ -18,30 +20,27 @@ class _OnEncoder(nn.Module):
         self.add_module(self.layer, nn.Linear(width, labels))
         self.encoder_name = name
 
-    def logits(self, inputs: tuple[Tensor | None, ...], output: int) -> Tensor:
-        """Of the encoder's output of that number: its states, and what is pooled."""
-        logits: Tensor = self.get_submodule(self.layer)(self.get_submodule(self.encoder_name)(*inputs)[output])
-        return logits
-
-
-class TokenClassification(_OnEncoder):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        return (self.logits((input_ids, attention_mask, token_type_ids), 0),)
+        outputs = self.get_submodule(self.encoder_name)(input_ids, attention_mask, token_type_ids)
+        return self.parts(self.get_submodule(self.layer)(outputs[self.output]))
+
+    def parts(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """The outputs of Hugging Face's class."""
+        return (logits,)
 
 
-class QuestionAnswering(_OnEncoder):
+class QuestionAnswering(TokenClassification):
+    """The same, of two numbers: where an answer starts, and where it ends."""
+
     layer = "qa_outputs"
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        return self.logits((input_ids, attention_mask, token_type_ids), 0).unbind(-1)
+    def parts(self, logits: Tensor) -> tuple[Tensor, ...]:
+        return logits.unbind(-1)
 
 
-class PooledClassification(_OnEncoder):
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        return (self.logits((input_ids, attention_mask, token_type_ids), 1),)
+class PooledClassification(TokenClassification):
+    """One linear layer on what the encoder pools."""
+
+    output = 1

@@ -228,17 +228,13 @@ def _from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _own_name(name: str) -> str:
-    if (found := _LAYER.fullmatch(name)) is None:
-        return name.replace(_PROJECTION, _OWN_PROJECTION)
-    encoder, group, module, kind = found.groups()
-    return f"{encoder}albert_layer_groups.{group}.albert_layers.0.{_OWN[module]}.{kind}"
+    form = "{}albert_layer_groups.{}.albert_layers.0.{}.{}"
+    return bert_names.renamed(name, _LAYER, form, _OWN) or name.replace(_PROJECTION, _OWN_PROJECTION)
 
 
 def _berts_name(name: str) -> str:
-    if (found := _OWN_LAYER.fullmatch(name)) is None:
-        return name.replace(_OWN_PROJECTION, _PROJECTION)
-    encoder, group, module, kind = found.groups()
-    return f"{encoder}layer.{group}.{_BERTS.get(module, module)}.{kind}"
+    found = bert_names.renamed(name, _OWN_LAYER, "{}layer.{}.{}.{}", _BERTS)
+    return found or name.replace(_OWN_PROJECTION, _PROJECTION)
 
 
 # What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).

@@ -141,9 +141,7 @@ class _GroupedAttention(torch.autograd.Function):
         result[ctx.layout.total :].zero_()
         kept = zip(*[iter(ctx.saved_tensors)] * 5, strict=True)
         for group, way, (query, key, value, *further) in zip(ctx.layout.groups, ctx.ways, kept, strict=True):
-            (outer,) = gather(gradient[:, None], group)
-            if group.real is not None:
-                outer.view(len(group.lengths), -1, *outer.shape[1:]).masked_fill_(~group.key_mask.mT, 0.0)
+            outer = gathered_gradient(gradient, group)
             *parts, by_value = way.backward(outer, (query, key, value), further, ctx.positions)
             parts = [turned(part, group.longest, ctx.positions, back=True) for part in parts]
             scatter(result, torch.stack([*parts, by_value]), group)
@@ -154,6 +152,14 @@ def gather(values: Tensor, group: Group) -> Tensor:
     """(T, P, A, D) -> (P, N * A, G, D): what stands at the group's places."""
     rows = values.index_select(0, group.index).unflatten(0, (-1, group.longest))  # (N, G, P, A, D)
     return rows.permute(2, 0, 3, 1, 4).flatten(1, 2)
+
+
+def gathered_gradient(gradient: Tensor, group: Group) -> Tensor:
+    """(T, A, D) -> (N * A, G, D), zero at padding."""
+    (outer,) = gather(gradient[:, None], group)
+    if (real := group.key_mask) is not None:
+        outer.view(len(group.lengths), -1, *outer.shape[1:]).masked_fill_(~real.mT, 0.0)
+    return outer
 
 
 def scatter(target: Tensor, values: Tensor, group: Group) -> None:
@@ -168,21 +174,26 @@ def scatter(target: Tensor, values: Tensor, group: Group) -> None:
 def attend_padded(qkv: Tensor, layout: Layout, dropout: float, positions: Positions = PLAIN) -> Tensor:
     """(T, 3, A, D) -> (T, A, D) on any device, also compiled: only here the sequences are padded to the longest."""
     batch, longest = layout.batch_size, layout.max_length
-    if layout.is_full:
-        padded, key_mask = qkv.unflatten(0, (batch, longest)), None
-    else:
-        padded, key_mask = layout.padded(qkv), layout.key_mask()[:, None, None, :]
+    padded = qkv.unflatten(0, (batch, longest)) if layout.is_full else layout.padded(qkv)
     query, key, value = padded.permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
     query, key = (turned(part, longest, positions) for part in (query, key))
-    if layout.causal or positions.hides(longest):
-        split, lengths = batch - layout.causal, layout.lengths
-        hidden = [positions.hidden(longest, lengths[:split])]
-        hidden += [seen_by(positions, True).hidden(longest, lengths[split:])] if layout.causal else []
-        seen = ~torch.cat(hidden)
-        key_mask = seen if key_mask is None else seen & key_mask
-    context = functional.scaled_dot_product_attention(query, key, value, attn_mask=key_mask, dropout_p=dropout)
+    seen = seen_pairs(layout, positions)
+    context = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen, dropout_p=dropout)
     context = context.transpose(1, 2).flatten(0, 1)  # (B * L, A, D)
     return context if layout.is_full else context.index_select(0, layout.padded_index)
+
+
+def seen_pairs(layout: Layout, positions: Positions) -> Tensor | None:
+    """(B, 1, 1 or L, L) bool: True where a query sees a key of its padded sequence; None where all see all."""
+    longest, lengths = layout.max_length, layout.lengths
+    seen = None if layout.is_full else layout.key_mask()[:, None, None, :]
+    if layout.causal or positions.hides(longest):
+        split = layout.batch_size - layout.causal
+        hidden = [positions.hidden(longest, lengths[:split])]
+        hidden += [seen_by(positions, True).hidden(longest, lengths[split:])] if layout.causal else []
+        pairs = ~torch.cat(hidden)
+        seen = pairs if seen is None else pairs & seen
+    return seen
 
 
 Attend = Callable[[Tensor, Layout, float, Positions], Tensor]

@@ -60,3 +60,12 @@ def from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _modern(name: str) -> str:
     stem, _, last = name.rpartition(".")
     return f"{stem}.{_OLD_NORM_NAMES[last]}" if last in _OLD_NORM_NAMES else name
+
+
+def renamed(name: str, layer: re.Pattern[str], form: str, modules: Mapping[str, str]) -> str | None:
+    """The name of a layer's tensor in another architecture, whose modules are these; None where `layer`, a pattern of
+    prefix, number, module and kind, does not match. `form` has a place for each of the four."""
+    if (found := layer.fullmatch(name)) is None:
+        return None
+    prefix, index, module, kind = found.groups()
+    return form.format(prefix, index, modules.get(module, module), kind)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.attention import SelfAttention, gather, scatter, seen_by, selected
+from bertcore.model.attention import SelfAttention, gather, gathered_gradient, scatter, seen_by, seen_pairs, selected
 from bertcore.model.dropout import dropout
 from bertcore.model.group_attention import back_to_scores, hide, weighted
 from bertcore.model.layout import Group, Layout
@@ -102,16 +102,12 @@ def _scale(values: Tensor) -> float:
 
 def attend_padded(qkv: Tensor, distances: Tensor, layout: Layout, dropout: float) -> Tensor:
     """(T, 3, A, D), (2, A, 2L, D) -> (T, A, D) on any device, also compiled: sequences padded to the longest."""
-    batch, longest = layout.batch_size, layout.max_length
     query, key, value = layout.padded(qkv[: layout.total]).permute(2, 0, 3, 1, 4)  # each (B, A, L, D)
     of_query, of_key = distances
     scores = query @ key.mT + skewed(query @ of_key.mT) + skewed(key @ of_query.mT).mT
-    seen = layout.key_mask()[:, None, None, :]
-    if layout.causal:
-        split, lengths = batch - layout.causal, layout.lengths
-        hidden = [PLAIN.hidden(longest, lengths[:split]), seen_by(PLAIN, True).hidden(longest, lengths[split:])]
-        seen = seen & ~torch.cat(hidden)
-    scores = (scores * _scale(key)).masked_fill(~seen, torch.finfo(scores.dtype).min)
+    scores = scores * _scale(key)
+    if (seen := seen_pairs(layout, PLAIN)) is not None:
+        scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
     context = functional.dropout(torch.softmax(scores, -1), dropout) @ value
     return context.transpose(1, 2).flatten(0, 1).index_select(0, layout.padded_index)
 
@@ -157,9 +153,7 @@ class _GroupedAttention(torch.autograd.Function):
         for group, (query, key, value, *kept) in zip(
             ctx.layout.groups, zip(*[iter(saved)] * 5, strict=True), strict=True
         ):
-            (outer,) = gather(gradient[:, None], group)
-            if group.real is not None:
-                outer.view(len(group.lengths), -1, *outer.shape[1:]).masked_fill_(~group.key_mask.mT, 0.0)
+            outer = gathered_gradient(gradient, group)
             inner, by_value = back_to_scores(outer, value, (kept[0], kept[1]))
             inner.mul_(_scale(query))
             of_query, of_key = _of_group(distances, group)

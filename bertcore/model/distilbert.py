@@ -203,9 +203,8 @@ _OURS = re.compile(r"(.*\.|)encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
 
 
 def _renamed(name: str, layer: re.Pattern[str], stack: str, modules: Mapping[str, str]) -> str:
-    if found := layer.fullmatch(name):
-        prefix, index, module, kind = found.groups()
-        return f"{prefix}{stack}.layer.{index}.{modules.get(module, module)}.{kind}"
+    if found := bert_names.renamed(name, layer, f"{{}}{stack}.layer.{{}}.{{}}.{{}}", modules):
+        return found
     module, _, kind = name.rpartition(".")
     return f"{modules.get(module, module)}.{kind}" if module else name
 

@@ -158,11 +158,12 @@ def _layer_bytes(config: EncoderConfig, work: Work, index: int) -> int:
     normed = 2 * width * _FLOAT  # the inputs of both layer norms, sums in float32
     products = (6 * width + config.kept_inner) * size  # inputs of all products, 1 + 3 + 1 + 1, and of the activation
     dropped = 2 * width if hidden_dropout else 0
-    kept = kept_of_a_query(work.length, config.positions(index), attention_dropout)
     if config.scores_distances:
         kept = work.length
     elif work.device == "cuda":
         return normed + products + width * size + dropped
+    else:
+        kept = kept_of_a_query(work.length, config.positions(index), attention_dropout)
     weights = config.num_attention_heads * kept * size
     return normed + products + dropped + weights * (2 if attention_dropout else 1)
 

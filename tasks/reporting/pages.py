@@ -23,7 +23,7 @@ from tasks.reporting.measurements import CURVES, Measurements
 from tasks.reporting.rendering import to_html, to_markdown
 from tasks.reporting.setup import Setup
 from tasks.reporting.signs import Sign
-from tasks.reporting.summary import DETECTION, Summary, masked_lm, pretrain_terms, summarize
+from tasks.reporting.summary import Summary, has_generator, masked_lm, pretrain_terms, summarize
 
 WHISKERS = "Whiskers: two standard errors of the score, by the number of dev examples, without those of another seed."
 CURVES_NOTE = (
@@ -98,7 +98,7 @@ def _introduction(measurements: Measurements, setup: Setup, summary: Summary) ->
 
 
 def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
-    pretrain, terms = summary["pretrain"], pretrain_terms(summary)
+    pretrain = summary["pretrain"]
     cards = [
         Card(
             f"{pretrain['mlm_loss']:.2f}",
@@ -107,7 +107,7 @@ def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
         ),
         Card(
             f"{percent(pretrain['mlm_accuracy'])} %",
-            "masked tokens predicted right" + (" by the generator" if DETECTION in terms else ""),
+            "masked tokens predicted right" + (" by the generator" if has_generator(summary) else ""),
             f"unigram baseline {percent(pretrain['unigram_accuracy'])} %",
         ),
     ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
-from tasks.reporting.summary import DETECTION, Summary, pretrain_terms
+from tasks.reporting.summary import Summary, has_generator
 from tasks.reporting.text_tables import text_tokens
 
 _BEFORE = 10
@@ -54,7 +54,7 @@ def part(found: Sequence[Sign], compared: bool) -> Table | Paragraph:
 
 def expected(measurements: Measurements, summary: Summary) -> list[tuple[Curve, float]]:
     """The curves of encoders of about this size, with their loss after as many tokens."""
-    if DETECTION in pretrain_terms(summary):  # the loss is that of a generator, which is smaller
+    if has_generator(summary):  # the loss is that of a generator, which is smaller
         return []
     architecture = measurements.words("pretrain").get("architecture")
     curves = alike(read_curves(), architecture, summary["pretrain"]["parameters"])
@@ -92,8 +92,8 @@ def _lost_again(measurements: Measurements, _: Summary) -> Iterator[Sign]:
 
 
 def _plateau(_: Measurements, summary: Summary) -> Iterator[Sign]:
-    pretrain, predicts = summary["pretrain"], DETECTION not in pretrain_terms(summary)
-    if predicts and (gain := pretrain["unigram_loss"] - pretrain["mlm_loss"]) < _PLATEAU:
+    pretrain = summary["pretrain"]
+    if not has_generator(summary) and (gain := pretrain["unigram_loss"] - pretrain["mlm_loss"]) < _PLATEAU:
         yield Sign(
             name="plateau",
             found=f"after {pretrain['tokens'] / 1e6:,.1f} M tokens the loss is {gain:.2f} below that of the unigrams: "

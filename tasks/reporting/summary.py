@@ -10,8 +10,6 @@ from tasks.reporting.measurements import Measurements
 
 Summary = dict[str, dict[str, Any]]
 
-DETECTION = "replaced_tokens"
-"""The term of a model that predicts no tokens itself."""
 PAIR_TERMS = ("nsp", "sop")
 """Terms that ask a question with two answers about a pair of texts."""
 
@@ -39,9 +37,14 @@ def pretrain_terms(summary: Summary) -> list[str]:
     return [name.removesuffix("_loss") for name in summary["pretrain"] if name.endswith("_loss") and name not in _OWN]
 
 
+def has_generator(summary: Summary) -> bool:
+    """Whether the model tells replaced tokens apart, so that the masked LM's numbers are those of its generator."""
+    return "replaced_tokens" in pretrain_terms(summary)
+
+
 def masked_lm(summary: Summary) -> str:
-    """Whose numbers those of the masked LM are: of what tells replaced tokens apart, the generator's."""
-    return "generator's masked LM" if DETECTION in pretrain_terms(summary) else "masked LM"
+    """Whose numbers those of the masked LM are."""
+    return "generator's masked LM" if has_generator(summary) else "masked LM"
 
 
 def headlines(summary: Summary) -> dict[str, float]:

@@ -18,7 +18,7 @@ from bertcore.model.huggingface import load_config, load_pretrained, save_pretra
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import LR_SCALE
-from tests.bertcore.model.test_bert import LABELS, in_pairs
+from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
 from tests.bertcore.model.test_electra import assert_close, batch, drawn, saved
 
 SIZES: dict[str, Any] = {
@@ -81,23 +81,14 @@ def test_groups_are_those_of_transformers(layers: int, groups: int) -> None:
     assert set(config.order) == set(range(groups))
 
 
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        ("sequence_classification", "ForSequenceClassification"),
-        ("token_classification", "ForTokenClassification"),
-        ("question_answering", "ForQuestionAnswering"),
-        ("multiple_choice", "ForMultipleChoice"),
-    ],
-)
+@pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
     labels = LABELS[family]
     model = saved(drawn(build_head(AlbertConfig(**SIZES), family, labels)), tmp_path)
     reference = reference_of(tmp_path, kind, num_labels=labels)
     layout, ids, types, inputs = batch(LENGTHS)
     found, outputs = model(ids, types, layout), reference(**in_pairs(family, inputs))
-    logits = outputs.logits if "logits" in outputs else torch.stack([outputs.start_logits, outputs.end_logits], -1)
-    expected = logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
+    expected = logits_like(found, outputs, layout)
     assert_close(found, expected)
     found.square().sum().backward()
     expected.square().sum().backward()

@@ -4,6 +4,8 @@ Both compute in double precision. In float32 the rounding of a deep model's grad
 differs between processors, so that any tolerance there is too wide for some and too narrow for others.
 """
 
+from typing import Any
+
 import pytest
 import torch
 import transformers
@@ -39,6 +41,21 @@ def in_pairs(family: str, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     return (
         {name: each.unflatten(0, (-1, 2)) for name, each in inputs.items()} if family == "multiple_choice" else inputs
     )
+
+
+HEADS = [
+    ("sequence_classification", "ForSequenceClassification"),
+    ("token_classification", "ForTokenClassification"),
+    ("question_answering", "ForQuestionAnswering"),
+    ("multiple_choice", "ForMultipleChoice"),
+]
+"""Families of heads, with the ends of the names of transformers' classes."""
+
+
+def logits_like(found: Tensor, outputs: Any, layout: Layout) -> Tensor:
+    """The logits in what transformers' class of a head gives, laid out as ours have them in `found`."""
+    logits = outputs.logits if "logits" in outputs else torch.stack([outputs.start_logits, outputs.end_logits], -1)
+    return logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
 
 
 def reference_config(config: BertConfig) -> transformers.BertConfig:

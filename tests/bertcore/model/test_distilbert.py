@@ -20,7 +20,16 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_
 from bertcore.model.distilbert import PRESETS, DistilBertConfig, DistilBertForMaskedLM, DistilBertModel
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
-from tests.bertcore.model.test_bert import LABELS, LOSS_TOLERANCE, TOLERANCE, assert_close, in_pairs, padded
+from tests.bertcore.model.test_bert import (
+    HEADS,
+    LABELS,
+    LOSS_TOLERANCE,
+    TOLERANCE,
+    assert_close,
+    in_pairs,
+    logits_like,
+    padded,
+)
 from tests.bertcore.model.test_electra import drawn
 
 SIZES: dict[str, Any] = {
@@ -32,12 +41,6 @@ SIZES: dict[str, Any] = {
     "max_position_embeddings": 64,
 }
 LENGTHS = [40, 5, 23, 64]
-HEADS = [
-    ("sequence_classification", "ForSequenceClassification"),
-    ("token_classification", "ForTokenClassification"),
-    ("question_answering", "ForQuestionAnswering"),
-    ("multiple_choice", "ForMultipleChoice"),
-]
 
 
 def reference_of(directory: Path, kind: str, labels: int = 3) -> Any:
@@ -90,12 +93,7 @@ def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> Non
     layout, ids, theirs = batch(LENGTHS)
     found = model(ids, torch.zeros_like(ids), layout)
     outputs = reference(**in_pairs(family, theirs))
-    if family == "question_answering":
-        both = torch.stack([outputs.start_logits, outputs.end_logits], -1)
-        expected = both.flatten(0, 1)[layout.padded_index]
-    else:
-        logits = outputs.logits
-        expected = logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
+    expected = logits_like(found, outputs, layout)
     assert_close(found, expected, "logits")
     found.square().sum().backward()
     expected.square().sum().backward()

@@ -16,7 +16,7 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_
 from bertcore.model.electra import ElectraConfig, ElectraForMaskedLM, ElectraModel
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
-from tests.bertcore.model.test_bert import LABELS, in_pairs
+from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
 
 SIZES: dict[str, Any] = {
     **{"vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2},
@@ -123,23 +123,14 @@ def test_a_generator_equals_transformers(embedding: int, tmp_path: Path) -> None
     assert_same_gradients(model, reference)
 
 
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        ("sequence_classification", "ForSequenceClassification"),
-        ("token_classification", "ForTokenClassification"),
-        ("question_answering", "ForQuestionAnswering"),
-        ("multiple_choice", "ForMultipleChoice"),
-    ],
-)
+@pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> None:
     labels = LABELS[family]
     model = saved(drawn(build_head(ElectraConfig(**SIZES), family, labels)), tmp_path)
     reference = reference_of(tmp_path, kind, labels)
     layout, ids, types, inputs = batch(LENGTHS)
     found, outputs = model(ids, types, layout), reference(**in_pairs(family, inputs))
-    logits = outputs.logits if "logits" in outputs else torch.stack([outputs.start_logits, outputs.end_logits], -1)
-    expected = logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
+    expected = logits_like(found, outputs, layout)
     assert_close(found, expected)
     found.square().sum().backward()
     expected.square().sum().backward()

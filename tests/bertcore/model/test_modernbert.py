@@ -18,7 +18,7 @@ from bertcore.model.layout import Layout
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.positions import Positions
 from bertcore.training.initial import initial_model  # noqa: F401 - the room above reads the same table
-from tests.bertcore.model.test_bert import LABELS, in_pairs
+from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
 
 SIZES: dict[str, Any] = {
     "vocab_size": 60,
@@ -95,15 +95,7 @@ def test_masked_lm_equals_transformers(every: int, lengths: list[int], tmp_path:
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        ("sequence_classification", "ForSequenceClassification"),
-        ("token_classification", "ForTokenClassification"),
-        ("question_answering", "ForQuestionAnswering"),
-        ("multiple_choice", "ForMultipleChoice"),
-    ],
-)
+@pytest.mark.parametrize(("family", "kind"), HEADS)
 def test_heads_equal_transformers(family: Any, kind: str, pooling: Any, tmp_path: Path) -> None:
     labels = LABELS[family]
     model = drawn(build_head(ModernBertConfig(classifier_pooling=pooling, **SIZES), family, labels))
@@ -113,12 +105,7 @@ def test_heads_equal_transformers(family: Any, kind: str, pooling: Any, tmp_path
     layout, ids, padded, mask = batch(LENGTHS)
     found = model(ids, torch.zeros_like(ids), layout)
     outputs = reference(**in_pairs(family, {"input_ids": padded, "attention_mask": mask}))
-    if family == "question_answering":
-        both = torch.stack([outputs.start_logits, outputs.end_logits], -1)
-        expected = both.flatten(0, 1)[layout.padded_index]
-    else:
-        logits = outputs.logits
-        expected = logits.reshape_as(found) if logits.ndim == 2 else logits.flatten(0, 1)[layout.padded_index]
+    expected = logits_like(found, outputs, layout)
     torch.testing.assert_close(found, expected, rtol=0, atol=TOLERANCE * float(expected.detach().abs().max()))
     found.square().sum().backward()
     expected.square().sum().backward()

@@ -18,7 +18,7 @@ help:
 	@echo "bertcore        use a finished model: bertcore --help, after . $(BIN)/activate"
 	@echo "make onnx       a saved model as ONNX, compared in ONNX Runtime: make onnx MODEL=models/pretrained [OUT=FILE.onnx] [INT8=1]"
 	@echo "make test       run the tests, but for those marked slow"
-	@echo "make test-infra run the tests of infra/ with what is there of Slurm, S3, PostgreSQL, Redis and Docker; says what it skips"
+	@echo "make test-infra run the tests of infra/ with what is there of Slurm, S3, PostgreSQL, Redis, Docker and Kubernetes; says what it skips"
 	@echo "make faults     kill and damage real trainings many times over and write down what came of it (docs/faults.md)"
 	@echo "make docs       write docs/params.md and docs/architecture.md from the code"
 	@echo "make check      lint, types and all tests, with the coverage of branches: what CI runs"

@@ -14,6 +14,7 @@ PROGRAMS = {
     "postgres": "postgresql",
     "redis-server": "redis-server",
     "docker": "docker.io",
+    "kubectl": "kubernetes-client",
     "sshd": "openssh-server",
 }
 """Program -> the package of Debian and Ubuntu that has it."""

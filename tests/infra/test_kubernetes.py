@@ -33,7 +33,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
     return [filled(each, values) for each in template] if isinstance(template, list) else template
 
 
-@pytest.mark.parametrize("name", ["storage.yaml", "worker.yaml"])
+@pytest.mark.parametrize("name", ["storage.yaml", "worker.yaml", "jobs.yaml"])
 def test_manifests_are_strictly_valid(name: str) -> None:
     for document in YAML(typ="safe").load_all((PLACE / name).read_text(encoding="utf-8")):
         kubernetes_validate.validate(document, VERSION, strict=True)
@@ -58,7 +58,24 @@ def test_the_jobs_of_the_work_pool_are_strictly_valid_and_have_the_gpus_and_the_
 
 
 def test_pods_are_not_root() -> None:
-    worker = YAML(typ="safe").load((PLACE / "worker.yaml").read_text(encoding="utf-8"))
     pool = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
-    for pod in (worker["spec"]["template"], pool["job_configuration"]["job_manifest"]["spec"]["template"]):
-        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    makers = [pool["job_configuration"]["job_manifest"]]
+    for name in ("worker.yaml", "jobs.yaml"):
+        documents = YAML(typ="safe").load_all((PLACE / name).read_text(encoding="utf-8"))
+        makers += [each for each in documents if each["kind"] == "Deployment"]
+    assert len(makers) == 3
+    assert all(each["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True for each in makers)
+
+
+def test_every_flow_can_be_sent_to_the_pool_and_finds_the_tree_where_the_jobs_have_it() -> None:
+    pool = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
+    [container] = pool["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
+    ours, theirs = (
+        YAML(typ="safe").load((place / "prefect.yaml").read_text(encoding="utf-8")) for place in (ROOT, PLACE)
+    )
+    [step] = theirs["pull"]
+    assert step == {"prefect.deployments.steps.set_working_directory": {"directory": container["workingDir"]}}
+    assert [each["entrypoint"] for each in theirs["deployments"]] == [
+        each["entrypoint"] for each in ours["deployments"]
+    ]
+    assert {each["work_pool"]["name"] for each in theirs["deployments"]} == {"gpus"}

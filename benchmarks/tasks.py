@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import yaml
 
 from benchmarks import results
@@ -68,12 +69,15 @@ def _prepare_squad(data: Path, out: Path) -> None:
         (out / name).symlink_to(data / "squad" / name)
 
 
-def _prepare_squad_pages(data: Path, out: Path) -> None:
-    """Every five paragraphs of an article as one context; of the dev articles every fourth one."""
-    for name, step in (("train-v1.1.json", 1), ("dev-v1.1.json", 4)):
-        whole = json.loads(read_text(data / "squad" / f"{name}.zst"))
-        articles = [{**article, "paragraphs": _pages(article["paragraphs"])} for article in whole["data"][::step]]
-        (out / name).write_text(json.dumps({**whole, "data": articles}), encoding="utf-8")
+def _prepare_docstring_pages(data: Path, out: Path) -> None:
+    """Every five contexts of the default's task `qa` as one, with the questions that one of the five alone answers."""
+    for split, name in (("train", "train-v1.1.json"), ("dev", "dev-v1.1.json")):
+        paragraphs: dict[str, list[dict[str, Any]]] = {}
+        for row in pq.read_table(data / "examples" / "qa" / f"{split}.parquet").to_pylist():
+            paragraphs.setdefault(row["context"], []).append(row)
+        pages = _pages([{"context": context, "qas": rows} for context, rows in paragraphs.items()])
+        document = {"version": "1.1", "data": [{"title": "documentation", "paragraphs": pages}]}
+        (out / name).write_text(json.dumps(document), encoding="utf-8")
 
 
 def _pages(paragraphs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -81,12 +85,17 @@ def _pages(paragraphs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _joined(paragraphs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One paragraph of SQuAD in place of several, with all their questions."""
-    context, questions = "", []
-    for paragraph in paragraphs:
-        questions += [_moved(question, len(context)) for question in paragraph["qas"]]
-        context += paragraph["context"] + "\n"
-    return {"context": context, "qas": questions}
+    """One paragraph of SQuAD in place of several; of their questions those whose subject no other of them names."""
+    contexts = [paragraph["context"] for paragraph in paragraphs]
+    questions = []
+    for number, paragraph in enumerate(paragraphs):
+        others = "\n".join(contexts[:number] + contexts[number + 1 :])
+        before = sum(len(context) + 1 for context in contexts[:number])
+        for question in paragraph["qas"]:
+            subject = question["id"].rpartition(":")[2]
+            if not re.search(rf"(?<!\w){re.escape(subject)}(?!\w)", others):
+                questions.append(_moved(question, before))
+    return {"context": "\n".join(contexts), "qas": questions}
 
 
 def _moved(question: dict[str, Any], characters: int) -> dict[str, Any]:
@@ -122,7 +131,7 @@ def _prepare_ag_news(data: Path, out: Path) -> None:
 
 PREPARED = {
     "squad": _prepare_squad,
-    "squad_pages": _prepare_squad_pages,
+    "docstring_pages": _prepare_docstring_pages,
     "ag_news": _prepare_ag_news,
     "nli": _prepare_nli,
     "wikiann": _prepare_wikiann,

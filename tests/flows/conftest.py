@@ -83,6 +83,10 @@ Path(out).parent.mkdir(exist_ok=True)
 Path(out).write_text(text)
 """.replace("\\\\", "\\")
 
+SLOW_TO_STOP = STAGE.replace("def stop(number, frame):\n", "def stop(number, frame):\n    time.sleep(3)\n")
+"""The checkpoint takes three seconds, in which the worker has long ended."""
+assert SLOW_TO_STOP != STAGE
+
 # What the flow asks before its stages: the file `sick` makes it fail, `mad` end without an answer.
 DOCTOR = """
 import sys

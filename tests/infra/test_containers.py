@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.conftest import STAGE, Tree, make_tree
+from tests.flows.conftest import SLOW_TO_STOP, Tree, make_tree
 from tests.flows.test_launch import STAGES
 from tests.infra import compose
 from tests.infra.parts import needs_program
@@ -29,8 +29,6 @@ DOCKER = needs_program("docker")
 pytestmark = pytest.mark.slow
 
 SECRETS = {"POSTGRES_PASSWORD": "apassword", "S3_ACCESS_KEY": "akeyakey", "S3_SECRET_KEY": "asecretkey"}
-SLOW_TO_STOP = STAGE.replace("def stop(number, frame):\n", "def stop(number, frame):\n    time.sleep(3)\n")
-"""The checkpoint takes three seconds, in which the worker has long ended."""
 
 
 class Containers:
@@ -78,7 +76,6 @@ class Containers:
 @pytest.fixture
 def tree() -> Iterator[Tree]:
     """The toy pipeline, at a place that is mounted into the worker."""
-    assert SLOW_TO_STOP != STAGE
     place = Path(tempfile.mkdtemp(prefix="bertcore-containers-"))
     tree = make_tree(place / "tree")
     (tree.root / "stage.py").write_text(SLOW_TO_STOP)

@@ -57,14 +57,19 @@ def test_the_jobs_of_the_work_pool_are_strictly_valid_and_have_the_gpus_and_the_
     assert claim["metadata"]["name"] == "bertcore-tree"
 
 
-def test_pods_are_not_root() -> None:
+def test_pods_keep_to_the_restricted_standard() -> None:
     pool = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
     makers = [pool["job_configuration"]["job_manifest"]]
     for name in ("worker.yaml", "jobs.yaml"):
         documents = YAML(typ="safe").load_all((PLACE / name).read_text(encoding="utf-8"))
         makers += [each for each in documents if each["kind"] == "Deployment"]
     assert len(makers) == 3
-    assert all(each["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True for each in makers)
+    for maker in makers:
+        pod = maker["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        [container] = pod["containers"]
+        assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def test_every_flow_can_be_sent_to_the_pool_and_finds_the_tree_where_the_jobs_have_it() -> None:

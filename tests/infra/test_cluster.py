@@ -152,9 +152,6 @@ class Cluster:
         """As a node that is drained does."""
         self._kubectl("delete", "pod", pod, "--wait=false")
 
-    def has_job(self, run: str) -> bool:
-        return bool(self._kubectl("get", "jobs", f"--selector=prefect.io/flow-run-id={run}", "--output=name"))
-
     @staticmethod
     def manifest(file: str) -> list[dict[str, Any]]:
         return list(YAML(typ="safe").load_all((PLACE / file).read_text(encoding="utf-8")))
@@ -237,7 +234,4 @@ def test_flows_run_in_the_workers_pod_and_as_jobs_and_outlive_the_loss_of_their_
 
     unfit = cluster.run("gpus", *here, "--job-variable=gpus=99")
     cluster.until(lambda: "unschedulable" in cluster.prefect("flow-run", "logs", unfit))
-    assert cluster.has_job(unfit)
-    cluster.prefect("flow-run", "cancel", unfit)
-    cluster.until(lambda: not cluster.has_job(unfit))
     assert "orbidden" not in cluster.logs("deployment/bertcore-jobs")

@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,9 @@ from ruamel.yaml import YAML
 
 from tests.flows.conftest import ROOT, SLOW_TO_STOP, Tree, make_tree
 from tests.flows.test_launch import STAGES
+from tests.infra.kubernetes import PLACE, documents
 from tests.infra.parts import needs_program
+from tests.waiting import until
 
 KUBECTL = needs_program("kubectl")
 CONTEXT = "BERTCORE_TEST_KUBE_CONTEXT"
@@ -30,7 +31,6 @@ if CONTEXT not in os.environ:
 
 pytestmark = pytest.mark.slow
 
-PLACE = ROOT / "infra" / "kubernetes"
 USER = 1000
 """Of the image."""
 SMALL = [f"--job-variable={each}" for each in ("image=bertcore:cpu", "cpu=0.9", "memory=1Gi", "gpus=0")]
@@ -63,7 +63,7 @@ class Cluster:
         self.name = f"bertcore-test-{os.getpid()}"
         self._prefect = ""
         if len(self._kubectl("get", "nodes", "--output=name", namespace=False).split()) != 1:
-            pytest.skip(f"{os.environ[CONTEXT]} has several nodes: this machine's directories are not on all of them")
+            pytest.skip(f"{os.environ[CONTEXT]} has not one node, which is this machine")
         self._kubectl("create", "namespace", self.name, namespace=False)
 
     def start(self) -> None:
@@ -72,7 +72,7 @@ class Cluster:
         address = self._kubectl("get", "service", "prefect-server", "--output=jsonpath={.spec.clusterIP}")
         self._prefect = f"http://{address}:4200/api"
         self._kubectl("create", "secret", "generic", "bertcore", "--from-literal=BERTCORE_STAGES_AT_ONCE=2")
-        [claim] = self.manifest("storage.yaml")
+        [claim] = documents("storage.yaml")
         self.apply(_volume(self.name, str(self.tree.root), claim))
         self.deploy("storage.yaml", volumeName=self.name, storageClassName="")
         self.deploy("worker.yaml")
@@ -86,7 +86,7 @@ class Cluster:
 
     def deploy(self, file: str, **claimed: str) -> None:
         """What a file declares, as a user of one small machine without GPUs would edit it."""
-        for document in self.manifest(file):
+        for document in documents(file):
             if document["kind"] == "PersistentVolumeClaim":
                 document["spec"] |= claimed
             if document["kind"] == "Deployment":
@@ -126,10 +126,7 @@ class Cluster:
         return str(json.loads(self.prefect("flow-run", "inspect", run, "--output=json"))["state"]["name"])
 
     def until(self, ready: Callable[[], bool], seconds: float = 240.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not ready():
-            assert time.monotonic() < deadline, self.seen()
-            time.sleep(0.5)
+        until(ready, self.seen, seconds)
 
     def seen(self) -> str:
         """For who reads why a test failed."""
@@ -151,10 +148,6 @@ class Cluster:
     def take_away(self, pod: str) -> None:
         """As a node that is drained does."""
         self._kubectl("delete", "pod", pod, "--wait=false")
-
-    @staticmethod
-    def manifest(file: str) -> list[dict[str, Any]]:
-        return list(YAML(typ="safe").load_all((PLACE / file).read_text(encoding="utf-8")))
 
     def _kubectl(self, *arguments: str, given: str | None = None, namespace: bool = True, must: bool = True) -> str:
         where = ["--context", os.environ[CONTEXT], *(["--namespace", self.name] if namespace else [])]

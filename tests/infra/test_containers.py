@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.flows.test_launch import STAGES
 from tests.infra import compose
 from tests.infra.parts import needs_program
 from tests.samples import free_port
+from tests.waiting import until
 
 DOCKER = needs_program("docker")
 
@@ -58,10 +58,7 @@ class Containers:
             return json.load(answer)
 
     def until(self, ready: Callable[[], bool], seconds: float = 240.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not ready():
-            assert time.monotonic() < deadline, self.compose("logs", "--tail=40")[-6000:]
-            time.sleep(0.5)
+        until(ready, lambda: self.compose("logs", "--tail=40")[-6000:], seconds)
 
     def run(self) -> str:
         """A new run of the deployment."""

@@ -10,12 +10,12 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from tests.import_closure import ROOT
+from tests.infra.kubernetes import documents, work_pool
 from tests.infra.parts import needs_module
 
 needs_module("kubernetes_validate")
 import kubernetes_validate  # noqa: E402
 
-PLACE = ROOT / "infra" / "kubernetes"
 VERSION = "1.32"
 GIVEN = {"name": "brisk-otter", "command": ["prefect", "flow-run", "execute"], "labels": {"app": "bertcore"}}
 """What Prefect itself says of a flow run."""
@@ -35,12 +35,12 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
 
 @pytest.mark.parametrize("name", ["storage.yaml", "worker.yaml", "jobs.yaml"])
 def test_manifests_are_strictly_valid(name: str) -> None:
-    for document in YAML(typ="safe").load_all((PLACE / name).read_text(encoding="utf-8")):
+    for document in documents(name):
         kubernetes_validate.validate(document, VERSION, strict=True)
 
 
 def test_the_jobs_of_the_work_pool_are_strictly_valid_and_have_the_gpus_and_the_tree() -> None:
-    template = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
+    template = work_pool()
     variables = template["variables"]
     Draft202012Validator.check_schema(variables)
     used = set(re.findall(r"\{\{ (\w+) \}\}", json.dumps(template["job_configuration"])))
@@ -53,16 +53,14 @@ def test_the_jobs_of_the_work_pool_are_strictly_valid_and_have_the_gpus_and_the_
     assert pod["containers"][0]["name"] == "prefect-job"  # and that, too
     assert pod["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
     assert pod["volumes"][0]["persistentVolumeClaim"] == {"claimName": "bertcore-tree"}
-    claim = YAML(typ="safe").load((PLACE / "storage.yaml").read_text(encoding="utf-8"))
+    [claim] = documents("storage.yaml")
     assert claim["metadata"]["name"] == "bertcore-tree"
 
 
 def test_pods_keep_to_the_restricted_standard() -> None:
-    pool = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
-    makers = [pool["job_configuration"]["job_manifest"]]
+    makers = [work_pool()["job_configuration"]["job_manifest"]]
     for name in ("worker.yaml", "jobs.yaml"):
-        documents = YAML(typ="safe").load_all((PLACE / name).read_text(encoding="utf-8"))
-        makers += [each for each in documents if each["kind"] == "Deployment"]
+        makers += [each for each in documents(name) if each["kind"] == "Deployment"]
     assert len(makers) == 3
     for maker in makers:
         pod = maker["spec"]["template"]["spec"]
@@ -73,11 +71,9 @@ def test_pods_keep_to_the_restricted_standard() -> None:
 
 
 def test_every_flow_can_be_sent_to_the_pool_and_finds_the_tree_where_the_jobs_have_it() -> None:
-    pool = json.loads((PLACE / "work-pool.json").read_text(encoding="utf-8"))
-    [container] = pool["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
-    ours, theirs = (
-        YAML(typ="safe").load((place / "prefect.yaml").read_text(encoding="utf-8")) for place in (ROOT, PLACE)
-    )
+    [container] = work_pool()["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
+    ours = YAML(typ="safe").load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
+    [theirs] = documents("prefect.yaml")
     [step] = theirs["pull"]
     assert step == {"prefect.deployments.steps.set_working_directory": {"directory": container["workingDir"]}}
     assert [each["entrypoint"] for each in theirs["deployments"]] == [

@@ -20,6 +20,7 @@ from tests.faults.trainings import Training, params, prepare
 from tests.import_closure import ROOT
 from tests.infra.parts import needs_program
 from tests.samples import free_port
+from tests.waiting import until
 
 PROGRAMS = {name: needs_program(name) for name in ("munged", "slurmctld", "slurmd")}
 
@@ -98,10 +99,7 @@ class Cluster:
         self._until(ready, what, seconds)
 
     def _until(self, ready: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-        deadline = time.monotonic() + seconds
-        while not ready():
-            assert time.monotonic() < deadline, f"{what}: {self.run('squeue')}{self.run('sinfo')}"
-            time.sleep(0.3)
+        until(ready, lambda: f"{what}: {self.run('squeue')}{self.run('sinfo')}", seconds)
 
     def state(self, job: str) -> str:
         found = re.search(r"JobState=(\S+)", self.run("scontrol", "show", "job", job))

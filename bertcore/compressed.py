@@ -94,6 +94,12 @@ def read_json(path: Path) -> Any:
         raise InputError(f"{path}{line}: not JSON ({getattr(error, 'msg', error)}); correct the file") from None
 
 
+def json_object(path: Path) -> dict[str, Any]:
+    """The one JSON object that `path` holds; empty where there is no such file, or another value in it."""
+    found = read_json(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
+
+
 def parse_json(text: str) -> Any:
     """The JSON value that `text` is; `ValueError` for what is none, or cannot be kept: too deep a nesting, numbers of
     thousands of digits, halves of surrogate pairs, which JSON can escape and UTF-8 does not have."""

@@ -1,4 +1,4 @@
-"""The graph of dvc.yaml as DVC itself expands it. With `remote.py` the only file that knows DVC's Python interface.
+"""The graph of dvc.yaml as DVC itself expands it. With `remote.py` and `ssh.py` all that knows DVC's Python interface.
 
 DVC names stages relative to the working directory, which therefore is the project's root while it is asked.
 """

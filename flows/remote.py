@@ -33,7 +33,7 @@ from tasks.links import are_here
 _PLUGINS = {"s3": ("dvc_s3", "dvc-s3"), "ssh": ("dvc_ssh", "dvc-ssh")}
 """Scheme -> the module that DVC needs for it, and its distribution."""
 _NAME = "bertcore"
-INPUTS = "inputs"
+INPUTS_STAGE = "inputs"
 """The stage that links files of a machine. Its deps do not say what is in them, so that what a run cache or DVC's own
 cache has of it would be put in the place of any files of the same names. Both are kept without it; a clone that has not
 these files takes those of dvc.lock."""
@@ -109,7 +109,7 @@ class Remote:
                 (stage,) = repo.stage.collect(name)
                 if not all(dep.exists for dep in stage.deps):
                     continue  # what it reads was not computed by anybody either
-                if name == INPUTS and are_here(Path.cwd()):
+                if name == INPUTS_STAGE and are_here(Path.cwd()):
                     continue  # this machine's own files are linked, whatever lay elsewhere under their names
                 with _kept_out(repo, stage), repo.lock, contextlib.suppress(RunCacheNotFoundError):
                     repo.stage_cache.restore(stage, pull=True)
@@ -139,7 +139,7 @@ class Remote:
             # As DVC restores a stage from the run cache: there, every out has a cache.
             whole = repo.stage_cache._create_stage(to_single_stage_lockfile(stage), wdir=stage.wdir)
             with repo.lock:
-                if stage.addressing == INPUTS:
+                if stage.addressing == INPUTS_STAGE:
                     _commit(whole)
                 else:  # DVC itself leaves out stages with outs that it keeps no cache of, but metrics and plots
                     repo.stage_cache.save(stage)
@@ -177,7 +177,7 @@ def _commit(stage: Stage) -> None:
 def _kept_out(repo: Repo, stage: Stage) -> Iterator[None]:
     """Where `stage` is the one that links files, take from the cache, which trees share, what the directories of its
     outs hold, before and after: without it, DVC puts none of them back."""
-    if stage.addressing != INPUTS:
+    if stage.addressing != INPUTS_STAGE:
         yield
         return
     with hold(Path(repo.cache.local.path).parent / "inputs.lock", f"process {os.getpid()}", wait=True):
@@ -233,7 +233,7 @@ def _stage(remote: Remote, name: str) -> int:
         remote.pull([name])
     except RemoteError as error:
         print(f"warning: not pulled: {error}", flush=True)
-    if name == INPUTS:  # also what a killed push has left
+    if name == INPUTS_STAGE:  # also what a killed push has left
         with Repo() as repo, _kept_out(repo, repo.stage.collect(name)[0]):
             pass
     before = signal.signal(signal.SIGINT, lambda *_: None)  # is for the stage, which stops, and dvc, which waits for it

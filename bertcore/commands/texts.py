@@ -50,7 +50,7 @@ def refuse(options: argparse.Namespace, names: Iterable[str], said: str) -> None
     {} in place of its value."""
     for name in names:
         if (given := getattr(options, name, None)) is not None:
-            raise ConfigError(f"--{name.replace('_', '-')}: found {said.format(given)}")
+            raise ConfigError(f"{option_of(name)}: found {said.format(given)}")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertcore.compressed import read_json
+from bertcore.compressed import json_object, read_json
 from bertcore.errors import ArtifactError
 from bertcore.files import replace_directory, write_json
 from bertcore.model.architecture import Encoder
@@ -84,17 +84,17 @@ def read(directory: Path) -> Reading | None:
         raise _foreign(directory / MODULES, "type", list(modules), "Transformer, Pooling and, if it likes, Normalize")
     if modules["Transformer"]:
         raise _foreign(directory / MODULES, "path", modules["Transformer"], "the encoder in the directory itself")
-    about, reading = (_object(directory / name) for name in (_ABOUT, _READING))
+    about, reading = (json_object(directory / name) for name in (_ABOUT, _READING))
     if name := about.get("default_prompt_name"):
         raise _foreign(directory / _ABOUT, "default_prompt_name", name, "null")
     if reading.get("do_lower_case"):
         raise _foreign(directory / _READING, "do_lower_case", True, "false, as the tokenizer says it")
     path = directory / modules["Pooling"] / "config.json"
-    pooling = _pooling(_object(path))
+    pooling = _pooling(json_object(path))
     if pooling not in _KNOWN:
         raise _foreign(path, "pooling_mode", pooling, " or ".join(_KNOWN))
     # SentenceTransformers 6 keeps it with the tokenizer.
-    longest = reading.get("max_seq_length") or max_length_of(_object(directory / SETTINGS_FILE))
+    longest = reading.get("max_seq_length") or max_length_of(json_object(directory / SETTINGS_FILE))
     return Reading(pooling=pooling, normalize="Normalize" in modules, max_length=longest)
 
 
@@ -120,11 +120,6 @@ def _pooling(values: Mapping[str, Any]) -> str:
     """One name, or several joined by +."""
     found = values.get("pooling_mode", [mode for key, mode in _MODES.items() if values.get(key)])
     return found if isinstance(found, str) else "+".join(found)
-
-
-def _object(path: Path) -> dict[str, Any]:
-    found = read_json(path) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
 
 
 def _foreign(path: Path, key: str, found: object, expected: str) -> ArtifactError:

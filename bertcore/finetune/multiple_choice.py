@@ -4,9 +4,7 @@ Examples may have different numbers of choices. Those of one example are learned
 softmax; when it predicts, the model reads each pair by itself.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertcore.errors import InputError
-from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
-from bertcore.finetune.classification import write_predictions
+from bertcore.finetune.classification import Labelled
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Exported, Family
 from bertcore.finetune.features import IGNORED, Batch, Features
@@ -28,22 +25,6 @@ from bertcore.finetune.texts import TextReader
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
 from bertcore.ragged import offsets_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """The place of one choice for each example, from 0."""
-
-    ids: list[str]
-    predicted: list[int]
-    gold: list[int | None]
-
-    def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        return classification.compute(metrics, self.gold, self.predicted)
-
-    def write(self, directory: Path, split: str) -> None:
-        """`SPLIT.tsv`, as for classes."""
-        write_predictions(directory, split, self.ids, self.predicted)
 
 
 class MultipleChoice(Family):
@@ -85,9 +66,12 @@ class MultipleChoice(Family):
         own, theirs = (_by_example(each, batch.targets) for each in (logits, teacher_logits))
         return class_divergence(own, theirs, temperature)
 
-    def predict(self, table: pa.Table, features: Features, logits: NDArray[np.float32], model: EncoderModule) -> Chosen:
+    def predict(
+        self, table: pa.Table, features: Features, logits: NDArray[np.float32], model: EncoderModule
+    ) -> Labelled:
+        """The place of one choice for each example, from 0."""
         predicted = [int(each.argmax()) for each in of_examples(features, logits)]
-        return Chosen(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
+        return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
 
 
 def of_examples(features: Features, logits: NDArray[np.float32]) -> list[NDArray[np.float32]]:

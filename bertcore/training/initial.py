@@ -4,11 +4,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from bertcore.compressed import read_json
+from bertcore.compressed import json_object
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_pretraining
@@ -138,10 +137,13 @@ def _check_normalization(published: Path, tokenizer: Path, name: str, where: str
 def _normalization(directory: Path) -> dict[str, bool]:
     """What BERT's normaliser does to texts, from tokenizer.json or else tokenizer_config.json; empty where neither says
     whether it lower-cases."""
-    found = _object(directory / TOKENIZER_FILE).get("normalizer")
+    found = json_object(directory / TOKENIZER_FILE).get("normalizer")
     names = ("lowercase", "strip_accents", "handle_chinese_chars")
     if not isinstance(found, dict) or "lowercase" not in found:
-        found, names = _object(directory / SETTINGS_FILE), ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+        found, names = (
+            json_object(directory / SETTINGS_FILE),
+            ("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
+        )
     lowercase, strip_accents, chinese = (found.get(name) for name in names)
     if not isinstance(lowercase, bool):
         return {}
@@ -150,12 +152,6 @@ def _normalization(directory: Path) -> dict[str, bool]:
         "strip_accents": strip_accents if isinstance(strip_accents, bool) else lowercase,  # null: as it lower-cases
         "handle_chinese_chars": chinese is not False,
     }
-
-
-def _object(path: Path) -> dict[str, Any]:
-    """Empty where there is no such file, or something else in it."""
-    found = read_json(path) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
 
 
 def vocabulary_remedy(kind: str, name: str) -> str:

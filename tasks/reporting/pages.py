@@ -191,7 +191,7 @@ def _pretraining(measurements: Measurements, summary: Summary, found: Sequence[S
 def _tasks(measurements: Measurements, setup: Setup, comparisons: Sequence[Comparison]) -> Section:
     parts: list[Part] = [
         task_tables.scores(measurements, comparisons),
-        task_tables.differences(measurements, comparisons),
+        task_tables.differences(comparisons),
         task_tables.protocol(measurements),
     ]
     if (taught := teachers.students(measurements, setup.params)).rows:

@@ -44,7 +44,7 @@ def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Tab
     return Table(("Task", "System", "Scores on dev"), rows, left=("System", "Scores on dev"), caption="Scores")
 
 
-def differences(measurements: Measurements, comparisons: Sequence[Comparison]) -> Table:
+def differences(comparisons: Sequence[Comparison]) -> Table:
     """What the verdicts rest on: how much better the pre-trained encoder is, and what it may be by chance."""
     rows = []
     for comparison in comparisons:

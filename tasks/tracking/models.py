@@ -45,7 +45,7 @@ from tasks.tracking.store import open_experiment, reachable, tracking_uri
 logger = logging.getLogger(__name__)
 
 SWITCH = "BERTCORE_LOG_MODELS"
-"""Environment variable: 1 logs models wherever the store is, 0 nowhere; without it, where it costs no copy."""
+"""Environment variable: 1 logs models wherever the store is, 0 nowhere; without it, where it is on this machine."""
 
 REQUIREMENTS = ("accelerate", "numpy", "pandas", "pyarrow", "safetensors", "tokenizers", "torch", "tqdm")
 """What the code imports that reads a model (a test follows the imports), and the table of a request."""

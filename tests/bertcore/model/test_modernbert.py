@@ -17,7 +17,6 @@ from bertcore.model.huggingface import load_config, load_pretrained, save_pretra
 from bertcore.model.layout import Layout
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.positions import Positions
-from bertcore.training.initial import initial_model  # noqa: F401 - the room above reads the same table
 from tests.bertcore.model.test_bert import HEADS, LABELS, in_pairs, logits_like
 
 SIZES: dict[str, Any] = {

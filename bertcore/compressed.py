@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from bertcore.errors import InputError
+from bertcore.files import visible_files
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BUFFER_BYTES = 1 << 20
@@ -92,6 +93,22 @@ def read_json(path: Path) -> Any:
     except ValueError as error:
         line = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError(f"{path}{line}: not JSON ({getattr(error, 'msg', error)}); correct the file") from None
+
+
+def json_lines(path: Path, expected: str) -> Iterator[tuple[str, Any]]:
+    """FILE:LINE and value of each line of a file of JSON lines; of a directory those of all `visible_files` that end in
+    .jsonl or .json (also .gz, .zst), or of its only one. `InputError` says of a line that is none what is `expected`.
+    """
+    there = visible_files(path) if path.is_dir() else [path]
+    files = there if len(there) == 1 else [file for file in there if plain_ending(file) in (".jsonl", ".json")]
+    for file in files:
+        for number, line in enumerate(read_lines(file), 1):
+            if line.strip():
+                where = f"{file}:{number}"
+                try:
+                    yield where, parse_json(line.decode("utf-8-sig"))
+                except ValueError as error:
+                    raise InputError(f"{where}: not JSON ({error}); expected an object with {expected}") from None
 
 
 def json_object(path: Path) -> dict[str, Any]:

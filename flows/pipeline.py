@@ -3,7 +3,6 @@
 import contextlib
 import os
 import queue
-import shutil
 import sys
 import threading
 import time
@@ -29,7 +28,7 @@ from flows.remote import RemoteError, remote_url
 from flows.room import open_room
 from flows.stages import RUNNING, check_policy, task_for
 from flows.trees import DoneError, TreeError
-from tasks.links import other_files
+from tasks.links import unlink_other_files
 from tasks.paths import INPUTS
 from tasks.processes import CHECKPOINT_GRACE
 from tasks.reporting.document import TABLES, read_tables
@@ -91,7 +90,8 @@ def bring_up_to_date(
         selected = select(read_graph(root), stages, without)
         check_policy(selected)
         clean = _unchanged(root, selected, patience=2 * CHECKPOINT_GRACE if queued else 0.0)
-        if _unlink_other_files(root):
+        if name := unlink_other_files(root):
+            get_run_logger().info(f"{name} leads to other files than are linked in {INPUTS}: they are linked anew")
             clean = unchanged(root, selected)
         if (remote := remote_url(ROOT)) and len(clean) < len(selected):
             _consult(remote, root, "pull", *(stage.name for stage in selected if stage.name not in clean))
@@ -121,16 +121,6 @@ def _turn(root: Path) -> Iterator[bool]:
             stack.enter_context(hold(root / PIPELINE, holder(), wait=True))
             queued = True
         yield queued
-
-
-def _unlink_other_files(root: Path) -> bool:
-    """Have stage `inputs` link anew where a name in params.yaml leads to other files than it did: DVC sees what changes
-    in files that are linked, and knows nothing of the others."""
-    if (name := other_files(root)) is None:
-        return False
-    get_run_logger().info(f"{name} leads to other files than are linked in {INPUTS}: they are linked anew")
-    shutil.rmtree(root / INPUTS)
-    return True
 
 
 def _unchanged(root: Path, stages: list[Stage], patience: float) -> set[str]:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,6 +154,14 @@ def other_files(root: Path) -> str | None:
         if _have_files(linked):
             return next((each.uri for each in linked if not _leads_to(each.place, each.files)), None)
     return None
+
+
+def unlink_other_files(root: Path) -> str | None:
+    """Have stage `inputs` of the tree `root` link anew where `other_files` finds any, and give the path."""
+    name = other_files(root)
+    if name is not None:
+        shutil.rmtree(root / INPUTS)
+    return name
 
 
 def are_here(root: Path) -> bool:

@@ -83,6 +83,11 @@ class Description:
         """Whether it was fine-tuned on pairs of texts; None where nothing says so, or on both."""
         return self._reading.get(PAIRS)
 
+    def unlike(self, pairs: bool | None) -> int:
+        """How far it is from a model of pairs of texts, or of texts: 1 where nothing says what it is of, 2 where it is
+        of the other ones. With None, of anything, 0."""
+        return 0 if pairs in (None, self.pairs) else 1 if self.pairs is None else 2
+
     @property
     def _reading(self) -> dict[str, Any]:
         """What stands under `READING`, if that is what should."""
@@ -178,8 +183,7 @@ def _is_classifier(model: Description) -> bool:
 
 def default(uses: Sequence[str], pairs: bool | None = None) -> Path:
     """The last model of this tree for one of `uses`: models/pretrained, a model within it, or the newest of
-    models/finetuned; to embed, models/embedding before all of them. With `pairs` one of pairs of texts, or of texts,
-    where there is any.
+    models/finetuned; to embed, models/embedding before all of them. With `pairs` the one that is least `unlike` it.
 
     `ConfigError` where there is none.
     """
@@ -188,13 +192,14 @@ def default(uses: Sequence[str], pairs: bool | None = None) -> Path:
     finetuned = sorted(FINETUNED.glob("[!.]*"), key=_changed, reverse=True)  # hidden: rejected, unfinished
     places = [*first, PRETRAINED, *beside, *finetuned]
     models = (Description.read(place) for place in places if (place / "config.json").is_file())
-    other: Path | None = None
+    nearest: Description | None = None
     for model in (model for model in models if any(USES[use].fits(model) for use in uses)):
-        if pairs in (None, model.pairs):
-            return model.directory
-        other = other or model.directory
-    if other is not None:
-        return other
+        if nearest is None or model.unlike(pairs) < nearest.unlike(pairs):
+            nearest = model
+        if not nearest.unlike(pairs):
+            break
+    if nearest is not None:
+        return nearest.directory
     expected = " or ".join(USES[use].expected for use in uses)
     raise ConfigError(
         f"--model: found no model with {expected} in {PRETRAINED.parent.absolute()}, expected one; name its directory, "

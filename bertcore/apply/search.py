@@ -8,6 +8,7 @@ old one or the new one.
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,13 +64,18 @@ def read_passages(place: Path, words: int) -> list[Passage]:
         [place] if place.is_file() else [path for path in visible_files(place) if plain_name(path).endswith(ENDINGS)]
     )
     found = [
-        Passage(text, file.relative_to(place).as_posix() if file != place else file.name, line)
+        Passage(text, _name(file.relative_to(place) if file != place else Path(file.name)), line)
         for file in files
         for text, line in _paragraphs(read_text(file), words)
     ]
     if not found:
         raise InputError(f"{place}: found no text, expected a file, or a directory of {', '.join(ENDINGS)}; add some")
     return found
+
+
+def _name(file: Path) -> str:
+    """As UTF-8 has it: a name may be any bytes."""
+    return os.fsencode(file.as_posix()).decode(errors="replace")
 
 
 def _paragraphs(text: str, words: int) -> Iterator[tuple[str, int]]:

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from bertcore.apply.directory import PRETRAINED
 from bertcore.errors import ConfigError
 from bertcore.export import card
 from bertcore.export.card_scores import score_table
@@ -39,7 +40,7 @@ def changed_card(options: argparse.Namespace) -> str:
     if options.license is not None:
         text = card.with_license(text, options.license)
     if options.scores is not None:
-        text = card.with_section(text, SECTION, score_table(options.scores))
+        text = card.with_section(text, SECTION, score_table(options.scores, PRETRAINED))
     return text
 
 

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from bertcore import draws
-from bertcore.compressed import parse_json, plain_ending, read_lines
+from bertcore.compressed import json_lines
 from bertcore.corpus.documents import corpus_shards, read_sentences
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import InputError
 from bertcore.examples.docstrings.pair import split_docstring
 from bertcore.examples.docstrings.table import FILE as DOCSTRINGS
 from bertcore.examples.docstrings.table import read_docstrings
-from bertcore.files import visible_files
 
 MIN_WORDS = 4
 """Of a text from the corpus; of shorter ones nobody can say what belongs to them."""
@@ -127,22 +126,12 @@ def _tells(text: str) -> bool:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a file of JSON lines, or of all `visible_files` of a directory that end in .jsonl or .json (also
-    .gz, .zst); `InputError` names the line that is none."""
-    files = [path]
-    if path.is_dir():
-        files = [file for file in visible_files(path) if plain_ending(file) in (".jsonl", ".json")]
-    for file in files:
-        for number, line in enumerate(read_lines(file), 1):
-            if line.strip():
-                yield _parse(f"{file}:{number}", line)
+    """The pairs of a file of JSON lines, or of a directory of such, as `json_lines` reads them; `InputError` names the
+    line that is none."""
+    return (_pair(where, row) for where, row in json_lines(path, _EXPECTED))
 
 
-def _parse(where: str, line: bytes) -> Pair:
-    try:
-        row: Any = parse_json(line.decode("utf-8-sig"))
-    except ValueError as error:
-        raise InputError(f"{where}: not JSON ({error}); expected an object with {_EXPECTED}") from None
+def _pair(where: str, row: Any) -> Pair:
     if not isinstance(row, dict) or not {"anchor", "positive"} <= row.keys():
         found = ", ".join(sorted(row)) if isinstance(row, dict) else type(row).__name__
         raise InputError(f"{where}: found {found}, expected an object with {_EXPECTED}; correct the line")

@@ -1,6 +1,7 @@
 """The scores that a run of the pipeline has left, as a table for an encoder's card."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ from bertcore.export.card import table
 Row = tuple[str, str, str, str, str]
 
 
-def score_table(metrics: Path) -> str:
+def score_table(metrics: Path, encoder: Path) -> str:
     """Markdown: a row for the masked LM, one for the minimal pairs and one for each task, as far as `metrics` has
-    them; `InputError` where it has none."""
+    them; `InputError` where it has none. Tasks that did not start from `encoder` say nothing of it."""
+    of_task = partial(_task, str(encoder))
     rows = [
         *_rows_of(metrics / "pretrain.json", _pretraining),
         *_rows_of(metrics / "minimal_pairs.json", _minimal_pairs),
-        *(row for path in sorted((metrics / "finetune").glob("*.json")) for row in _rows_of(path, _task)),
+        *(row for path in sorted((metrics / "finetune").glob("*.json")) for row in _rows_of(path, of_task)),
     ]
     if not rows:
         raise InputError(
@@ -51,7 +53,9 @@ def _minimal_pairs(_: str, found: Any) -> Iterator[Row]:
         yield "minimal pairs", "accuracy", _number(found["accuracy"]), "", _beside(others)
 
 
-def _task(name: str, found: Any) -> Iterator[Row]:
+def _task(encoder: str, name: str, found: Any) -> Iterator[Row]:
+    if found["protocol"]["started_from"] != encoder:
+        return
     headline = found["metrics"][0]
     others = {name: each[headline] for name, each in found.items() if _is_score(each, headline)}
     spread = found["spread"]["pretrained"]["dev"][headline]

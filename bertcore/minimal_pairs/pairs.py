@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcore import draws
-from bertcore.compressed import parse_json, plain_name, read_lines
+from bertcore.compressed import json_lines
 from bertcore.errors import InputError, TextError
-from bertcore.files import visible_files
 
 Variant = Literal["original", "within_word_l2r"]
 
@@ -64,30 +63,18 @@ class Pair:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """The pairs of a file of JSON lines, plain, .gz or .zst, in any of `LAYOUTS`, or of all such files of a directory:
-    of those that end in .jsonl or .json, or of its only one.
+    """The pairs of a file of JSON lines, or of a directory of such, as `json_lines` reads them, in any of `LAYOUTS`.
 
     `InputError` names the line that is none. BLiMP itself has a few pairs of twice the same sentence. They stay: a tie
     for every scorer.
     """
-    there = visible_files(path) if path.is_dir() else [path]
-    files = there if len(there) == 1 else [file for file in there if plain_name(file).endswith((".jsonl", ".json"))]
-    pairs = [
-        _parse(f"{file}:{number}", line)
-        for file in files
-        for number, line in enumerate(read_lines(file), 1)
-        if line.strip()
-    ]
+    pairs = [_pair(where, row) for where, row in json_lines(path, _EXPECTED)]
     if not pairs:
         raise InputError(f"{path}: found no pairs, expected JSON lines with {_EXPECTED}; correct the path or the file")
     return pairs
 
 
-def _parse(where: str, line: bytes) -> Pair:
-    try:
-        row = parse_json(line.decode("utf-8-sig"))
-    except ValueError as error:
-        raise InputError(f"{where}: not JSON ({error}); expected an object with {_EXPECTED}") from None
+def _pair(where: str, row: Any) -> Pair:
     keys = set(row) if isinstance(row, dict) else set()
     pair_of = next((of for names, of in LAYOUTS.items() if keys.issuperset(names)), None)
     if pair_of is None:

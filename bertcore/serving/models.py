@@ -99,7 +99,7 @@ class Models:
         return cls(found, opened)
 
     def choose(self, use: str, name: str | None, pairs: bool | None = None) -> Served:
-        """The model `name`, or the first one for `use`, with `pairs` of pairs of texts, or of texts; `InputError` where
+        """The model `name`, or the first one for `use`, of those that are least `unlike` `pairs`; `InputError` where
         there is none."""
         if name is not None and name not in self.by_name:
             raise InputError(f"model: found {name!r}; {suggest(name, self.by_name)}")
@@ -107,4 +107,4 @@ class Models:
         if not able:
             known = "; ".join(f"{each.name}: {', '.join(each.uses)}" for each in self.by_name.values())
             raise InputError(f"{use}: found no model for it{f' in {name!r}' if name else ''}, expected one of: {known}")
-        return next((each for each in able if pairs in (None, each.description.pairs)), able[0])
+        return min(able, key=lambda each: each.description.unlike(pairs))

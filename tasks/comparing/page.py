@@ -98,13 +98,14 @@ class _Need:
     words: Callable[[Variant], str]
     """For that value."""
     as_good: Callable[[Variant, Variant], bool] = lambda best, other: False
-    """Whether the second is, but for chance, as good as the first."""
+    """Whether the second is, but for chance, as good as the first, where it is not so to the last digit."""
 
     def said(self) -> str:
         """Which one to take, and the one after it."""
         best, *others = sorted(self.candidates, key=self.value, reverse=True)
         after = f", before `{others[0].name}` with {self.words(others[0])}" if others else ""
-        after += ", which is as good" if others and self.as_good(best, others[0]) else ""
+        if others and (self.value(best) == self.value(others[0]) or self.as_good(best, others[0])):
+            after += ", which is as good"
         return f"{self.what} take `{best.name}`: {self.words(best)}{after}."
 
 

@@ -25,6 +25,7 @@ from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding
 from tasks.doctor.machine import check_memory
 from tasks.doctor.plan import Plan
+from tasks.doctor.speed import Speed
 from tasks.reporting.normal import nearest_curve, read_curves, vocabulary_for
 from tasks.status import exit_status
 
@@ -78,9 +79,9 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
-def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], float]) -> tuple[int, list[Option]]:
-    """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time, at
-    the FLOP/s that `speed` says it reaches. Beyond the first that is too large for the time, none is asked for.
+def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], Speed]) -> tuple[int, list[Option]]:
+    """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time, as
+    fast as `speed` says it is. Beyond the first that is too large for the time, none is asked for.
 
     `ConfigError` where none can be trained.
     """
@@ -94,7 +95,7 @@ def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], float])
         if found and not found[-1].steps:
             found.append(option)
             continue
-        reached = _in_time(option, config, plan, seconds * speed(config))
+        reached = _in_time(option, config, plan, seconds, speed(config))
         if not found and not reached.steps:
             raise ConfigError(
                 f"BUDGET: found {seconds:g} s, expected time for {_FEWEST} steps of {option.preset}, the smallest size "
@@ -139,12 +140,13 @@ def _encoder(training: PretrainConfig, preset: str, vocabulary: int) -> EncoderC
     return replace(training.model, preset=preset).build(vocabulary)
 
 
-def _in_time(option: Option, config: EncoderConfig, plan: Plan, flops: float) -> Option:
-    """What so many floating-point operations pay for; `option` itself where that is too little."""
-    (of_one, length), text = plan.mean_sequence(config), plan.text_tokens()
-    sequences = flops / of_one
+def _in_time(option: Option, config: EncoderConfig, plan: Plan, seconds: float, speed: Speed) -> Option:
+    """What the time pays for; `option` itself where that is too little."""
+    (flops, length), text = plan.mean_sequence(config), plan.text_tokens()
+    of_one = flops / speed.flops
+    sequences = max(seconds - _STEPS * speed.update, 0.0) / of_one
     batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
-    steps = int(sequences / batch)
+    steps = int(seconds / (batch * of_one + speed.update))
     if steps < _FEWEST:
         return option
     tokens = round(steps * batch * length)

@@ -87,8 +87,8 @@ def check_memory(plan: Plan, free: int | None = None) -> Finding:
 
 def check_time(plan: Plan) -> Finding:
     """How long and how large the run will be, from the speed of a few steps here and now."""
-    speed, flops = plan.speed(), plan.flops()
-    minutes = flops / speed / 60
+    seconds, flops = plan.seconds(plan.speed()), plan.flops()
+    minutes, speed = seconds / 60, flops / seconds
     text = (
         f"pre-training about {duration(minutes)}: {flops:.2g} FLOPs at {gigaflops(speed)} GFLOP/s, as measured "
         f"now; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"

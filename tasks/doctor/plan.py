@@ -16,7 +16,7 @@ from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from tasks.contradictions import encoder
 from tasks.doctor.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
-from tasks.doctor.speed import training_speed
+from tasks.doctor.speed import Speed, training_speed
 from tasks.sections import check
 
 _CHECKPOINTS = 3
@@ -84,10 +84,14 @@ class Plan:
             for mask, size, number in self._phases()
         )
 
-    def speed(self, encoder: EncoderConfig | None = None) -> float:
-        """FLOP/s that a training reaches here and now, of `encoder` in place of that of params.yaml."""
+    def speed(self, encoder: EncoderConfig | None = None) -> Speed:
+        """Of a training here and now, of `encoder` in place of that of params.yaml."""
         mask, batch, _ = self._phases()[0]
-        return training_speed(encoder or self.encoder, self._pretrain, _work(mask, batch), batch)
+        return training_speed(encoder or self.encoder, self._pretrain, _work(mask, batch))
+
+    def seconds(self, speed: Speed) -> float:
+        """Of pre-training with its evaluations."""
+        return self.flops() / speed.flops + self._pretrain.max_steps * speed.update
 
     @property
     def model_bytes(self) -> int:

@@ -6,10 +6,11 @@ it has none.
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of, build_pretraining
@@ -36,8 +37,18 @@ _LONG = 1.0
 """Seconds of a first turn beside which what it does once is little."""
 
 
-def training_speed(config: EncoderConfig, training: PretrainConfig, work: Work, batch: int) -> float:
-    """FLOP/s of steps of `batch` sequences in all processes, as `sequence_flops` counts them.
+@dataclass(frozen=True)
+class Speed:
+    """Of a training, in all its processes."""
+
+    flops: float
+    """FLOP/s of the gradients, as `sequence_flops` counts them."""
+    update: float
+    """Seconds of the optimizer's step, which is the same for a batch of any size."""
+
+
+def training_speed(config: EncoderConfig, training: PretrainConfig, work: Work) -> Speed:
+    """From gradients and updates here and now.
 
     Masked tokens are predicted, whatever else the objective does; an architecture that has a generator is trained with
     it. `work` is what a process computes at once. What the processes wait for each other is not seen.
@@ -45,22 +56,22 @@ def training_speed(config: EncoderConfig, training: PretrainConfig, work: Work, 
     if architecture_of(config).generator is None:
         training = replace(training, objective="mlm", objective_options={})
     (processes, here), before = distributed.launched_processes(), torch.get_num_threads()
-    share = -(-batch // processes)
     sequences = max(min(work.sequences, _VALUES[work.device] // (config.hidden_size * work.length)), 1)
     torch.set_num_threads(distributed.threads(here))
     try:
-        seconds = _of_depth(config, lambda part: _step(part, training, replace(work, sequences=sequences), share))
+        gradients, update = _of_depth(config, lambda part: _step(part, training, replace(work, sequences=sequences)))
     finally:
         torch.set_num_threads(before)
-    return batch * sequence_flops(config, work.length, work.masked, training) / seconds
+    flops = processes * sequences * sequence_flops(config, work.length, work.masked, training)
+    return Speed(flops / float(gradients), float(update))
 
 
-def _of_depth(config: EncoderConfig, measure: Callable[[EncoderConfig], float]) -> float:
+def _of_depth(config: EncoderConfig, measure: Callable[[EncoderConfig], NDArray[np.float64]]) -> NDArray[np.float64]:
     """What `measure` gives, or would: a deep model is not built."""
     if config.num_hidden_layers <= _MORE:
         return measure(config)
     few, more = (measure(_cut(config, layers)) for layers in (_FEW, _MORE))
-    return more + (config.num_hidden_layers - _MORE) * max(more - few, 0.0) / (_MORE - _FEW)
+    return more + (config.num_hidden_layers - _MORE) * np.maximum(more - few, 0.0) / (_MORE - _FEW)
 
 
 def _cut(config: EncoderConfig, layers: int) -> EncoderConfig:
@@ -69,8 +80,8 @@ def _cut(config: EncoderConfig, layers: int) -> EncoderConfig:
     return replace(config, num_hidden_layers=layers, **({"num_hidden_groups": min(groups, layers)} if groups else {}))
 
 
-def _step(config: EncoderConfig, training: PretrainConfig, work: Work, share: int) -> float:
-    """Seconds of an optimizer step over `share` sequences: gradients of some of them, and one update."""
+def _step(config: EncoderConfig, training: PretrainConfig, work: Work) -> NDArray[np.float64]:
+    """(2,) seconds of the gradients of a process's sequences, and of one update."""
     device = distributed.device()
     model = build_pretraining(config)
     objective = build_objective(training.objective, model, training.objective_options)
@@ -85,7 +96,7 @@ def _step(config: EncoderConfig, training: PretrainConfig, work: Work, share: in
             terms = module(batch)
         sum(each.loss_sum / each.count for each in terms.values()).backward()
 
-    return share / work.sequences * _timed(gradients, device) + _timed(optimizer.step, device)
+    return np.array([_timed(gradients, device), _timed(optimizer.step, device)])
 
 
 def _batch(config: EncoderConfig, work: Work) -> PreTrainingBatch:

@@ -4,7 +4,6 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from bertcore.masks import OCCURRENCES
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
@@ -131,7 +130,7 @@ def _overfitting(measurements: Measurements, summary: Summary) -> Iterator[Sign]
 
 def _vocabulary(measurements: Measurements, _: Summary) -> Iterator[Sign]:
     masks = measurements.numbers("mask")
-    counted, tokens = masks.get(OCCURRENCES), masks.get("train_text_tokens")
+    counted, tokens = masks.get("train_count_of_the_rarest_but_5_percent"), masks.get("train_text_tokens")
     entries = round(measurements.number("tokenizer", "", "vocab_size"))
     if (
         counted is not None

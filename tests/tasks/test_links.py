@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tasks import params
-from tasks.links import are_here, link, named, other_files
+from tasks.links import are_here, link, named, other_files, unlink_other_files
 from tasks.paths import INPUTS, SOURCE
 
 PARAMS = """
@@ -107,9 +107,17 @@ def test_nothing_is_said_where_all_is_linked(tree: Path, monkeypatch: pytest.Mon
         ("model/tokenizer.json", "model"),
     ],
 )
-def test_a_file_more_is_seen(added: str, name: str, tree: Path) -> None:
+def test_a_file_more_is_seen_and_all_are_linked_anew(
+    added: str, name: str, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    assert unlink_other_files(tree) is None and (tree / INPUTS).is_dir()
+    monkeypatch.chdir(tree)
     write(added)
     assert other_files(tree) == name
+    monkeypatch.chdir("/")
+    assert unlink_other_files(tree) == name
+    assert not (tree / INPUTS).exists() and (tree / "texts" / "a.txt").is_file(), "the user's own stay"
 
 
 @pytest.mark.parametrize(

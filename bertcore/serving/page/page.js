@@ -13,7 +13,8 @@ const USES = {
     title: "Classify", lead: "Which class, or which labels, has a text?", compared: true,
     fields: [["text", "Text", "Compress a file with gzip."], ["pair", "Second text (for models of two)", "", true]],
     body: ({ text, pair }) => ({ texts: [text], ...(pair ? { pairs: [pair] } : {}) }),
-    show: ([found]) => [bars(Object.entries(found.probabilities).slice(0, 10))],
+    // An object's keys that are numbers stand in their own order, whatever order they came in.
+    show: ([found]) => [bars(Object.entries(found.probabilities).sort((a, b) => b[1] - a[1]).slice(0, 10))],
   },
   "regress": {
     title: "Number", lead: "Which number has a text, or a pair of texts?", compared: true,

@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
+from bertcore.apply.directory import Description
 from bertcore.commands.main import main
 from bertcore.compressed import read_json
 from bertcore.errors import BAD_INPUT
@@ -262,6 +264,10 @@ def test_a_model_of_pairs_is_asked_about_pairs_and_found_for_them(
         name, *given = arguments
         assert main(["classify", "--model", f"models/finetuned/{name}", *given]) == BAD_INPUT
         assert said in capsys.readouterr().err
+    one, two = (Description.read(Path("models/finetuned") / name) for name in ("one", "two"))
+    other = replace(one, values={key: value for key, value in one.values.items() if key != READING})
+    unlike = {pairs: [each.unlike(pairs) for each in (one, other, two)] for pairs in (None, False, True)}
+    assert unlike == {None: [0, 0, 0], False: [0, 1, 2], True: [2, 1, 0]}
     for name, pairs in (("one", False), ("two", True)):
         config = read_json(Path("models/finetuned") / name / "config.json")
         assert ('--pair "another text"' in usage("text-classification", name, config)) is pairs

@@ -1,6 +1,7 @@
 """Passages are found by exact cosines, and an index is that of its texts and its model, whatever happened between."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,13 @@ def test_passages_are_paragraphs_with_their_places(texts: Path) -> None:
         ("blue dog", "a.txt", 7),
         ("where is berlin", "more/b.md", 1),
     ]
+
+
+def test_a_file_whose_name_is_no_utf8_is_found(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / os.fsdecode(b"caf\xe9.txt")).write_text("the red cat\n")
+    assert main(["search", "red cat", "--in", str(tmp_path / "named"), "--model", str(saved)]) == 0
+    assert "caf\ufffd.txt" in capsys.readouterr().out
 
 
 def test_nearest_is_exact_and_of_equals_the_first() -> None:

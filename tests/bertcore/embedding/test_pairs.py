@@ -102,6 +102,12 @@ def test_files_of_pairs_and_triples(tmp_path: Path) -> None:
     assert len(found.train) + len(found.heldout) + found.dropped == 201 and found.dropped
 
 
+def test_the_only_file_of_a_directory_may_have_any_ending(tmp_path: Path) -> None:
+    """As stage `inputs` links a file."""
+    lines(tmp_path / "pairs.ndjson", {"anchor": "x", "positive": "y"})
+    assert list(read_pairs(tmp_path)) == [Pair("x", "y")]
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -65,7 +65,9 @@ def test_scores_of_a_run_are_added(
     spread = {"pretrained": {"dev": {"f1": {"min": 0.25, "max": 0.75}}}}
     metrics = {"metrics": ["f1"], "pretrained": {"f1": 0.5}, "majority": {"f1": 0.0}, "spread": spread}
     (tmp_path / "finetune").mkdir()
-    (tmp_path / "finetune" / "names.json").write_text(json.dumps(metrics))
+    for task, start in (("names", "models/pretrained"), ("of_teacher", "teachers/first")):
+        own = {**metrics, "protocol": {"started_from": start}}
+        (tmp_path / "finetune" / f"{task}.json").write_text(json.dumps(own))
     (tmp_path / "pretrain.json").write_text(json.dumps({"loss": 1.5, "steps": 3}))
     directory = str(examples["BertForPreTraining"].directory)
     out = tmp_path / "CARD.md"
@@ -73,6 +75,7 @@ def test_scores_of_a_run_are_added(
     text = out.read_text()
     assert "| names | f1 | 0.5000 | 0.2500 to 0.7500 | majority 0.0000 |" in text
     assert "| pre-training | loss | 1.5000 |" in text and 'license: "mit"' in text and "steps" not in text
+    assert "of_teacher" not in text, "the score of another encoder"
     assert main(["card", directory, "--scores", str(tmp_path / "nothing")]) == BAD_INPUT
     assert "expected the metrics of a run of the pipeline" in capsys.readouterr().err
     assert main(["card", directory, "--out", str(out), "--write"]) == BAD_INPUT

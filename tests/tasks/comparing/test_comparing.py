@@ -156,6 +156,11 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
     )
 
 
+def test_of_two_that_are_the_same_neither_is_the_one_to_take() -> None:
+    said = page.advice([variant("a", 0.7, 100.0), variant("b", 0.7, 200.0)])
+    assert [sentence.endswith("which is as good.") for sentence in said] == [True, True, False, True, False]
+
+
 def test_means_are_over_the_tasks_that_all_variants_have_and_pairs_differ_by_both_errors() -> None:
     scores = {task: Score("accuracy", share, share, share) for task, share in (("stsb", 0.8), ("cola", 0.1))}
     one = variant("one", 0.7, 1.0, scores={"stsb": Score("accuracy", 0.7, 0.7, 0.7)}, compared_tasks=["stsb"])

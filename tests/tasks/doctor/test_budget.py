@@ -17,6 +17,7 @@ from tasks import params
 from tasks.doctor import budget, machine
 from tasks.doctor.estimate import sequence_flops
 from tasks.doctor.plan import Plan, masked
+from tasks.doctor.speed import Speed
 from tests.import_closure import ROOT
 
 
@@ -33,9 +34,8 @@ def test_times_as_people_write_them(text: str, seconds: float) -> None:
     assert budget.seconds_of(text) == seconds
 
 
-def _reached(_: EncoderConfig) -> float:
-    """FLOP/s."""
-    return 1e11
+def _reached(_: EncoderConfig) -> Speed:
+    return Speed(flops=1e11, update=0.0)
 
 
 @pytest.mark.parametrize("text", ["", "2", "h", "two hours", "-1h", "0h", "366d", "999999999d"])
@@ -47,9 +47,9 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 def test_sizes_beyond_one_that_is_too_large_for_the_time_are_not_measured(plan: Plan) -> None:
     asked: list[EncoderConfig] = []
 
-    def speed(config: EncoderConfig) -> float:
+    def speed(config: EncoderConfig) -> Speed:
         asked.append(config)
-        return 1e11
+        return Speed(1e11, 0.0)
 
     _, found = budget.options(plan, 60.0, speed)
     steps = [option.steps for option in found]
@@ -104,13 +104,14 @@ def test_more_time_reads_more_and_carries_larger_models(plan: Plan) -> None:
 
 
 def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
-    speed, seconds = 1e11, 7200.0
+    speed, seconds = Speed(1e11, update=0.5), 7200.0
     vocabulary, found = budget.options(plan, seconds, lambda _: speed)
     mask, architecture = plan.configs["mask"].phases[0], plan.configs["pretrain"].model.architecture
     for option in found[:3]:
         config = budget.ModelConfig(architecture=architecture, preset=option.preset).build(vocabulary)
         flops = sequence_flops(config, mask.sequence_length, masked(mask), plan.configs["pretrain"])
-        assert option.steps * option.batch_size * flops / speed == pytest.approx(seconds, rel=0.01)
+        of_step = option.batch_size * flops / speed.flops + speed.update
+        assert option.steps * of_step == pytest.approx(seconds, rel=0.01)
 
 
 def test_a_teacher_costs_time_and_leaves_out_the_sizes_that_it_cannot_teach(plan: Plan, tmp_path: Path) -> None:

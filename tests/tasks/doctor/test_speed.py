@@ -3,7 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 from torch import Tensor
 
 from bertcore.model.architecture import EncoderConfig
@@ -26,20 +28,22 @@ def test_steps_of_every_architecture_are_measured(architecture: str, monkeypatch
     monkeypatch.setattr(speed, "_SECONDS", 0.0)
     objective = "mlm" if ARCHITECTURES[architecture].generator is None else "replaced_tokens"
     training = PretrainConfig(model=ModelConfig(architecture=architecture), objective=objective)
-    assert training_speed(tiny(architecture), training, WORK, 8) > 0
+    found = training_speed(tiny(architecture), training, WORK)
+    assert found.flops > 0 and found.update > 0
 
 
 def test_a_deep_model_is_not_built_and_costs_what_its_layers_add(monkeypatch: pytest.MonkeyPatch) -> None:
     built = Counter[int]()
 
-    def seconds(config: EncoderConfig, *_: object) -> float:
+    def seconds(config: EncoderConfig, *_: object) -> NDArray[np.float64]:
         built[config.num_hidden_layers] += 1
-        return 0.5 + 0.25 * config.num_hidden_layers
+        return np.array([0.5 + 0.25 * config.num_hidden_layers, 0.1 * config.num_hidden_layers])
 
     monkeypatch.setattr(speed, "_step", seconds)
     monkeypatch.setattr(speed, "sequence_flops", lambda *_: 10.0)
-    found = training_speed(tiny("bert", num_hidden_layers=24), PretrainConfig(), WORK, 8)
-    assert found == pytest.approx(8 * 10.0 / (0.5 + 0.25 * 24)) and built == {1: 1, 4: 1}
+    found = training_speed(tiny("bert", num_hidden_layers=24), PretrainConfig(), WORK)
+    assert found.flops == pytest.approx(WORK.sequences * 10.0 / (0.5 + 0.25 * 24)) and built == {1: 1, 4: 1}
+    assert found.update == pytest.approx(2.4)
 
 
 def test_a_deep_model_of_several_groups_has_no_more_of_them_than_layers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +52,7 @@ def test_a_deep_model_of_several_groups_has_no_more_of_them_than_layers(monkeypa
         ModelConfig(architecture="albert", preset="tiny").build(64), num_hidden_layers=6, num_hidden_groups=3
     )
     training = PretrainConfig(model=ModelConfig(architecture="albert"), objective="mlm")
-    assert training_speed(deep, training, WORK, 8) > 0
+    assert training_speed(deep, training, WORK).flops > 0
 
 
 def test_activations_are_computed_again_where_the_training_does_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,12 +66,5 @@ def test_activations_are_computed_again_where_the_training_does_so(monkeypatch: 
     monkeypatch.setattr(LayerStack, "forward", look)
     for checkpointing in (False, True):
         seen.clear()
-        training_speed(tiny("bert"), PretrainConfig(objective="mlm"), replace(WORK, checkpointing=checkpointing), 4)
+        training_speed(tiny("bert"), PretrainConfig(objective="mlm"), replace(WORK, checkpointing=checkpointing))
         assert set(seen) == {checkpointing}
-
-
-def test_a_step_of_more_sequences_than_are_measured_takes_so_much_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "_timed", lambda work, device: work() or 1.0)
-    training = PretrainConfig(objective="mlm")
-    seconds = [speed._step(tiny("bert"), training, WORK, share) for share in (4, 40)]
-    assert seconds == [2.0, 11.0], "ten times the gradients, and one update"

@@ -57,6 +57,28 @@ def parse(config_class: type[Config], values: Any, where: str) -> Config:
         raise ConfigError(f"{where}.{error}") from None
 
 
+def within(
+    config: object,
+    name: str,
+    expected: str,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    most: float | None = None,
+) -> None:
+    """`ValueError`, which says what is `expected`, unless the number `name` of `config` lies within the bounds given;
+    None stands for no number, and is always."""
+    found = getattr(config, name)
+    if found is not None and not (
+        (least is None or found >= least)
+        and (above is None or found > above)
+        and (below is None or found < below)
+        and (most is None or found <= most)
+    ):
+        raise ValueError(f"{name}: found {found}, expected {expected}")
+
+
 def written(config_class: type) -> list[dataclasses.Field[Any]]:
     """The fields that are keys of their section; the keys of one that is `BESIDE` stand beside them."""
     return [field for field in dataclasses.fields(config_class) if BESIDE not in field.metadata]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bertcore import draws
-from bertcore.config import describe, suggest
+from bertcore.config import describe, suggest, within
 from bertcore.corpus import cleaning
 from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.documents import Document
@@ -64,17 +64,14 @@ class CorpusConfig:
             )
         if bad := [weight for weight in self.weights if not 0 < weight <= LARGEST_WEIGHT]:
             raise ValueError(f"sources: found the weight {bad[0]:g}, expected more than 0 and at most {LARGEST_WEIGHT}")
-        if self.max_documents is not None and self.max_documents < 1:
-            raise ValueError(f"max_documents: found {self.max_documents}, expected at least 1, or null for all")
-        if self.min_words < 1:
-            raise ValueError(f"min_words: found {self.min_words}, expected at least 1")
+        within(self, "max_documents", "at least 1, or null for all", least=1)
+        within(self, "min_words", "at least 1", least=1)
         if self.quality.max_words is not None and self.quality.max_words < self.min_words:
             raise ValueError(
                 f"quality.max_words: found {self.quality.max_words} with min_words {self.min_words}, which drop every "
                 "document; raise it or lower min_words"
             )
-        if not 0 < self.heldout_fraction < 1:
-            raise ValueError(f"heldout_fraction: found {self.heldout_fraction}, expected a share between 0 and 1")
+        within(self, "heldout_fraction", "a share between 0 and 1", above=0, below=1)
         if not re.fullmatch("[a-z]{2,3}", self.language):
             known = suggest(self.language, cleaning.LANGUAGES.split())
             raise ValueError(f"language: found {self.language!r}, expected a code of two or three letters; {known}")

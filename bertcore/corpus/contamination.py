@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertcore.compressed import plain_ending, read_bytes, read_json, read_lines
+from bertcore.config import within
 from bertcore.corpus.ngrams import ngram_hashes
 from bertcore.errors import InputError
 
@@ -37,8 +38,7 @@ class ContaminationConfig:
     """Words of an n-gram; in scripts without blanks between words, two characters count as a word."""
 
     def __post_init__(self) -> None:
-        if self.ngram < 5:
-            raise ValueError(f"ngram: found {self.ngram}, expected at least 5 words; fewer are shared by chance")
+        within(self, "ngram", "at least 5 words; fewer are shared by chance", least=5)
         if remote := [text for text in self.texts if "://" in text]:
             raise ValueError(f"texts: found {remote[0]}, expected a local file; download it and name the file")
 

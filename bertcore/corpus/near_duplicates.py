@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rensa import RMinHash
 
+from bertcore.config import within
 from bertcore.corpus.ngrams import ngram_texts
 from bertcore.corpus.sorted_files import SIZE, SortedFiles
 
@@ -42,10 +43,8 @@ class NearDuplicatesConfig:
     """Words of an n-gram, in the form of `ngrams`; in scripts without blanks, two characters are a word."""
 
     def __post_init__(self) -> None:
-        if not 0.3 <= self.threshold <= 1:
-            raise ValueError(f"threshold: found {self.threshold}, expected a share between 0.3 and 1")
-        if self.ngram < 1:
-            raise ValueError(f"ngram: found {self.ngram}, expected at least 1 word")
+        within(self, "threshold", "a share between 0.3 and 1", least=0.3, most=1)
+        within(self, "ngram", "at least 1 word", least=1)
 
 
 class NearDuplicates:

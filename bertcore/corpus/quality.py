@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bertcore.config import within
+
 Filter = Callable[[str], str | None]
 """Why a line or a document is left out, a word that is the same whatever the threshold; None where it stays."""
 
@@ -61,22 +63,18 @@ class QualityConfig:
 
     def __post_init__(self) -> None:
         for name in ("max_repeated_line_share", "min_letter_share"):
-            if (share := getattr(self, name)) is not None and not 0 <= share <= 1:
-                raise ValueError(f"{name}: found {share}, expected a share between 0 and 1")
+            within(self, name, "a share between 0 and 1", least=0, most=1)
         for name in ("max_line_characters", "max_words"):
-            if (limit := getattr(self, name)) is not None and limit < 1:
-                raise ValueError(f"{name}: found {limit}, expected at least 1, or null for no limit")
+            within(self, name, "at least 1, or null for no limit", least=1)
+        for name in ("min_mean_word_length", "max_mean_word_length"):
+            within(self, name, "more than 0 characters, or null for no limit", above=0)
         least, most = self.min_mean_word_length, self.max_mean_word_length
-        for name, length in (("min_mean_word_length", least), ("max_mean_word_length", most)):
-            if length is not None and not length > 0:
-                raise ValueError(f"{name}: found {length}, expected more than 0 characters, or null for no limit")
         if least is not None and most is not None and least > most:
             raise ValueError(
                 f"min_mean_word_length: found {least} with max_mean_word_length {most}, which drop every document; "
                 "expected the least to be the smaller one"
             )
-        if not 0 <= self.min_stop_words <= len(STOP_WORDS):
-            raise ValueError(f"min_stop_words: found {self.min_stop_words}, expected 0 to {len(STOP_WORDS)}")
+        within(self, "min_stop_words", f"0 to {len(STOP_WORDS)}", least=0, most=len(STOP_WORDS))
 
     def line_filters(self) -> list[Filter]:
         """The filters of lines that are on."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bertcore.config import within
 from bertcore.embedding import FROM_CORPUS
 from bertcore.training.optimizers.config import OptimizationConfig
 
@@ -57,19 +58,14 @@ class EmbedConfig(OptimizationConfig):
             ("chunk_size", 1),
             ("epochs", 1),
         ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least {least}; raise it")
-        if self.sequence_length < _SHORTEST:
-            raise ValueError(f"sequence_length: found {self.sequence_length}, expected at least {_SHORTEST} tokens")
-        if self.max_steps is not None and self.max_steps < 1:
-            raise ValueError(f"max_steps: found {self.max_steps}, expected 1 or more, or null for whole epochs")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: found {self.temperature}, expected more than 0, such as 0.05")
+            within(self, name, f"at least {least}; raise it", least=least)
+        within(self, "sequence_length", f"at least {_SHORTEST} tokens", least=_SHORTEST)
+        within(self, "max_steps", "1 or more, or null for whole epochs", least=1)
+        within(self, "temperature", "more than 0, such as 0.05", above=0)
         if any(each < 1 for each in self.dimensions) or len(set(self.dimensions)) < len(self.dimensions):
             raise ValueError(f"dimensions: found {self.dimensions}, expected different widths of at least 1")
         for name in ("heldout_fraction", "warmup_ratio", "dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= {name} < 1, such as 0.1")
+            within(self, name, f"0 <= {name} < 1, such as 0.1", least=0.0, below=1.0)
         if self.file is not None and not self.heldout_fraction:
             raise ValueError("heldout_fraction: found 0 with pairs of a file, expected some to score, such as 0.1")
         if self.pairs == "twins" and not self.dropout:

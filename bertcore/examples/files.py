@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bertcore import draws
 from bertcore.compressed import plain_name
+from bertcore.config import within
 from bertcore.errors import InputError
 from bertcore.examples.sharing import groups
 from bertcore.files import visible_files
@@ -59,8 +60,7 @@ class SplitOptions:
     """Seed of the draw of dev from train."""
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.dev_fraction < 1.0:
-            raise ValueError(f"dev_fraction: found {self.dev_fraction}, expected a share between 0 and 1, such as 0.1")
+        within(self, "dev_fraction", "a share between 0 and 1, such as 0.1", above=0.0, below=1.0)
 
 
 def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] | None = None) -> dict[str, Path]:

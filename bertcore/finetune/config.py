@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal
 
+from bertcore.config import within
 from bertcore.draws import check_seed
 from bertcore.training.optimizers.config import OptimizationConfig
 
@@ -22,12 +23,8 @@ class DistillationConfig:
     """Share of the teacher's term in the loss; the labels have the rest."""
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: found {self.temperature}, expected more than 0, such as 2.0")
-        if not 0 < self.alpha <= 1:
-            raise ValueError(
-                f"alpha: found {self.alpha}, expected 0 < alpha <= 1, such as 0.5; without a teacher: null"
-            )
+        within(self, "temperature", "more than 0, such as 2.0", above=0)
+        within(self, "alpha", "0 < alpha <= 1, such as 0.5; without a teacher: null", above=0, most=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,21 +97,14 @@ class RunConfig(OptimizationConfig):
         super().__post_init__()
         check_seed(self.seed)
         for name in ("batch_size", "epochs", "doc_stride", "max_query_length", "max_answer_length", "n_best"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        if self.sequence_length < _SHORTEST:
-            raise ValueError(f"sequence_length: found {self.sequence_length}, expected at least {_SHORTEST} tokens")
-        if self.max_train_examples is not None and self.max_train_examples < 1:
-            raise ValueError(f"max_train_examples: found {self.max_train_examples}, expected 1 or more, null for all")
+            within(self, name, "at least 1", least=1)
+        within(self, "sequence_length", f"at least {_SHORTEST} tokens", least=_SHORTEST)
+        within(self, "max_train_examples", "1 or more, null for all", least=1)
         for name in ("dropout", "attention_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= p < 1")
-        if not 0.0 < self.choice_fraction < 1.0:
-            raise ValueError(f"choice_fraction: found {self.choice_fraction}, expected a share like 0.1")
-        if not 0.0 <= self.warmup_ratio <= 1.0:
-            raise ValueError(f"warmup_ratio: found {self.warmup_ratio}, expected a share between 0 and 1, such as 0.1")
-        if not 0.0 < self.layer_decay <= 1.0:
-            raise ValueError(f"layer_decay: found {self.layer_decay}, expected 0 < decay <= 1, such as 0.8; 1 = none")
+            within(self, name, "0 <= p < 1", least=0.0, below=1.0)
+        within(self, "choice_fraction", "a share like 0.1", above=0.0, below=1.0)
+        within(self, "warmup_ratio", "a share between 0 and 1, such as 0.1", least=0.0, most=1.0)
+        within(self, "layer_decay", "0 < decay <= 1, such as 0.8; 1 = none", above=0.0, most=1.0)
         if self.crf and self.distillation is not None:
             raise ValueError(
                 "distillation: found a teacher with crf, whose chain it does not teach; expected crf: false"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertcore import draws
+from bertcore.config import within
 from bertcore.tokens.tokenizer import Vocabulary
 
 Packing = Literal["pairs", "sentence_order", "full_sentences", "doc_sentences"]
@@ -57,13 +58,9 @@ class MaskingRule:
     all predicted tokens that stand side by side (SpanBERT)."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.masked_lm_prob < 1:
-            raise ValueError(f"masked_lm_prob: found {self.masked_lm_prob}, expected a share between 0 and 1")
-        most = self.max_predictions_per_seq
-        if most is not None and most < 1:
-            raise ValueError(f"max_predictions_per_seq: found {most}, expected at least 1, or null for no bound")
-        if not 1 <= self.max_ngram <= 16:
-            raise ValueError(f"max_ngram: found {self.max_ngram}, expected between 1 and 16 words")
+        within(self, "masked_lm_prob", "a share between 0 and 1", above=0, below=1)
+        within(self, "max_predictions_per_seq", "at least 1, or null for no bound", least=1)
+        within(self, "max_ngram", "between 1 and 16 words", least=1, most=16)
         if self.mask_share < 0 or self.random_share < 0 or not 0 < self.mask_share + self.random_share <= 1:
             raise ValueError(
                 f"mask_share: found {self.mask_share} beside random_share {self.random_share}, expected two shares "
@@ -133,13 +130,8 @@ class LongerSequences:
     """Predicted tokens of one sequence at most; None = no bound."""
 
     def __post_init__(self) -> None:
-        if self.sequence_length > MOST_TOKENS:
-            raise ValueError(f"sequence_length: found {self.sequence_length}, expected at most {MOST_TOKENS} tokens")
-        if self.max_predictions_per_seq is not None and self.max_predictions_per_seq < 1:
-            raise ValueError(
-                f"max_predictions_per_seq: found {self.max_predictions_per_seq}, expected at least 1, or null for no "
-                "bound"
-            )
+        within(self, "sequence_length", f"at most {MOST_TOKENS} tokens", most=MOST_TOKENS)
+        within(self, "max_predictions_per_seq", "at least 1, or null for no bound", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,30 +160,20 @@ class MaskConfig(MaskingRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 8 <= self.sequence_length <= MOST_TOKENS:
-            raise ValueError(
-                f"sequence_length: found {self.sequence_length}, expected between 8 and {MOST_TOKENS} tokens"
-            )
+        within(self, "sequence_length", f"between 8 and {MOST_TOKENS} tokens", least=8, most=MOST_TOKENS)
         if self.second_phase and self.second_phase.sequence_length <= self.sequence_length:
             raise ValueError(
                 f"second_phase.sequence_length: found {self.second_phase.sequence_length}, expected more than that of "
                 f"the first phase ({self.sequence_length}); raise it or remove second_phase"
             )
-        if not 0 <= self.duplicates <= _MOST_COPIES:
-            raise ValueError(
-                f"duplicates: found {self.duplicates}, expected 0 (drawn while training) to {_MOST_COPIES} copies"
-            )
+        within(self, "duplicates", f"0 (drawn while training) to {_MOST_COPIES} copies", least=0, most=_MOST_COPIES)
         self._check_start()
-        if not 0 <= self.short_seq_prob <= 1:
-            raise ValueError(f"short_seq_prob: found {self.short_seq_prob}, expected a probability")
+        within(self, "short_seq_prob", "a probability", least=0, most=1)
 
     def _check_start(self) -> None:
-        start = self.masked_lm_prob_start
-        if start is not None and not self.masked_lm_prob < start < 1:
-            raise ValueError(
-                f"masked_lm_prob_start: found {start}, expected a share above masked_lm_prob ({self.masked_lm_prob}) "
-                "and below 1, or null for one share throughout"
-            )
+        start, least = self.masked_lm_prob_start, self.masked_lm_prob
+        expected = f"a share above masked_lm_prob ({least}) and below 1, or null for one share throughout"
+        within(self, "masked_lm_prob_start", expected, above=least, below=1)
         if start is not None and self.duplicates:
             raise ValueError(
                 f"masked_lm_prob_start: found {start} with duplicates {self.duplicates}, but static copies know no "

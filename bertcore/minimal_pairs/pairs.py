@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bertcore import draws
 from bertcore.compressed import json_lines
+from bertcore.config import within
 from bertcore.errors import InputError, TextError
 
 Variant = Literal["original", "within_word_l2r"]
@@ -37,8 +38,7 @@ class MinimalPairsConfig:
     """Of the pairs of every paradigm."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share: found {self.share}, expected more than 0 and at most 1; 1 takes all pairs")
+        within(self, "share", "more than 0 and at most 1; 1 takes all pairs", above=0, most=1)
         if self.pairs == []:
             raise ValueError("pairs: found an empty list, expected files; null leaves the evaluation out")
 

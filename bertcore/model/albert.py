@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.config import within
 from bertcore.model import bert_names
 from bertcore.model.architecture import Architecture, Encoder, read_fields, saved_fields, scores
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
@@ -47,11 +48,13 @@ class AlbertConfig(BertConfig):
         super().__post_init__()
         self.at_least_one("embedding_size")
         self.probability("classifier_dropout_prob")
-        if not 1 <= self.num_hidden_groups <= self.num_hidden_layers:
-            raise ValueError(
-                f"num_hidden_groups: found {self.num_hidden_groups}, expected between 1 and num_hidden_layers "
-                f"({self.num_hidden_layers}); 1 shares all layers"
-            )
+        within(
+            self,
+            "num_hidden_groups",
+            f"between 1 and num_hidden_layers ({self.num_hidden_layers}); 1 shares all layers",
+            least=1,
+            most=self.num_hidden_layers,
+        )
 
     def with_dropout(self, hidden: float, attention: float) -> Self:
         return dataclasses.replace(super().with_dropout(hidden, attention), classifier_dropout_prob=hidden)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from bertcore.config import suggest
+from bertcore.config import suggest, within
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, rounded
@@ -70,26 +70,25 @@ class EncoderConfig:
                 f"num_attention_heads: found {self.num_attention_heads}, expected a divisor of hidden_size "
                 f"({self.hidden_size}); {_divisors_near(self.hidden_size, self.num_attention_heads)} would do"
             )
-        if not 0 <= self.pad_token_id < self.vocab_size:
-            raise ValueError(
-                f"pad_token_id: found {self.pad_token_id}, expected an id below vocab_size ({self.vocab_size})"
-                "; use the id of [PAD] in the vocabulary"
-            )
+        within(
+            self,
+            "pad_token_id",
+            f"an id below vocab_size ({self.vocab_size}); use the id of [PAD] in the vocabulary",
+            least=0,
+            below=self.vocab_size,
+        )
 
     def at_least_one(self, name: str) -> None:
         """`ValueError` unless the field is a number from 1 on."""
-        if getattr(self, name) < 1:
-            raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1; correct the value")
+        within(self, name, "at least 1; correct the value", least=1)
 
     def positive(self, name: str) -> None:
         """`ValueError` unless the field is above 0."""
-        if not getattr(self, name) > 0.0:
-            raise ValueError(f"{name}: found {getattr(self, name)}, expected more than 0; correct the value")
+        within(self, name, "more than 0; correct the value", above=0.0)
 
     def probability(self, name: str) -> None:
         """`ValueError` unless the field can be a share of values dropped."""
-        if not 0.0 <= getattr(self, name) < 1.0:
-            raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= p < 1; 0 turns dropout off")
+        within(self, name, "0 <= p < 1; 0 turns dropout off", least=0.0, below=1.0)
 
     def one_of(self, name: str, choices: tuple[str, ...]) -> None:
         """`ValueError` unless the field is one of `choices`."""

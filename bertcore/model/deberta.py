@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self, get_args
 
 from torch import Tensor, nn
 
+from bertcore.config import within
 from bertcore.model import bert, bert_names
 from bertcore.model.architecture import (
     Architecture,
@@ -65,8 +66,7 @@ class DebertaConfig(EncoderConfig):
         self.positive("layer_norm_eps")
         for name in ("hidden_act", "pooler_hidden_act"):
             self.one_of(name, get_args(Activation))
-        if self.position_buckets < 2:
-            raise ValueError(f"position_buckets: found {self.position_buckets}, expected at least 2, such as 256")
+        within(self, "position_buckets", "at least 2, such as 256", least=2)
 
     @property
     def scores_distances(self) -> bool:

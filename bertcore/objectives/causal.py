@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from bertcore.config import within
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layout import Layout, filled, rounded
 from bertcore.objectives.batch import PreTrainingBatch
@@ -25,10 +26,7 @@ class CausalOptions:
     any; of batches of 16 sequences two in three have."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.causal_share < 1:
-            raise ValueError(
-                f"causal_share: found {self.causal_share}, expected a share above 0 and below 1, such as 0.0625"
-            )
+        within(self, "causal_share", "a share above 0 and below 1, such as 0.0625", above=0, below=1)
 
 
 class MaskedAndCausal(Objective):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter, functional
 
+from bertcore.config import within
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
@@ -56,8 +57,7 @@ class DistillationOptions:
             raise ValueError(
                 "mlm_weight: found 0 beside kl_weight 0, expected something that the head for masked tokens learns from"
             )
-        if not self.temperature > 0:
-            raise ValueError(f"temperature: found {self.temperature}, expected more than 0, such as 2.0")
+        within(self, "temperature", "more than 0, such as 2.0", above=0)
 
 
 class Distillation(Objective):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from bertcore.config import within
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, EncoderModule, Generator
 from bertcore.model.config import architecture_of
@@ -42,11 +43,8 @@ class ReplacedTokenOptions:
 
     def __post_init__(self) -> None:
         for name in ("generator_width", "generator_layers"):
-            if not 0 < getattr(self, name) <= 1:
-                raise ValueError(
-                    f"{name}: found {getattr(self, name)}, expected a share of the model's own, more than 0 and at "
-                    "most 1, such as 0.25: a larger generator is too hard to see through"
-                )
+            expected = "a share of the model's own, more than 0 and at most 1, such as 0.25: a larger generator is too "
+            within(self, name, expected + "hard to see through", above=0, most=1)
         for name in ("mlm_weight", "detection_weight"):  # without either one of the two models learns nothing
             require_weights(self, name)
 

@@ -4,6 +4,7 @@ import ipaddress
 import os
 from dataclasses import dataclass
 
+from bertcore.config import within
 from bertcore.errors import ConfigError
 
 TOKEN_VARIABLE = "BERTCORE_TOKEN"
@@ -40,10 +41,7 @@ class Limits:
         for name, value in vars(self).items():
             if value < 1:
                 raise ValueError(f"{name}: found {value}, expected 1 or more")
-        if self.queue < self.texts:
-            raise ValueError(
-                f"queue: found {self.queue}, expected room for a request of {self.texts} texts; raise it or lower texts"
-            )
+        within(self, "queue", f"room for a request of {self.texts} texts; raise it or lower texts", least=self.texts)
 
 
 def token_for(host: str) -> str | None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tokenizers import Tokenizer
 
+from bertcore.config import within
 from bertcore.errors import InputError
 from bertcore.files import write_json
 
@@ -49,15 +50,11 @@ class VocabularyConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "min_frequency", "alphabet_size", "unused_tokens", "new_entries"):
-            if getattr(self, name) > _MOST:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at most {_MOST:,}; lower it")
+            within(self, name, f"at most {_MOST:,}; lower it", most=_MOST)
         for name in ("min_frequency", "alphabet_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
-        if self.unused_tokens < 0:
-            raise ValueError(f"unused_tokens: found {self.unused_tokens}, expected 0 or more")
-        if self.new_entries < 0:
-            raise ValueError(f"new_entries: found {self.new_entries}, expected 0 or more")
+            within(self, name, "at least 1", least=1)
+        within(self, "unused_tokens", "0 or more", least=0)
+        within(self, "new_entries", "0 or more", least=0)
         if self.new_entries and self.vocab_file is None:
             raise ValueError(
                 f"new_entries: found {self.new_entries} without vocab_file, expected the vocabulary that they are "

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from bertcore.config import parse, suggest
+from bertcore.config import parse, suggest, within
 from bertcore.draws import check_seed
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import EncoderConfig
@@ -23,10 +23,8 @@ class LongerPhase:
     """Sequences of one optimizer step; None = as in the first phase."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.share < 1:
-            raise ValueError(f"share: found {self.share}, expected a share between 0 and 1, such as 0.1")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise ValueError(f"batch_size: found {self.batch_size}, expected at least 1, or null")
+        within(self, "share", "a share between 0 and 1, such as 0.1", above=0, below=1)
+        within(self, "batch_size", "at least 1, or null", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,15 +150,12 @@ class PretrainConfig(OptimizationConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("batch_size", "max_steps", "logging_steps", "eval_steps", "eval_sequences", "checkpoint_seconds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected at least 1")
+            within(self, name, "at least 1", least=1)
         self._check_ramp()
         self._check_rates()
         self._check_model()
-        if self.checkpoint_steps is not None and self.checkpoint_steps < 1:
-            raise ValueError(f"checkpoint_steps: found {self.checkpoint_steps}, expected at least 1, or null")
-        if self.loss_spike is not None and self.loss_spike <= 1:
-            raise ValueError(f"loss_spike: found {self.loss_spike}, expected a factor above 1, such as 2.0, or null")
+        within(self, "checkpoint_steps", "at least 1, or null", least=1)
+        within(self, "loss_spike", "a factor above 1, such as 2.0, or null", above=1)
         check_seed(self.seed)
         if not 0 <= self.warmup <= self.max_steps:
             raise ValueError(
@@ -175,15 +170,16 @@ class PretrainConfig(OptimizationConfig):
             raise ValueError(str(error)) from None
 
     def _check_ramp(self) -> None:
-        if not 0 < self.batch_ramp_share <= 1:
-            raise ValueError(f"batch_ramp_share: found {self.batch_ramp_share}, expected 0 < share <= 1, such as 0.5")
+        within(self, "batch_ramp_share", "0 < share <= 1, such as 0.5", above=0, most=1)
         if self.batch_size_start is None:
             return
-        if not 1 <= self.batch_size_start <= self.batch_size:
-            raise ValueError(
-                f"batch_size_start: found {self.batch_size_start}, expected between 1 and batch_size "
-                f"({self.batch_size}), or null"
-            )
+        within(
+            self,
+            "batch_size_start",
+            f"between 1 and batch_size ({self.batch_size}), or null",
+            least=1,
+            most=self.batch_size,
+        )
         if self.ramp_steps > self.first_phase_steps:
             raise ValueError(
                 f"batch_ramp_share: found {self.batch_ramp_share}, expected that the batch has its size before the "
@@ -217,23 +213,16 @@ class PretrainConfig(OptimizationConfig):
 
     def _check_rates(self) -> None:
         for name in ("embedding_learning_rate", "head_learning_rate", "vector_learning_rate"):
-            if (rate := getattr(self, name)) is not None and not rate > 0:
-                raise ValueError(f"{name}: found {rate}, expected more than 0, or null for learning_rate")
-        if self.hidden_weight_decay is not None and not self.hidden_weight_decay >= 0:
-            raise ValueError(
-                f"hidden_weight_decay: found {self.hidden_weight_decay}, expected 0 or more, or null for weight_decay"
-            )
-        if self.ema_decay is not None and not 0 < self.ema_decay < 1:
-            raise ValueError(f"ema_decay: found {self.ema_decay}, expected 0 < decay < 1, such as 0.999, or null")
-        if not 0 < self.decay_share <= 1:
-            raise ValueError(f"decay_share: found {self.decay_share}, expected 0 < share <= 1, such as 0.2")
+            within(self, name, "more than 0, or null for learning_rate", above=0)
+        within(self, "hidden_weight_decay", "0 or more, or null for weight_decay", least=0)
+        within(self, "ema_decay", "0 < decay < 1, such as 0.999, or null", above=0, below=1)
+        within(self, "decay_share", "0 < share <= 1, such as 0.2", above=0, most=1)
         if self.schedule == "wsd" and decay_begin(self.max_steps, self.decay_share) == self.max_steps:
             raise ValueError(
                 f"decay_share: found {self.decay_share} of {self.max_steps} steps with schedule wsd, expected one step "
                 "at least; raise it, or take schedule constant"
             )
-        if not 0 <= self.learning_rate_floor < 1:
-            raise ValueError(f"learning_rate_floor: found {self.learning_rate_floor}, expected 0 <= share < 1")
+        within(self, "learning_rate_floor", "0 <= share < 1", least=0, below=1)
         if self.learning_rate_floor and self.schedule not in _WITH_FLOOR:
             raise ValueError(
                 f"learning_rate_floor: found {self.learning_rate_floor} with schedule {self.schedule}, expected "

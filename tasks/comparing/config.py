@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bertcore.config import parse, suggest
+from bertcore.config import parse, suggest, within
 from bertcore.errors import ConfigError
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.training.initial import vocabulary_keys
@@ -38,8 +38,7 @@ class CompareConfig:
             seconds_of(self.budget)
         except ValueError as error:
             raise ValueError(f"budget: {error}; correct it") from None
-        if self.calibration_steps < 1:
-            raise ValueError(f"calibration_steps: found {self.calibration_steps}, expected at least 1")
+        within(self, "calibration_steps", "at least 1", least=1)
         if not self.variants:
             raise ValueError("variants: found none, expected at least one name with its values")
         for place, (name, values) in enumerate(self.variants.items()):

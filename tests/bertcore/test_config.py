@@ -1,11 +1,13 @@
 """Strict configuration: every mistake is one line with what, where, found, expected and the remedy."""
 
+import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
 
-from bertcore.config import parse
+from bertcore.config import parse, within
 from bertcore.errors import ConfigError
 
 
@@ -14,8 +16,7 @@ class Inner:
     width: int = 4
 
     def __post_init__(self) -> None:
-        if self.width < 1:
-            raise ValueError(f"width: found {self.width}, expected at least 1")
+        within(self, "width", "at least 1", least=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,3 +91,21 @@ def test_mistakes_are_named(values: object, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse(Outer, values, "p")
     assert str(error.value).startswith(message) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "inside", "outside"),
+    [
+        ({"least": 1}, (1, 2.5, None), (0.999, math.nan)),
+        ({"above": 0, "below": 1}, (1e-9, 0.5), (0, 1, math.nan)),
+        ({"above": 0, "most": 1}, (1e-9, 1), (0, 1.001)),
+    ],
+)
+def test_a_number_lies_within_its_bounds_or_is_named(
+    bounds: dict[str, float], inside: tuple[float | None, ...], outside: tuple[float, ...]
+) -> None:
+    for number in inside:
+        within(SimpleNamespace(share=number), "share", "another", **bounds)
+    for number in outside:
+        with pytest.raises(ValueError, match=f"^share: found {number}, expected another$"):
+            within(SimpleNamespace(share=number), "share", "another", **bounds)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from bertcore.config import within
 from bertcore.training.schedule import ScheduleName
 
 OptimizerName = Literal["adamw", "bert_adam", "lamb", "muon"]
@@ -57,17 +58,12 @@ class OptimizationConfig:
         return Refinements()
 
     def __post_init__(self) -> None:
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate: found {self.learning_rate}, expected more than 0, such as 1e-4")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay: found {self.weight_decay}, expected 0 or more, such as 0.01")
-        if self.max_grad_norm is not None and not self.max_grad_norm > 0:
-            raise ValueError(f"max_grad_norm: found {self.max_grad_norm}, expected more than 0, or null for no bound")
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon: found {self.epsilon}, expected more than 0, such as 1e-6")
+        within(self, "learning_rate", "more than 0, such as 1e-4", above=0)
+        within(self, "weight_decay", "0 or more, such as 0.01", least=0)
+        within(self, "max_grad_norm", "more than 0, or null for no bound", above=0)
+        within(self, "epsilon", "more than 0, such as 1e-6", above=0)
         for name in ("beta1", "beta2", "momentum"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"{name}: found {getattr(self, name)}, expected 0 <= {name} < 1, such as 0.9")
+            within(self, name, f"0 <= {name} < 1, such as 0.9", least=0.0, below=1.0)
         if self.momentum != OptimizationConfig.momentum and self.optimizer != "muon":
             raise ValueError(
                 f"momentum: found {self.momentum} with optimizer {self.optimizer}, expected muon, which has it; remove "

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
+from bertcore.export.padded_bert import embedded, embeddings_of
 from bertcore.model.albert import AlbertConfig
 
 
@@ -17,14 +18,7 @@ class PaddedAlbert(nn.Module):
     def __init__(self, config: AlbertConfig, has_pooler: bool = True) -> None:
         super().__init__()
         width, embedding = config.hidden_size, config.embedding_size
-        self.embeddings = nn.ModuleDict(
-            {
-                "word_embeddings": nn.Embedding(config.vocab_size, embedding),
-                "position_embeddings": nn.Embedding(config.max_position_embeddings, embedding),
-                "token_type_embeddings": nn.Embedding(config.type_vocab_size, embedding),
-                "LayerNorm": nn.LayerNorm(embedding, eps=config.layer_norm_eps),
-            }
-        )
+        self.embeddings = embeddings_of(config, embedding)
         groups = [nn.ModuleDict({"albert_layers": nn.ModuleList([_Layer(config)])}) for _ in set(config.order)]
         projection = nn.Linear(embedding, width)
         self.encoder = nn.ModuleDict(
@@ -34,13 +28,8 @@ class PaddedAlbert(nn.Module):
         self.layers, self.groups = config.num_hidden_layers, config.num_hidden_groups
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        place = torch.arange(input_ids.shape[1], device=input_ids.device)
-        embedded = (
-            self.embeddings["word_embeddings"](input_ids)
-            + self.embeddings["token_type_embeddings"](token_type_ids)
-            + self.embeddings["position_embeddings"](place)
-        )
-        hidden = self.encoder["embedding_hidden_mapping_in"](self.embeddings["LayerNorm"](embedded))
+        normed = self.embeddings["LayerNorm"](embedded(self.embeddings, input_ids, token_type_ids))
+        hidden = self.encoder["embedding_hidden_mapping_in"](normed)
         bias = bias_of(attention_mask[:, None, None, :], hidden)
         for layer in range(self.layers):
             group = int(layer / (self.layers / self.groups))

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
+from bertcore.model.albert import AlbertConfig
 from bertcore.model.bert import BertConfig
+from bertcore.model.electra import ElectraConfig
 
 
 class PaddedModel(nn.Module):
@@ -19,25 +21,13 @@ class PaddedModel(nn.Module):
     def __init__(self, config: BertConfig, has_pooler: bool = True) -> None:
         super().__init__()
         width = config.hidden_size
-        self.embeddings = nn.ModuleDict(
-            {
-                "word_embeddings": nn.Embedding(config.vocab_size, width),
-                "position_embeddings": nn.Embedding(config.max_position_embeddings, width),
-                "token_type_embeddings": nn.Embedding(config.type_vocab_size, width),
-                "LayerNorm": nn.LayerNorm(width, eps=config.layer_norm_eps),
-            }
-        )
+        self.embeddings = embeddings_of(config, width)
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))})
         self.pooler = nn.ModuleDict({"dense": nn.Linear(width, width)}) if has_pooler else None
 
     def embedded(self, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
         """(B, L, H), before they are normalised."""
-        place = torch.arange(input_ids.shape[1], device=input_ids.device)
-        return (
-            self.embeddings["word_embeddings"](input_ids)
-            + self.embeddings["token_type_embeddings"](token_type_ids)
-            + self.embeddings["position_embeddings"](place)
-        )
+        return embedded(self.embeddings, input_ids, token_type_ids)
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
@@ -47,6 +37,25 @@ class PaddedModel(nn.Module):
         for layer in self.encoder["layer"].children():
             hidden = layer(hidden, bias)
         return (hidden,) if self.pooler is None else (hidden, torch.tanh(self.pooler["dense"](hidden[:, 0])))
+
+
+def embeddings_of(config: BertConfig | AlbertConfig | ElectraConfig, width: int) -> nn.ModuleDict:
+    """`BertEmbeddings`, of any width."""
+    return nn.ModuleDict(
+        {
+            "word_embeddings": nn.Embedding(config.vocab_size, width),
+            "position_embeddings": nn.Embedding(config.max_position_embeddings, width),
+            "token_type_embeddings": nn.Embedding(config.type_vocab_size, width),
+            "LayerNorm": nn.LayerNorm(width, eps=config.layer_norm_eps),
+        }
+    )
+
+
+def embedded(embeddings: nn.ModuleDict, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
+    """(B, L, width), before they are normalised."""
+    place = torch.arange(input_ids.shape[1], device=input_ids.device)
+    words = embeddings["word_embeddings"](input_ids) + embeddings["token_type_embeddings"](token_type_ids)
+    return words + embeddings["position_embeddings"](place)
 
 
 class Layer(nn.Module):
@@ -67,8 +76,8 @@ class Layer(nn.Module):
             for projection in self.attention["self"].values()  # type: ignore[operator]
         )
         context = attention(query, key, value, bias)
-        hidden = _add_and_norm(self.attention["output"], context.transpose(1, 2).flatten(2), hidden)
-        return _add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
+        hidden = add_and_norm(self.attention["output"], context.transpose(1, 2).flatten(2), hidden)
+        return add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
 
 
 class PaddedForPreTraining(nn.Module):
@@ -105,5 +114,5 @@ def _dense_and_norm(inputs: int, config: BertConfig) -> nn.ModuleDict:
     return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": norm})
 
 
-def _add_and_norm(block: nn.Module, values: Tensor, residual: Tensor) -> Tensor:
+def add_and_norm(block: nn.Module, values: Tensor, residual: Tensor) -> Tensor:
     return block["LayerNorm"](block["dense"](values) + residual)  # type: ignore[index]

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
+from bertcore.export.padded_bert import add_and_norm
 from bertcore.model.deberta import DebertaConfig
 from bertcore.model.disentangled_attention import rows_of
 
@@ -65,8 +66,8 @@ class _Layer(nn.Module):
         scale = (3 * query.shape[-1]) ** -0.5
         context = attention(query * 3**-0.5, key, value, (says + heard) * scale + bias)
         attended = context.transpose(1, 2).flatten(2)
-        hidden = _add_and_norm(self.attention["output"], attended, hidden)
-        return _add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
+        hidden = add_and_norm(self.attention["output"], attended, hidden)
+        return add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
 
     def _heads(self, name: str, values: Tensor) -> Tensor:
         """(B, L, H) -> (B, A, L, D)."""
@@ -80,10 +81,6 @@ def _norm(config: DebertaConfig) -> nn.LayerNorm:
 
 def _dense_and_norm(inputs: int, config: DebertaConfig) -> nn.ModuleDict:
     return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": _norm(config)})
-
-
-def _add_and_norm(block: nn.Module, values: Tensor, residual: Tensor) -> Tensor:
-    return block["LayerNorm"](block["dense"](values) + residual)  # type: ignore[index]
 
 
 class _WithEncoder(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, bias_of, gelu
-from bertcore.export.padded_bert import Layer
+from bertcore.export.padded_bert import Layer, embedded, embeddings_of
 from bertcore.model.electra import ElectraConfig
 
 
@@ -18,25 +18,12 @@ class PaddedElectra(nn.Module):
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__()
         width = config.embedding_size
-        self.embeddings = nn.ModuleDict(
-            {
-                "word_embeddings": nn.Embedding(config.vocab_size, width),
-                "position_embeddings": nn.Embedding(config.max_position_embeddings, width),
-                "token_type_embeddings": nn.Embedding(config.type_vocab_size, width),
-                "LayerNorm": nn.LayerNorm(width, eps=config.layer_norm_eps),
-            }
-        )
+        self.embeddings = embeddings_of(config, width)
         self.embeddings_project = nn.Linear(width, config.hidden_size) if width != config.hidden_size else None
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))})
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        place = torch.arange(input_ids.shape[1], device=input_ids.device)
-        embedded = (
-            self.embeddings["word_embeddings"](input_ids)
-            + self.embeddings["token_type_embeddings"](token_type_ids)
-            + self.embeddings["position_embeddings"](place)
-        )
-        hidden = self.embeddings["LayerNorm"](embedded)
+        hidden = self.embeddings["LayerNorm"](embedded(self.embeddings, input_ids, token_type_ids))
         bias = bias_of(attention_mask[:, None, None, :], hidden)
         if self.embeddings_project is not None:
             hidden = self.embeddings_project(hidden)

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _SIGNIFICANCE = 1e-6
 # Expected counts below it are put together, as chi-square says "off" of such ones far more often than that.
 _LEAST_EXPECTED = 10.0
+_BORNE = 0.1
+"""Of the spans expected in a part of the sequence, what their number may differ beside chance."""
 _BINS = 10
 _ID_BINS = 16
 _SEGMENT_BINS = 32
@@ -258,7 +260,7 @@ class Audit:
             "sequences have another number of predictions than the rule says": self.counts["wrong"],
             "random ids are drawn from outside the rule's": self.counts["foreign"],
             f"[MASK] and random shares differ from {shares} %": _p_value(self.replaced) < _SIGNIFICANCE,
-            "predictions are not uniform over positions": _p_value(self.places) < _SIGNIFICANCE,
+            "predictions are not uniform over positions": self._places_are_off(),
             "random ids are not uniform": _p_value(self.random_ids) < _SIGNIFICANCE,
             "the labels of pairs are not balanced": self._balance_p_value() < _SIGNIFICANCE,
         }
@@ -266,6 +268,14 @@ class Audit:
             raise ArtifactError(
                 f"data/instances: the audit failed: {'; '.join(found)} ({self.report()}); this is a defect: report it"
             )
+
+    def _places_are_off(self) -> bool:
+        """By more than chance. Spans begin at words of one length alike only if their neighbours are alike, too, as
+        those are taken that fit: where the lengths of words vary with the place, as behind titles, sound spans are off
+        by a few percent, which enough text tells from chance."""
+        found, expected = self.places
+        borne = _BORNE if self.config.longest > 1 else 0.0
+        return _p_value(self.places) < _SIGNIFICANCE and bool((np.abs(found - expected) > borne * expected).any())
 
     def _warn(self) -> None:
         """Of the training's sequences only: what is wrong with them is so with the held-out ones."""

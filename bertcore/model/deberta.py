@@ -67,6 +67,13 @@ class DebertaConfig(EncoderConfig):
         for name in ("hidden_act", "pooler_hidden_act"):
             self.one_of(name, get_args(Activation))
         within(self, "position_buckets", "at least 2, such as 256", least=2)
+        near, longest = self.position_buckets // 2, self.max_position_embeddings - 1
+        if self.max_relative_positions - 1 <= near < longest:
+            raise ValueError(
+                f"max_relative_positions: found {self.max_relative_positions} with position_buckets "
+                f"{self.position_buckets}, which tell the nearest {near} distances apart, expected at least {near + 2};"
+                " raise it or lower position_buckets"
+            )
 
     @property
     def scores_distances(self) -> bool:

@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -89,6 +89,9 @@ def build_shards(
         done[entry.name] = entry
         progress.advance(f"{entry.tokens:,} tokens")
     progress.close()
+    for split in SPLITS:
+        if without := sum(done[each.name].without_tokens for each in plans if each.split == split):
+            logger.warning("%d sentences of the split %s are left out: they hold no token", without, split)
     entries = [done[each.name] for each in plans if done[each.name].documents]
     for entry in entries:
         _keep(directory / entry.name, output / entry.name)
@@ -129,11 +132,21 @@ def plan_shards(corpus: Path, split: str, tokenizer: Path, config: ShardsConfig,
 def encode(plan: ShardPlan) -> ShardEntry:
     """Make one shard; the same bytes each time. A shard whose documents hold no token is written and counted as such,
     and does not enter the manifest."""
-    shard = encode_documents((group.read() for group in plan.groups), _encoder(plan.tokenizer))
+    sentences = 0
+
+    def blocks() -> Iterator[pa.ListArray]:
+        nonlocal sentences
+        for group in plan.groups:
+            block = group.read()
+            sentences += len(block.flatten())
+            yield block
+
+    shard = encode_documents(blocks(), _encoder(plan.tokenizer))
     with replace_file(plan.path) as beside:
         shard.write(beside)
         sha256 = checksum(beside)
-    entry = ShardEntry(plan.name, plan.split, *shard.counts, sha256=sha256)
+    without = sentences - shard.counts[1]
+    entry = ShardEntry(plan.name, plan.split, *shard.counts, sha256, without)
     write_json(plan.note, asdict(entry))
     return entry
 

@@ -92,6 +92,8 @@ class ShardEntry:
     sentences: int
     tokens: int
     sha256: str
+    without_tokens: int = 0
+    """Sentences of its documents that are left out: the tokenizer leaves nothing of them."""
 
 
 @dataclass(frozen=True)

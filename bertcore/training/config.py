@@ -10,7 +10,7 @@ from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
-from bertcore.training.schedule import SCHEDULES, above, decay_begin, wsd
+from bertcore.training.schedule import DECAY_SHARE, SCHEDULES, above, decay_begin, wsd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class PretrainConfig(OptimizationConfig):
     """The last steps on longer sequences; None = one length throughout."""
     warmup_steps: int | None = None
     """Steps in which the learning rate rises linearly from 0 to its peak; None = 6 % of `max_steps`, 10,000 at most."""
-    decay_share: float = 0.2
+    decay_share: float = DECAY_SHARE
     """Of `max_steps`: the part at the end in which schedule `wsd` falls to 0. All that comes before it is the same for
     every `max_steps`, and is taken over by a longer or shorter training that differs in nothing else, bit by bit.
     Give `warmup_steps` for that: by default they are a share of `max_steps`."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedType
 from accelerate.commands.config.config_args import load_config_from_file
 from torch import distributed
 
@@ -138,10 +138,12 @@ def deterministic() -> bool:
 
 
 def make_accelerator() -> Accelerator:
-    """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for."""
+    """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for,
+    `ConfigError` where accelerate is configured to do what would train something else."""
     keep_freed_memory()
     _add_in_one_order()
     accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision())
+    _check_plugins(accelerator)
     autocast_alone(accelerator)
     expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
     if accelerator.num_processes != expected:
@@ -151,6 +153,28 @@ def make_accelerator() -> Accelerator:
             "independent; check BERTCORE_PROCESSES and the accelerate config"
         )
     return accelerator
+
+
+def _check_plugins(accelerator: Accelerator) -> None:
+    """`ConfigError` for what gives each process pieces of weights that look like whole ones, and for gradients that are
+    divided once more."""
+    kind = accelerator.distributed_type
+    if kind not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU, DistributedType.FSDP):
+        raise ConfigError(
+            f"{ACCELERATE_CONFIG}: found distributed_type {kind.value}, expected MULTI_GPU, MULTI_CPU or FSDP; see "
+            "infra/accelerate for examples"
+        )
+    plugin = getattr(accelerator.state, "fsdp_plugin", None)
+    if plugin is not None and plugin.fsdp_version != 2:
+        raise ConfigError(
+            f"{ACCELERATE_CONFIG}: found FSDP version {plugin.fsdp_version}, expected 2; set fsdp_config.fsdp_version: "
+            "2, as infra/accelerate/fsdp2.yaml does"
+        )
+    if (parts := accelerator.gradient_accumulation_steps) != 1:
+        raise ConfigError(
+            f"ACCELERATE_GRADIENT_ACCUMULATION_STEPS: found {parts}, expected 1: the batch of params.yaml is that of a "
+            "step; unset it, and set BERTCORE_MICRO_BATCH to compute a batch in parts"
+        )
 
 
 def autocast_alone(accelerator: Accelerator) -> None:

@@ -6,6 +6,9 @@ from typing import Literal
 
 ScheduleName = Literal["linear", "bert", "cosine", "constant", "wsd"]
 
+DECAY_SHARE = 0.2
+"""Of the steps, that in which `wsd` falls, where nothing else is said."""
+
 Schedule = Callable[[int, int, int], float]
 """(step, warmup_steps, max_steps) -> factor in [0, 1]"""
 
@@ -40,7 +43,7 @@ def decay_begin(max_steps: int, decay_share: float) -> int:
     return max_steps - round(max_steps * decay_share)
 
 
-def wsd(step: int, warmup_steps: int, max_steps: int, decay_share: float = 0.2) -> float:
+def wsd(step: int, warmup_steps: int, max_steps: int, decay_share: float = DECAY_SHARE) -> float:
     """Warm-up, stable, decay: 1 after the warm-up, then a line down to 0 over the last `decay_share` of the steps.
 
     Until the decay begins, nothing depends on `max_steps`: trainings of several lengths have that part in common (Hu et

@@ -63,6 +63,23 @@ def test_sound_instances_pass(tmp_path: Path, packing: Any, masking: Any, option
     )
 
 
+@pytest.mark.parametrize(
+    ("masking", "share", "passes"), [("span", 0.02, True), ("span", 0.2, False), ("whole_word", 0.02, False)]
+)
+def test_of_spans_a_few_percent_are_no_defect(tmp_path: Path, masking: Any, share: float, passes: bool) -> None:
+    """Their neighbours' lengths decide, too; a million of them tell any difference from chance."""
+    config = replace(CONFIG, packing="full_sentences", masking=masking)
+    audit = Audit(config, vocabulary())
+    audit.add_drawn(drawn(tmp_path, config))
+    audit.places = np.full((2, 10), 1e6)
+    audit.places[0, :2] += [1e6 * share, -1e6 * share]
+    if passes:
+        audit.check()
+    else:
+        with pytest.raises(ArtifactError, match="not uniform over positions"):
+            audit.check()
+
+
 def with_predictions(instances: Instances, chosen: np.ndarray, found: np.ndarray | None = None) -> Instances:
     """The same sequences with other predictions, `chosen` (T,), and what stands there ([MASK])."""
     tokens = instances.tokens.copy()

@@ -3,6 +3,7 @@
 import importlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,15 @@ from bertcore.export import gate
 from bertcore.export.padded import PADDED
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.run import finetune
-from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.instances.sources import MaskConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.tokens.wordpiece import save_tokenizer
-from bertcore.training import distributed
-from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.loader import Loader
-from bertcore.training.loop import Pretraining, TrainingData
-from tests.samples import sentences, token_shard, tokenizer, vocabulary
+from bertcore.training.loop import Pretraining
+from tests.samples import sentences, tokenizer, vocabulary
+from tests.small import assert_resumes, small_training
 
 TABLES: tuple[dict[str, Any], ...] = (ARCHITECTURES, PADDED, OBJECTIVES)
 
@@ -44,36 +43,25 @@ def imported(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         table.update(rows)
 
 
-def training(directory: Path, shard_of: Path) -> Pretraining:
+def training(directory: Path) -> Pretraining:
     settings = PretrainConfig(
         model=ModelConfig(architecture="toy", fields={"initializer_range": 0.2}),
         **{"objective": "twins", "objective_options": {"twin_weight": 0.25}, "optimizer": "muon"},  # type: ignore[arg-type]
         **{"batch_size": 8, "max_steps": 20, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 10},  # type: ignore[arg-type]
     )
     mask = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
-    source = [DrawnInstances.of(token_shard(shard_of, 80), "shard", 0, mask, vocabulary())]
-    torch.manual_seed(settings.seed)
-    model = build_pretraining(settings.model.build(vocabulary().size))
-    data = TrainingData(batches=Loader(lambda epoch: source, settings.batch_size, settings.seed), heldout=source)
-    return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+    return small_training(directory, settings, mask)
 
 
 def test_it_trains_resumes_passes_the_gate_and_is_fine_tuned(tmp_path: Path) -> None:
-    whole = training(tmp_path / "whole", tmp_path)
+    whole = training(tmp_path / "whole")
     before = whole.evaluate()
     after = whole.run()
     for term in ("first", "twin"):
         assert after[f"eval/{term}_loss"] < before[f"eval/{term}_loss"] - 0.05
     assert after["eval/loss"] == pytest.approx(after["eval/first_loss"] + 0.25 * after["eval/twin_loss"])
 
-    stopped = training(tmp_path / "stopped", tmp_path)
-    for _ in range(7):
-        stopped.train_step()
-    stopped.keep()
-    resumed = training(tmp_path / "stopped", tmp_path)
-    resumed.run()
-    for name, tensor in whole._trained.state_dict().items():
-        assert torch.equal(resumed._trained.state_dict()[name], tensor), name
+    assert_resumes(partial(training, tmp_path / "stopped"), whole, after=7)
     assert any(name.startswith("objective.twin.") for name in whole._trained.state_dict())
 
     with_tokenizer = saved_tokenizer(tmp_path)

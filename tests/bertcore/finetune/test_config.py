@@ -70,3 +70,9 @@ def test_single_values_are_one_run_and_lists_their_grid() -> None:
 def test_impossible_values_of_a_list_are_named(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         entry(**values)
+
+
+def test_a_warmup_ends_before_the_decay() -> None:
+    assert RunConfig(format="f", data="d", schedule="wsd", warmup_ratio=0.8).warmup_ratio == 0.8
+    with pytest.raises(ValueError, match=r"warmup_ratio: found 0.9 with schedule wsd, .* last 20% .* to 0.8 at most"):
+        RunConfig(format="f", data="d", schedule="wsd", warmup_ratio=0.9)

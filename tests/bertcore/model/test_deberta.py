@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from hypothesis import example, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
@@ -78,7 +78,6 @@ def assert_same_gradients(model: Any, reference: Any) -> None:
 
 
 @settings(max_examples=10, deadline=None)
-@example(heads=1, head_size=2, layers=1, buckets=64, farthest=20, activation="gelu", lengths=[33])
 @given(
     heads=st.integers(1, 3),
     head_size=st.integers(2, 9),
@@ -94,6 +93,7 @@ def test_a_masked_lm_of_any_shape_equals_transformers(
 ) -> None:  # fmt: skip
     sizes = {"hidden_size": heads * head_size, "num_attention_heads": heads, "num_hidden_layers": layers}
     sizes |= {"position_buckets": buckets, "max_relative_positions": farthest}
+    assume(farthest - 1 > buckets // 2 or buckets // 2 >= SIZES["max_position_embeddings"] - 1)
     config = DebertaConfig(**{**SIZES, **sizes, "hidden_act": activation})
     directory = tmp_path_factory.mktemp("model")
     model = saved(drawn(build_pretraining(config)), directory)
@@ -245,3 +245,13 @@ def _weight_of(attention: Any, qkv: Tensor, layout: Layout, query: int, token: i
     values[token, 2] = 1.0
     with torch.no_grad():
         return attend_padded(values, attention._distances(layout.max_length), layout, 0.0)[query, :, 0]
+
+
+@pytest.mark.parametrize(("farthest", "longest"), [(9, 64), (8, 64), (9, 8)])
+def test_distances_that_cannot_be_told_are_refused(farthest: int, longest: int) -> None:
+    sizes = {**SIZES, "max_relative_positions": farthest, "max_position_embeddings": longest}
+    if longest <= 9:
+        DebertaConfig(**sizes)  # none is farther than the nearest ones
+        return
+    with pytest.raises(ValueError, match="max_relative_positions: found .* the nearest 8 distances apart, .* least 10"):
+        DebertaConfig(**sizes)

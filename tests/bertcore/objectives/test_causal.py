@@ -1,5 +1,6 @@
 """Sequences that are read from left to right: what they see, what they predict, and both kinds in one batch."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from bertcore.instances.sources import DrawnInstances, MaskConfig
-from bertcore.model.architecture import EncoderModule
+from bertcore.instances.sources import MaskConfig
 from bertcore.model.attention import attend_groups, attend_padded
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.layout import Layout
@@ -16,13 +16,10 @@ from bertcore.model.positions import PLAIN, Positions
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.causal import with_causal
 from bertcore.objectives.pretraining import build_objective
-from bertcore.training import distributed
-from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.loader import Loader
-from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.loop import Pretraining
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
-from tests.samples import token_shard, vocabulary
+from tests.small import FIELDS, assert_resumes, small_training
 
 LENGTHS = (9, 30, 7, 30)
 CAUSAL = torch.tensor([False, True, False, True])
@@ -185,9 +182,8 @@ def test_a_share_that_leaves_nothing_is_refused(share: float) -> None:
         PretrainConfig(objective="mlm_clm", objective_options={"causal_share": share})
 
 
-def training(directory: Path, shards: Path) -> Pretraining:
-    fields = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 48}
-    fields |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+def training(directory: Path) -> Pretraining:
+    fields = {**FIELDS, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     settings = PretrainConfig(
         model=ModelConfig(fields=fields),
         objective="mlm_clm",
@@ -195,15 +191,11 @@ def training(directory: Path, shards: Path) -> Pretraining:
         **{"batch_size": 8, "max_steps": 12, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 6},  # type: ignore[arg-type]
     )
     mask = MaskConfig(sequence_length=48, packing="full_sentences")
-    source = [DrawnInstances.of(token_shard(shards, 80), "s", 0, mask, vocabulary())]
-    torch.manual_seed(1)
-    model: EncoderModule = build_pretraining(settings.model.build(vocabulary().size))
-    data = TrainingData(batches=Loader(lambda epoch: source, 8, 1), heldout=source)
-    return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+    return small_training(directory, settings, mask)
 
 
 def test_in_parts_of_a_batch_the_same_sequences_are_causal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, in_parts = (training(tmp_path / name, tmp_path) for name in ("whole", "parts"))
+    whole, in_parts = (training(tmp_path / name) for name in ("whole", "parts"))
     computed = whole.compute()
     monkeypatch.setenv("BERTCORE_MICRO_BATCH", "3")
     again = in_parts.compute()
@@ -213,16 +205,8 @@ def test_in_parts_of_a_batch_the_same_sequences_are_causal(tmp_path: Path, monke
 
 
 def test_it_learns_and_is_resumed_with_the_same_bits(tmp_path: Path) -> None:
-    whole = training(tmp_path / "whole", tmp_path)
+    whole = training(tmp_path / "whole")
     before, after = whole.evaluate(), whole.run()
     assert after["eval/mlm_loss"] < before["eval/mlm_loss"] - 0.05
     assert "eval/clm_loss" not in after and after["eval/loss"] == after["eval/mlm_loss"]
-    stopped = training(tmp_path / "stopped", tmp_path)
-    for _ in range(5):
-        stopped.train_step()
-    stopped.keep()
-    resumed = training(tmp_path / "stopped", tmp_path)
-    resumed.run()
-    state = resumed._trained.state_dict()
-    for name, tensor in whole._trained.state_dict().items():
-        assert torch.equal(state[name], tensor), name
+    assert_resumes(partial(training, tmp_path / "stopped"), whole)

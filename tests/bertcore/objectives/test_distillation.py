@@ -1,6 +1,7 @@
 """Distillation against the published loss in torch's own functions, in double precision; what a student begins with."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from bertcore.errors import ArtifactError
-from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.instances.sources import MaskConfig
 from bertcore.model.albert import AlbertConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertModel
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
@@ -23,14 +24,12 @@ from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.objectives.distillation import DistillationOptions, check
 from bertcore.objectives.kl_divergence import kl_divergence
 from bertcore.objectives.pretraining import build_objective
-from bertcore.training import distributed
-from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import forward_flops, training_flops
-from bertcore.training.loader import Loader
-from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.loop import Pretraining
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close, random_batch
-from tests.samples import token_shard, vocabulary
+from tests.samples import vocabulary
+from tests.small import FIELDS, assert_resumes, small_training
 
 SIZES: dict[str, Any] = {"vocab_size": 90, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 48}
 TEACHER = BertConfig(num_hidden_layers=4, initializer_range=0.3, **SIZES)
@@ -290,18 +289,13 @@ def test_flops_count_the_teachers_forward_pass(
 
 def training(directory: Path, teacher: Path) -> Pretraining:
     """Of a student with dropout, whose teacher lies in `teacher`."""
-    sizes = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 48}
     settings = PretrainConfig(
-        model=ModelConfig(architecture="distilbert", fields=sizes),
+        model=ModelConfig(architecture="distilbert", fields=FIELDS),
         objective="distillation",
         objective_options={"teacher": str(teacher)},
         **{"batch_size": 8, "max_steps": 10, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 5},  # type: ignore[arg-type]
     )
-    source = [DrawnInstances.of(token_shard(teacher.parent, 80), "s", 0, MaskConfig(sequence_length=48), vocabulary())]
-    torch.manual_seed(settings.seed)
-    model = build_pretraining(settings.model.build(vocabulary().size))
-    data = TrainingData(batches=Loader(lambda epoch: source, settings.batch_size, settings.seed), heldout=source)
-    return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+    return small_training(directory, settings, MaskConfig(sequence_length=48))
 
 
 def save_teacher(directory: Path) -> Path:
@@ -319,12 +313,5 @@ def test_a_resumed_distillation_has_the_bits_of_an_uninterrupted_one(tmp_path: P
     assert after["eval/loss"] < before["eval/loss"]
     assert {"eval/kl_loss", "eval/kl_accuracy", "eval/mlm_accuracy", "eval/cosine_loss"} <= after.keys()
     assert "eval/cosine_accuracy" not in after
-    stopped = training(tmp_path / "stopped", teacher)
-    for _ in range(4):
-        stopped.train_step()
-    stopped.keep()
-    resumed = training(tmp_path / "stopped", teacher)
-    resumed.run()
+    resumed = assert_resumes(partial(training, tmp_path / "stopped", teacher), whole, after=4)
     assert resumed.state.history.curves == whole.state.history.curves
-    for name, tensor in whole._trained.state_dict().items():
-        assert torch.equal(resumed._trained.state_dict()[name], tensor), name

@@ -1,5 +1,6 @@
 """The objective about repeated tokens against a plain loop over pairs of places, in double precision."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,17 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.instances.sources import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.objectives.repeats import repeated, visible
-from bertcore.training import distributed
-from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import training_flops
-from bertcore.training.loader import Loader
-from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.loop import Pretraining
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
-from tests.samples import token_shard, vocabulary
+from tests.small import FIELDS, assert_resumes, small_training
 
 
 def batch_of(sequences: list[list[int]], masked: list[int], seed: int = 0) -> PreTrainingBatch:
@@ -121,35 +119,23 @@ def test_flops_are_the_products_that_are_made(architecture: str, monkeypatch: py
     assert training_flops(config, given_batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.03)
 
 
-def training(directory: Path, shards: Path) -> Pretraining:
-    fields = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48}
+def training(directory: Path) -> Pretraining:
+    fields = {**FIELDS, "num_hidden_layers": 2}
     settings = PretrainConfig(
         model=ModelConfig(architecture="modernbert", fields=fields),
         objective="mlm_repeats",
         **{"batch_size": 8, "max_steps": 40, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 20},  # type: ignore[arg-type]
     )
     mask = MaskConfig(sequence_length=48, packing="full_sentences", duplicates=0)
-    source = [DrawnInstances.of(token_shard(shards, 80), "s", 0, mask, vocabulary())]
-    torch.manual_seed(1)
-    model = build_pretraining(settings.model.build(vocabulary().size))
-    data = TrainingData(batches=Loader(lambda epoch: source, 8, 1), heldout=source)
-    return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+    return small_training(directory, settings, mask)
 
 
 def test_its_head_learns_is_resumed_and_is_not_saved(tmp_path: Path) -> None:
-    whole = training(tmp_path / "whole", tmp_path)
+    whole = training(tmp_path / "whole")
     before, after = whole.evaluate(), whole.run()
     assert after["eval/repeats_loss"] < before["eval/repeats_loss"] - 0.05
-    stopped = training(tmp_path / "stopped", tmp_path)
-    for _ in range(5):
-        stopped.train_step()
-    stopped.keep()
-    resumed = training(tmp_path / "stopped", tmp_path)
-    resumed.run()
-    state = resumed._trained.state_dict()
-    assert any(name.startswith("objective.head.") for name in state)
-    for name, tensor in whole._trained.state_dict().items():
-        assert torch.equal(state[name], tensor), name
+    resumed = assert_resumes(partial(training, tmp_path / "stopped"), whole)
+    assert any(name.startswith("objective.head.") for name in resumed._trained.state_dict())
     save_pretrained(whole.model, tmp_path / "model")
     saved = load_file(tmp_path / "model" / "model.safetensors")
     assert saved and not any("objective" in name for name in saved)

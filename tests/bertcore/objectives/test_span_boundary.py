@@ -1,5 +1,6 @@
 """The span-boundary objective against a plain loop over spans, in double precision."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,17 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertcore.instances.sources import DrawnInstances, MaskConfig
+from bertcore.instances.sources import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.objectives.span_boundary import PLACES, spans_of
-from bertcore.training import distributed
-from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import training_flops
-from bertcore.training.loader import Loader
-from bertcore.training.loop import Pretraining, TrainingData
+from bertcore.training.loop import Pretraining
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
-from tests.samples import token_shard, vocabulary
+from tests.small import FIELDS, assert_resumes, small_training
 
 
 def plain_spans(positions: list[int]) -> list[list[int]]:
@@ -119,37 +117,24 @@ def test_flops_are_the_products_that_are_made(monkeypatch: pytest.MonkeyPatch) -
     assert training_flops(config, given_batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.03)
 
 
-def training(directory: Path, shards: Path) -> Pretraining:
-    fields = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 48}
+def training(directory: Path) -> Pretraining:
     settings = PretrainConfig(
-        model=ModelConfig(fields=fields),
+        model=ModelConfig(fields=FIELDS),
         objective="mlm_sbo",
         **{"batch_size": 8, "max_steps": 12, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 6},  # type: ignore[arg-type]
     )
     mask = MaskConfig(
         sequence_length=48, packing="full_sentences", masking="span", span_lengths="geometric", max_ngram=10
     )
-    source = [DrawnInstances.of(token_shard(shards, 80), "s", 0, mask, vocabulary())]
-    torch.manual_seed(1)
-    model = build_pretraining(settings.model.build(vocabulary().size))
-    data = TrainingData(batches=Loader(lambda epoch: source, 8, 1), heldout=source)
-    return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+    return small_training(directory, settings, mask)
 
 
 def test_its_head_learns_is_resumed_and_is_not_saved(tmp_path: Path) -> None:
-    whole = training(tmp_path / "whole", tmp_path)
+    whole = training(tmp_path / "whole")
     before, after = whole.evaluate(), whole.run()
     assert after["eval/sbo_loss"] < before["eval/sbo_loss"] - 0.05
-    stopped = training(tmp_path / "stopped", tmp_path)
-    for _ in range(5):
-        stopped.train_step()
-    stopped.keep()
-    resumed = training(tmp_path / "stopped", tmp_path)
-    resumed.run()
-    state = resumed._trained.state_dict()
-    assert any(name.startswith("objective.head.") for name in state)
-    for name, tensor in whole._trained.state_dict().items():
-        assert torch.equal(state[name], tensor), name
+    resumed = assert_resumes(partial(training, tmp_path / "stopped"), whole)
+    assert any(name.startswith("objective.head.") for name in resumed._trained.state_dict())
     save_pretrained(whole.model, tmp_path / "model")
     saved = load_file(tmp_path / "model" / "model.safetensors")
     assert saved and not any("objective" in name or "places" in name for name in saved)

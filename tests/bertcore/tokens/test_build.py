@@ -184,3 +184,15 @@ def test_no_shard_holds_two_copies_of_a_document(tmp_path: Path) -> None:
         (tmp_path / "linked" / path.name).symlink_to(path.rename(tmp_path / f"{number:032x}"))
     assert len(plan_shards(tmp_path / "linked", "train", tmp_path, ShardsConfig(), tmp_path)) == len(plans)
     assert all(len(set(shard)) == len(shard) for shard in found)
+
+
+def test_sentences_without_a_token_are_counted(corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for split in SPLITS:
+        writer = CorpusWriter(tmp_path, split)
+        for index, sentences in enumerate((["the cat", "\u0301 \u0302"], ["\u0301"], ["a red dog"])):
+            writer.add(Document(f"{split}:{index}", "", "test"), sentences)
+        writer.close()
+    shutil.copytree(corpus / "tokenizer", tmp_path / "tokenizer")
+    manifest = build(tmp_path, tmp_path)
+    assert [(each.documents, each.sentences, each.without_tokens) for each in manifest.shards] == [(2, 2, 2)] * 2
+    assert "2 sentences of the split train are left out: they hold no token" in caplog.messages

@@ -1,5 +1,6 @@
 """Two models in one training: resumed with the same bits, averaged, evaluated and exported."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bertcore.training.config import PretrainConfig, check_division
 from bertcore.training.loader import Loader
 from bertcore.training.loop import Pretraining, TrainingData
 from tests.samples import token_shard, tokenizer, vocabulary
+from tests.small import assert_resumes
 
 MODEL = {
     **{"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48},
@@ -67,15 +69,7 @@ def test_a_resumed_training_has_the_bits_of_an_uninterrupted_one(values: dict[st
         (tmp_path / name).mkdir()
     whole = training(tmp_path / "whole", **values)
     whole.run()
-    stopped = training(tmp_path / "stopped", **values)
-    for _ in range(5):
-        stopped.train_step()
-    stopped.keep()
-    resumed = training(tmp_path / "stopped", **values)
-    resumed.run()
-    assert resumed.state.resumed_from == {"step": 5, "run_id": ""}
-    for name, tensor in weights(whole).items():
-        assert torch.equal(weights(resumed)[name], tensor), name
+    resumed = assert_resumes(partial(training, tmp_path / "stopped", **values), whole)
     for folder, model in whole.whole_models().items():
         for name, tensor in model.state_dict().items():
             assert torch.equal(resumed.whole_models()[folder].state_dict()[name], tensor), (folder, name)

@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
+from accelerate import DistributedType
 
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.instances.sources import DrawnInstances, MaskConfig
@@ -271,6 +274,25 @@ def test_float16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
     with pytest.raises(ConfigError, match="found mixed_precision 'fp16', expected bf16 or no"):
         distributed.make_accelerator()
+
+
+def test_gradients_that_accelerate_would_divide_once_more_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
+    with pytest.raises(ConfigError, match="STEPS: found 4, expected 1: .* set BERTCORE_MICRO_BATCH"):
+        distributed.make_accelerator()
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "said"),
+    [
+        (DistributedType.FSDP, 1, "found FSDP version 1, expected 2"),
+        (DistributedType.DEEPSPEED, None, "found distributed_type DEEPSPEED, expected MULTI_GPU"),
+    ],
+)
+def test_other_ways_to_divide_weights_are_refused(kind: DistributedType, version: int | None, said: str) -> None:
+    state = SimpleNamespace(fsdp_plugin=version and SimpleNamespace(fsdp_version=version))
+    with pytest.raises(ConfigError, match=said):
+        distributed._check_plugins(MagicMock(distributed_type=kind, state=state))
 
 
 def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,18 @@
 """What all tests share."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import bertcore  # noqa: F401  (before any test imports torch: it says how torch's threads wait)
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so does all that they start: Prefect's
+# worker, which ends itself by that signal, would not end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -275,7 +275,8 @@ class Audit:
         by a few percent, which enough text tells from chance."""
         found, expected = self.places
         borne = _BORNE if self.config.longest > 1 else 0.0
-        return _p_value(self.places) < _SIGNIFICANCE and bool((np.abs(found - expected) > borne * expected).any())
+        nearest = np.clip(found, expected * (1 - borne), expected * (1 + borne))
+        return _p_value(np.stack([found, nearest])) < _SIGNIFICANCE
 
     def _warn(self) -> None:
         """Of the training's sequences only: what is wrong with them is so with the held-out ones."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from bertcore.config import within
 from bertcore.embedding import FROM_CORPUS
 from bertcore.training.optimizers.config import OptimizationConfig
+from bertcore.training.schedule import check_warmup_ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,7 @@ class EmbedConfig(OptimizationConfig):
             raise ValueError(f"dimensions: found {self.dimensions}, expected different widths of at least 1")
         for name in ("heldout_fraction", "warmup_ratio", "dropout"):
             within(self, name, f"0 <= {name} < 1, such as 0.1", least=0.0, below=1.0)
+        check_warmup_ratio(self.warmup_ratio, self.schedule)
         if self.file is not None and not self.heldout_fraction:
             raise ValueError("heldout_fraction: found 0 with pairs of a file, expected some to score, such as 0.1")
         if self.pairs == "twins" and not self.dropout:

@@ -23,8 +23,8 @@ def score_table(metrics: Path, encoder: Path) -> str:
     ]
     if not rows:
         raise InputError(
-            f"{metrics}: found no pretrain.json, minimal_pairs.json or finetune/TASK.json, expected the metrics of a "
-            "run of the pipeline; give that directory"
+            f"{metrics}: found no pretrain.json, no minimal_pairs.json and no finetune/TASK.json of a task that "
+            f"started from {encoder}, expected the metrics of a run of the pipeline; give that directory"
         )
     return table([("what", "metric", "this encoder", "over seeds", "beside"), *rows]) + "\n\nOn dev, or held-out text."
 
@@ -54,7 +54,7 @@ def _minimal_pairs(_: str, found: Any) -> Iterator[Row]:
 
 
 def _task(encoder: str, name: str, found: Any) -> Iterator[Row]:
-    if found["protocol"]["started_from"] != encoder:
+    if found.get("protocol", {}).get("started_from", encoder) != encoder:
         return
     headline = found["metrics"][0]
     others = {name: each[headline] for name, each in found.items() if _is_score(each, headline)}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from bertcore.config import within
 from bertcore.draws import check_seed
 from bertcore.training.optimizers.config import OptimizationConfig
-from bertcore.training.schedule import DECAY_SHARE
+from bertcore.training.schedule import check_warmup_ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +105,7 @@ class RunConfig(OptimizationConfig):
             within(self, name, "0 <= p < 1", least=0.0, below=1.0)
         within(self, "choice_fraction", "a share like 0.1", above=0.0, below=1.0)
         within(self, "warmup_ratio", "a share between 0 and 1, such as 0.1", least=0.0, most=1.0)
-        if self.schedule == "wsd" and self.warmup_ratio > 1 - DECAY_SHARE:
-            raise ValueError(
-                f"warmup_ratio: found {self.warmup_ratio} with schedule wsd, expected that the warm-up ends before the "
-                f"decay of the last {DECAY_SHARE:.0%} of the steps; lower it to {1 - DECAY_SHARE:g} at most"
-            )
+        check_warmup_ratio(self.warmup_ratio, self.schedule)
         within(self, "layer_decay", "0 < decay <= 1, such as 0.8; 1 = none", above=0.0, most=1.0)
         if self.crf and self.distillation is not None:
             raise ValueError(

@@ -19,11 +19,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from accelerate import Accelerator, DistributedType
 from accelerate.commands.config.config_args import load_config_from_file
+from accelerate.utils import GradientAccumulationPlugin
 from torch import distributed
 
 from bertcore import cores
@@ -83,9 +84,26 @@ def _configured_processes(config: str) -> tuple[int, int]:
         raise ConfigError(
             f"{ACCELERATE_CONFIG}: {config}: {said}; correct it, see infra/accelerate for examples"
         ) from None
+    _check_division(found, config)
     if not found.use_cpu and found.num_machines == 1:
         _require_gpus(found.num_processes, f"{ACCELERATE_CONFIG}: {config}: num_processes")
     return int(found.num_processes), max(int(found.num_machines), 1)
+
+
+def _check_division(found: Any, config: str) -> None:
+    """`ConfigError` for what gives each process pieces of weights that cannot be told from whole ones."""
+    kind = DistributedType(found.distributed_type)
+    if kind not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU, DistributedType.FSDP):
+        raise ConfigError(
+            f"{ACCELERATE_CONFIG}: {config}: distributed_type: found {kind.value}, expected MULTI_GPU, MULTI_CPU or "
+            "FSDP; see infra/accelerate for examples"
+        )
+    version = int(found.fsdp_config.get("fsdp_version", 1))
+    if kind is DistributedType.FSDP and version != 2:
+        raise ConfigError(
+            f"{ACCELERATE_CONFIG}: {config}: fsdp_config.fsdp_version: found {version}, expected 2; set it, as "
+            "infra/accelerate/fsdp2.yaml does"
+        )
 
 
 def _require_gpus(processes: int, where: str) -> None:
@@ -138,12 +156,13 @@ def deterministic() -> bool:
 
 
 def make_accelerator() -> Accelerator:
-    """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for,
-    `ConfigError` where accelerate is configured to do what would train something else."""
+    """The accelerator of this process; `TrainingError` where another number of processes came up than was asked for."""
     keep_freed_memory()
     _add_in_one_order()
-    accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=precision())
-    _check_plugins(accelerator)
+    # By ACCELERATE_GRADIENT_ACCUMULATION_STEPS it would divide every gradient, of steps that are made all the same.
+    whole = GradientAccumulationPlugin(num_steps=1)
+    cpu = not torch.cuda.is_available()
+    accelerator = Accelerator(cpu=cpu, mixed_precision=precision(), gradient_accumulation_plugin=whole)
     autocast_alone(accelerator)
     expected = int(os.environ.get(_EXPECTED, accelerator.num_processes))
     if accelerator.num_processes != expected:
@@ -153,28 +172,6 @@ def make_accelerator() -> Accelerator:
             "independent; check BERTCORE_PROCESSES and the accelerate config"
         )
     return accelerator
-
-
-def _check_plugins(accelerator: Accelerator) -> None:
-    """`ConfigError` for what gives each process pieces of weights that look like whole ones, and for gradients that are
-    divided once more."""
-    kind = accelerator.distributed_type
-    if kind not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU, DistributedType.FSDP):
-        raise ConfigError(
-            f"{ACCELERATE_CONFIG}: found distributed_type {kind.value}, expected MULTI_GPU, MULTI_CPU or FSDP; see "
-            "infra/accelerate for examples"
-        )
-    plugin = getattr(accelerator.state, "fsdp_plugin", None)
-    if plugin is not None and plugin.fsdp_version != 2:
-        raise ConfigError(
-            f"{ACCELERATE_CONFIG}: found FSDP version {plugin.fsdp_version}, expected 2; set fsdp_config.fsdp_version: "
-            "2, as infra/accelerate/fsdp2.yaml does"
-        )
-    if (parts := accelerator.gradient_accumulation_steps) != 1:
-        raise ConfigError(
-            f"ACCELERATE_GRADIENT_ACCUMULATION_STEPS: found {parts}, expected 1: the batch of params.yaml is that of a "
-            "step; unset it, and set BERTCORE_MICRO_BATCH to compute a batch in parts"
-        )
 
 
 def autocast_alone(accelerator: Accelerator) -> None:

@@ -55,6 +55,15 @@ def wsd(step: int, warmup_steps: int, max_steps: int, decay_share: float = DECAY
     return 1.0 if step < begin else (max_steps - step) / max(max_steps - begin, 1)
 
 
+def check_warmup_ratio(ratio: float, schedule: ScheduleName) -> None:
+    """`ValueError` where the warm-up, of this share of the steps, would end behind the beginning of `wsd`'s decay."""
+    if schedule == "wsd" and ratio > 1 - DECAY_SHARE:
+        raise ValueError(
+            f"warmup_ratio: found {ratio} with schedule wsd, expected that the warm-up ends before the decay of the "
+            f"last {DECAY_SHARE:.0%} of the steps; lower it to {1 - DECAY_SHARE:g} at most"
+        )
+
+
 def above(floor: float, factor: float) -> float:
     """`factor` of a schedule that ends at the share `floor` of the peak, instead of 0."""
     return floor + (1 - floor) * factor if floor else factor

@@ -133,6 +133,7 @@ def test_too_few_pairs_are_said(tmp_path: Path) -> None:
     [
         ({"batch_size": 1}, "batch_size: found 1, expected at least 2"),
         ({"temperature": 0.0}, "temperature: found 0"),
+        ({"schedule": "wsd", "warmup_ratio": 0.9}, "warmup_ratio: found 0.9 with schedule wsd"),
         ({"dimensions": [8, 8]}, r"dimensions: found \[8, 8\], expected different widths"),
         ({"pairs": "twins", "dropout": 0.0}, "dropout: found 0 with pairs: twins"),
         ({"heldout_fraction": 1.0}, "heldout_fraction: found 1.0"),

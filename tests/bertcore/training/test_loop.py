@@ -4,13 +4,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 import torch
-from accelerate import DistributedType
 
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.instances.sources import DrawnInstances, MaskConfig
@@ -276,23 +273,31 @@ def test_float16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         distributed.make_accelerator()
 
 
-def test_gradients_that_accelerate_would_divide_once_more_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("no_accelerator")
+def test_gradients_are_not_divided_by_what_accelerate_is_told_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
-    with pytest.raises(ConfigError, match="STEPS: found 4, expected 1: .* set BERTCORE_MICRO_BATCH"):
-        distributed.make_accelerator()
+    weight = torch.ones(1, requires_grad=True)
+    distributed.make_accelerator().backward(2 * weight.sum())
+    assert weight.grad == 2
 
 
 @pytest.mark.parametrize(
-    ("kind", "version", "said"),
+    ("text", "said"),
     [
-        (DistributedType.FSDP, 1, "found FSDP version 1, expected 2"),
-        (DistributedType.DEEPSPEED, None, "found distributed_type DEEPSPEED, expected MULTI_GPU"),
+        ("distributed_type: DEEPSPEED", "distributed_type: found DEEPSPEED, expected MULTI_GPU"),
+        (
+            "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: FULL_SHARD}",
+            "fsdp_version: found 1, expected 2",
+        ),
     ],
 )
-def test_other_ways_to_divide_weights_are_refused(kind: DistributedType, version: int | None, said: str) -> None:
-    state = SimpleNamespace(fsdp_plugin=version and SimpleNamespace(fsdp_version=version))
+def test_other_ways_to_divide_weights_are_refused(
+    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.yaml").write_text(f"compute_environment: LOCAL_MACHINE\nnum_processes: 2\nuse_cpu: true\n{text}\n")
+    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(tmp_path / "own.yaml"))
     with pytest.raises(ConfigError, match=said):
-        distributed._check_plugins(MagicMock(distributed_type=kind, state=state))
+        distributed.launch_command("x")
 
 
 def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,7 +372,10 @@ def test_a_comparison_finds_the_trees_data_and_when_it_is_killed_nothing_runs_on
     (tmp_path / "stage.py").write_text(stage)
     (tmp_path / "dvc.yaml").write_text("stages: {slow: {cmd: python stage.py}}\n")
     subprocess.run([sys.executable, "-m", "dvc", "init", "--quiet", "--no-scm"], cwd=tmp_path, check=True)
-    values = {"corpus": {"sources": ["README.md"]}}
+    values = {"corpus": {"sources": ["pydoc"]}, "embed": {"pairs": "README.md"}}
+    linked = tmp_path / "data" / "inputs" / "embed"
+    linked.mkdir(parents=True)
+    (linked / "another.md").symlink_to(ROOT / "CONTRIBUTING.md")
     begin = (
         f"from pathlib import Path; from flows import compare; compare._repro(Path({str(tmp_path)!r}), {values}, [])"
     )
@@ -383,6 +386,7 @@ def test_a_comparison_finds_the_trees_data_and_when_it_is_killed_nothing_runs_on
         assert comparison.poll() is None
         time.sleep(0.1)
     assert (tmp_path / "README.md").resolve() == ROOT / "README.md"
+    assert not linked.exists(), "to be linked anew, as they led to other files"
     running = psutil.Process(int(pid.read_text()))
     comparison.kill()
     comparison.wait()

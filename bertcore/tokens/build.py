@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -132,21 +132,11 @@ def plan_shards(corpus: Path, split: str, tokenizer: Path, config: ShardsConfig,
 def encode(plan: ShardPlan) -> ShardEntry:
     """Make one shard; the same bytes each time. A shard whose documents hold no token is written and counted as such,
     and does not enter the manifest."""
-    sentences = 0
-
-    def blocks() -> Iterator[pa.ListArray]:
-        nonlocal sentences
-        for group in plan.groups:
-            block = group.read()
-            sentences += len(block.flatten())
-            yield block
-
-    shard = encode_documents(blocks(), _encoder(plan.tokenizer))
+    shard = encode_documents((group.read() for group in plan.groups), _encoder(plan.tokenizer))
     with replace_file(plan.path) as beside:
         shard.write(beside)
         sha256 = checksum(beside)
-    without = sentences - shard.counts[1]
-    entry = ShardEntry(plan.name, plan.split, *shard.counts, sha256, without)
+    entry = ShardEntry(plan.name, plan.split, *shard.counts, sha256, shard.without_tokens)
     write_json(plan.note, asdict(entry))
     return entry
 
@@ -157,16 +147,18 @@ def encode_documents(blocks: Iterable[pa.ListArray], encoder: WordEncoder) -> To
     tokens: list[NDArray[np.unsignedinteger]] = [np.zeros(0, encoder.vocabulary.dtype)]
     lengths: list[NDArray[np.int64]] = []
     sentences: list[NDArray[np.int64]] = []
+    without = 0
     for block in blocks:
         ids, begins = encoder.encode(running(block, encoder.vocabulary.blank))
         there = np.diff(begins) > 0
+        without += int((~there).sum())
         offsets = block.offsets.to_numpy()
         sentences_before = offsets_of(there.astype(np.int64))[offsets - offsets[0]]
         tokens.append(ids)
         lengths.append(np.diff(begins)[there])
         counts = np.diff(sentences_before)
         sentences.append(counts[counts > 0])
-    return TokenShard(np.concatenate(tokens), _offsets(lengths), _offsets(sentences))
+    return TokenShard(np.concatenate(tokens), _offsets(lengths), _offsets(sentences), without)
 
 
 def work_key(corpus: Path, tokenizer: Path, config: ShardsConfig) -> str:

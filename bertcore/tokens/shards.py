@@ -59,6 +59,8 @@ class TokenShard:
     """(S + 1,) where each sentence begins in `tokens`."""
     document_offsets: NDArray[np.int32]
     """(D + 1,) where each document begins in the sentences."""
+    without_tokens: int = 0
+    """Sentences that were left out when it was made, which the file does not say."""
 
     @classmethod
     def open(cls, path: Path) -> Self:

@@ -21,7 +21,7 @@ help:
 	@echo "make test-infra run the tests of infra/ with what is there of Slurm, S3, PostgreSQL, Redis, Docker and Kubernetes; says what it skips"
 	@echo "make faults     kill and damage real trainings many times over and write down what came of it (docs/faults.md)"
 	@echo "make docs       write docs/params.md and docs/architecture.md from the code"
-	@echo "make check      lint, types and all tests, with the coverage of branches: what CI runs"
+	@echo "make check      lint, types and all tests, the slow ones too: half an hour to an hour"
 	@echo "make clean      remove what runs have made (data, models, reports, caches, databases), but not $(VENV)"
 	@echo
 	@echo "Every knob stands in params.yaml. After . $(BIN)/activate, \`dvc repro\` runs the same pipeline without any server, and"
@@ -68,7 +68,7 @@ lint: $(VENV)/.installed-dev
 	mypy
 
 check: lint
-	$(PYTEST) --cov --cov-report=term
+	$(PYTEST)
 
 clean:
 	rm -rf data models predictions reports metrics mlartifacts mlflow.db* dvc_plots .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp

@@ -82,9 +82,8 @@ class DisentangledSelfAttention(SelfAttention):
         `skewed` wants the products with them."""
         table, rows = self._shared[0](longest)
         table = dropout(table, self._distance_dropout_prob, self.training)
-        size = 2 * self.qkv.in_features
-        made = functional.linear(table, self.qkv.weight[:size], self.qkv.bias[:size])
-        of_query, of_key = made.unflatten(-1, (2, self.num_heads, -1)).permute(1, 2, 0, 3)  # (A, R, D) each
+        # Their values are made for nothing: the product as a whole is one that can be packed (`apply.prepacked`).
+        of_query, of_key, _ = self.qkv(table).unflatten(-1, (3, self.num_heads, -1)).permute(1, 2, 0, 3)  # (A, R, D)
         return torch.stack([of_query.index_select(1, rows[:-1]), of_key.index_select(1, rows.flip(0)[:-1])])
 
     def scores_of_first(self, hidden: Tensor, layout: Layout) -> Tensor:

@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from bertcore.config import within
 from bertcore.model import bert_names
-from bertcore.model.architecture import Architecture, Encoder, read_fields, saved_fields, scores
+from bertcore.model.architecture import Architecture, Encoder, read_fields, saved_fields
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
-from bertcore.model.heads import Dropping, QuestionAnswering, TokenClassification
+from bertcore.model.heads import Dropping, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout
@@ -175,20 +175,13 @@ class AlbertForPreTraining(_WithPooler):
         return logits
 
 
-class AlbertForSequenceClassification(_WithPooler):
+class AlbertForSequenceClassification(SequenceClassification, _WithPooler):
     """One row of logits for each sequence, from its pooled [CLS]."""
 
     architecture = "AlbertForSequenceClassification"
 
-    def __init__(self, config: AlbertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, labels) logits."""
-        first = self.albert.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        return scores(self.classifier, self.dropped(self.albert.pool(first)))
+    def pooled(self, first: Tensor) -> Tensor:
+        return self.albert.pool(first)
 
 
 class AlbertForMultipleChoice(AlbertForSequenceClassification):

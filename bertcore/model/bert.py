@@ -19,12 +19,11 @@ from bertcore.model.architecture import (
     EncoderConfig,
     read_fields,
     saved_fields,
-    scores,
 )
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import Dropping, QuestionAnswering, TokenClassification
+from bertcore.model.heads import Dropping, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
@@ -167,10 +166,6 @@ class BertModel(Encoder):
         hidden = self.hidden_states(input_ids, token_type_ids, layout)
         return hidden, self.pooler(hidden.index_select(0, layout.first_tokens))
 
-    def pooled(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """As `forward`, the (B, H) pooled states alone, for less work."""
-        return self.pooler(self.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens))
-
 
 class MaskedTokenHead(nn.Module):
     """(M, H) hidden states at masked positions -> (M, V) logits; the decoder is the embedding matrix itself."""
@@ -232,20 +227,14 @@ class BertForPreTraining(_WithPooler):
         return logits
 
 
-class BertForSequenceClassification(_WithPooler):
+class BertForSequenceClassification(SequenceClassification, _WithPooler):
     """The encoder, dropout, and one linear layer on the pooled [CLS] (figure 4 a and b)."""
 
     architecture = "BertForSequenceClassification"
 
-    def __init__(self, config: BertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, labels) logits."""
-        pooled = self.bert.pooled(input_ids, token_type_ids, layout)
-        return scores(self.classifier, self.dropped(pooled))
+    def pooled(self, first: Tensor) -> Tensor:
+        pooled: Tensor = self.bert.pooler(first)
+        return pooled
 
 
 class BertForMultipleChoice(BertForSequenceClassification):

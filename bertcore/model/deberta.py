@@ -22,15 +22,13 @@ from bertcore.model.architecture import (
     EncoderConfig,
     read_fields,
     saved_fields,
-    scores,
 )
 from bertcore.model.bert import Activation, BertConfig, BertLayer, MaskedTokenHead
 from bertcore.model.disentangled_attention import DisentangledSelfAttention, Distances
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenClassification
+from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
-from bertcore.model.layout import Layout
 from bertcore.model.normalization import LayerNorm
 
 
@@ -199,22 +197,21 @@ class ContextPooler(nn.Module):
         return self.activation(self.dense(dropout(first, self.dropout_prob, self.training)))
 
 
-class DebertaForSequenceClassification(_WithEncoder):
+class _WithPooler(_WithEncoder):
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        self.pooler = ContextPooler(config)
+        initialize(self.pooler, config)
+
+
+class DebertaForSequenceClassification(SequenceClassification, _WithPooler):
     """The encoder, its pooled [CLS], dropout, and one linear layer."""
 
     architecture = "DebertaV2ForSequenceClassification"
 
-    def __init__(self, config: DebertaConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.pooler = ContextPooler(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.pooler, config)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, labels) logits."""
-        first = self.deberta.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        return scores(self.classifier, self.dropped(self.pooler(first)))
+    def pooled(self, first: Tensor) -> Tensor:
+        pooled: Tensor = self.pooler(first)
+        return pooled
 
 
 class DebertaForMultipleChoice(DebertaForSequenceClassification):

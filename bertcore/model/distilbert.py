@@ -17,7 +17,7 @@ from bertcore.model import bert, bert_names
 from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, read_fields, scores
 from bertcore.model.bert import Activation, BertConfig, BertLayer, MaskedTokenHead
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenClassification
+from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout
@@ -139,24 +139,21 @@ class DistilBertForMaskedLM(MaskedLM, _WithEncoder):
         return logits
 
 
-class DistilBertForSequenceClassification(_WithEncoder):
+class _WithPooler(_WithEncoder):
+    def __init__(self, config: DistilBertConfig) -> None:
+        super().__init__(config)
+        self.pre_classifier = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dropout_prob = config.seq_classif_dropout
+        initialize(self.pre_classifier, config)
+
+
+class DistilBertForSequenceClassification(SequenceClassification, _WithPooler):
     """The encoder, a rectified layer on [CLS], dropout, and one linear layer."""
 
     architecture = "DistilBertForSequenceClassification"
 
-    def __init__(self, config: DistilBertConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.pre_classifier = nn.Linear(config.hidden_size, config.hidden_size)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.seq_classif_dropout
-        initialize(self.pre_classifier, config)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, labels) logits."""
-        first = self.distilbert.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        pooled = functional.relu(self.pre_classifier(first))
-        return scores(self.classifier, functional.dropout(pooled, self.dropout_prob, self.training))
+    def pooled(self, first: Tensor) -> Tensor:
+        return functional.relu(self.pre_classifier(first))
 
 
 class DistilBertForMultipleChoice(DistilBertForSequenceClassification):

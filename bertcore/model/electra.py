@@ -25,7 +25,13 @@ from bertcore.model.architecture import (
 )
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, encoder_flops
 from bertcore.model.bert_names import from_huggingface, to_huggingface
-from bertcore.model.heads import MaskedLM, QuestionAnswering, TokenClassification
+from bertcore.model.heads import (
+    ClassificationHead,
+    MaskedLM,
+    QuestionAnswering,
+    SequenceClassification,
+    TokenClassification,
+)
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
@@ -178,20 +184,6 @@ def _generator(config: ElectraConfig, encoder: Encoder | None) -> ElectraForMask
     return model
 
 
-class ClassificationHead(nn.Module):
-    """(B, H) states of the [CLS] tokens -> (B, labels): a layer, GELU, and the last layer, dropout before both."""
-
-    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.out_proj = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.hidden_dropout_prob
-
-    def forward(self, first: Tensor) -> Tensor:
-        states = functional.gelu(self.dense(functional.dropout(first, self.dropout_prob, self.training)))
-        return scores(self.out_proj, functional.dropout(states, self.dropout_prob, self.training))
-
-
 class ElectraForSequenceClassification(_WithEncoder):
     """One row of logits for each sequence, from its [CLS]."""
 
@@ -199,7 +191,9 @@ class ElectraForSequenceClassification(_WithEncoder):
 
     def __init__(self, config: ElectraConfig, num_labels: int) -> None:
         super().__init__(config)
-        self.classifier = ClassificationHead(config, num_labels)
+        self.classifier = ClassificationHead(
+            config.hidden_size, num_labels, functional.gelu, config.hidden_dropout_prob
+        )
         initialize(self.classifier, config)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
@@ -209,23 +203,20 @@ class ElectraForSequenceClassification(_WithEncoder):
         return logits
 
 
-class ElectraForMultipleChoice(_WithEncoder):
+class _WithSummary(_WithEncoder):
+    def __init__(self, config: ElectraConfig) -> None:
+        super().__init__(config)
+        self.sequence_summary = nn.ModuleDict({"summary": nn.Linear(config.hidden_size, config.hidden_size)})
+        initialize(self.sequence_summary, config)
+
+
+class ElectraForMultipleChoice(SequenceClassification, _WithSummary):
     """One logit for a context with one of its choices, from its [CLS]: a layer, GELU, dropout, and the last layer."""
 
     architecture = "ElectraForMultipleChoice"
 
-    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.sequence_summary = nn.ModuleDict({"summary": nn.Linear(config.hidden_size, config.hidden_size)})
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        initialize(self.sequence_summary, config)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, 1) logits."""
-        first = self.electra.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        states = functional.gelu(self.sequence_summary["summary"](first))
-        return scores(self.classifier, functional.dropout(states, self.dropout_prob, self.training))
+    def pooled(self, first: Tensor) -> Tensor:
+        return functional.gelu(self.sequence_summary["summary"](first))
 
 
 class ElectraForTokenClassification(TokenClassification, _WithEncoder):

@@ -1,7 +1,9 @@
-"""The heads that stand alike on every encoder: masked tokens, labels of tokens, an answer's start and end.
+"""The heads that stand alike on several encoders: masked tokens, labels of texts and of tokens, answers in a text.
 
 Each is mixed with the class that builds the encoder: `class XForTokenClassification(TokenClassification, _WithX)`.
 """
+
+from collections.abc import Callable
 
 from torch import Tensor, nn
 from torch.nn import functional
@@ -31,6 +33,41 @@ class MaskedLM(EncoderModule):
         """(M,) flat positions -> (M, V) logits there."""
         states = self.base_model.hidden_states(input_ids, token_type_ids, layout, masked_positions)
         return (self.token_logits(states),)
+
+
+class SequenceClassification(Dropping):
+    """The encoder, what a subclass makes of each [CLS], dropout, and one linear layer."""
+
+    def __init__(self, config: EncoderConfig, num_labels: int) -> None:
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+        initialize(self.classifier, config)
+
+    def pooled(self, first: Tensor) -> Tensor:
+        """(B, H) states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
+        raise NotImplementedError
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (B, labels) logits."""
+        first = self.base_model.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
+        return scores(self.classifier, self.dropped(self.pooled(first)))
+
+
+class ClassificationHead(nn.Module):
+    """(B, H) states of the [CLS] tokens -> (B, labels) logits: a layer, `activation`, and the last layer, dropout
+    before both."""
+
+    def __init__(
+        self, hidden_size: int, num_labels: int, activation: Callable[[Tensor], Tensor], dropout_prob: float
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, hidden_size)
+        self.out_proj = nn.Linear(hidden_size, num_labels)
+        self.activation, self.dropout_prob = activation, dropout_prob
+
+    def forward(self, first: Tensor) -> Tensor:
+        states = self.activation(self.dense(functional.dropout(first, self.dropout_prob, self.training)))
+        return scores(self.out_proj, functional.dropout(states, self.dropout_prob, self.training))
 
 
 class TokenClassification(Dropping):

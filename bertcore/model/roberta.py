@@ -14,10 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model import bert
-from bertcore.model.architecture import Architecture, EncoderModule, read_fields, saved_fields, scores
+from bertcore.model.architecture import Architecture, read_fields, saved_fields
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
 from bertcore.model.bert_names import from_huggingface, to_huggingface
-from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, TokenClassification
+from bertcore.model.heads import (
+    ClassificationHead,
+    Dropping,
+    MaskedLM,
+    QuestionAnswering,
+    SequenceClassification,
+    TokenClassification,
+)
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
 from bertcore.model.normalization import LayerNorm
@@ -87,14 +94,19 @@ class RobertaModel(BertModel):
     embedding_class = RobertaEmbeddings
 
 
-class _WithEncoder(EncoderModule):
+class _WithPooler(Dropping):
     prefix = "roberta"
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__(config)
         self.roberta = RobertaModel(config)
-        del self.roberta.pooler  # Hugging Face's classes have none
         self.dropout_prob = config.hidden_dropout_prob
+
+
+class _WithEncoder(_WithPooler):
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__(config)
+        del self.roberta.pooler  # Hugging Face's classes have none
 
 
 class RobertaLMHead(nn.Module):
@@ -126,29 +138,14 @@ class RobertaForMaskedLM(MaskedLM, _WithEncoder):
         return logits
 
 
-class RobertaClassificationHead(nn.Module):
-    """(B, H) hidden states of <s> -> (B, labels) logits, by a layer of its own instead of the pooler."""
-
-    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.out_proj = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.hidden_dropout_prob
-
-    def forward(self, first: Tensor) -> Tensor:
-        dropped = functional.dropout(first, self.dropout_prob, self.training)
-        hidden = torch.tanh(self.dense(dropped))
-        return scores(self.out_proj, functional.dropout(hidden, self.dropout_prob, self.training))
-
-
 class RobertaForSequenceClassification(_WithEncoder):
-    """The encoder and two layers on <s>."""
+    """The encoder and two layers on <s>, the first of them instead of the pooler."""
 
     architecture = "RobertaForSequenceClassification"
 
     def __init__(self, config: RobertaConfig, num_labels: int) -> None:
         super().__init__(config)
-        self.classifier = RobertaClassificationHead(config, num_labels)
+        self.classifier = ClassificationHead(config.hidden_size, num_labels, torch.tanh, config.hidden_dropout_prob)
         initialize(self.classifier, config)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
@@ -159,22 +156,14 @@ class RobertaForSequenceClassification(_WithEncoder):
         return logits
 
 
-class RobertaForMultipleChoice(Dropping):
+class RobertaForMultipleChoice(SequenceClassification, _WithPooler):
     """One logit for a context with one of its choices, from the pooled <s>, which the other heads do without."""
 
     architecture = "RobertaForMultipleChoice"
-    prefix = "roberta"
 
-    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.roberta = RobertaModel(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.hidden_dropout_prob
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, 1) logits."""
-        return scores(self.classifier, self.dropped(self.roberta.pooled(input_ids, token_type_ids, layout)))
+    def pooled(self, first: Tensor) -> Tensor:
+        pooled: Tensor = self.roberta.pooler(first)
+        return pooled
 
 
 class RobertaForTokenClassification(TokenClassification, _WithEncoder):

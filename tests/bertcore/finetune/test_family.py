@@ -56,5 +56,6 @@ def test_encoder_computes_in_bf16_all_the_same(config: BertConfig) -> None:
     model = BertForSequenceClassification(config, 1).eval()
     ids = torch.randint(5, config.vocab_size, (sum(LENGTHS),))
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        pooled = model.bert.pooled(ids, torch.zeros_like(ids), Layout.from_lengths(torch.tensor(LENGTHS)))
+        layout = Layout.from_lengths(torch.tensor(LENGTHS))
+        pooled = model.bert.pooler(model.bert.hidden_states(ids, torch.zeros_like(ids), layout, layout.first_tokens))
     assert pooled.dtype == torch.bfloat16

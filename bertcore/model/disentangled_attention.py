@@ -83,8 +83,11 @@ class DisentangledSelfAttention(SelfAttention):
         table, rows = self._shared[0](longest)
         table = dropout(table, self._distance_dropout_prob, self.training)
         # Their values are made for nothing: the product as a whole is one that can be packed (`apply.prepacked`).
-        of_query, of_key, _ = self.qkv(table).unflatten(-1, (3, self.num_heads, -1)).permute(1, 2, 0, 3)  # (A, R, D)
-        return torch.stack([of_query.index_select(1, rows[:-1]), of_key.index_select(1, rows.flip(0)[:-1])])
+        made = self.qkv(table).unflatten(-1, (3, self.num_heads, -1))  # (R, 3, A, D)
+        # In the type of the table: the gradients of a row are added up, and all far distances share one.
+        of_query, of_key, _ = made.to(table.dtype).permute(1, 2, 0, 3)
+        chosen = torch.stack([of_query.index_select(1, rows[:-1]), of_key.index_select(1, rows.flip(0)[:-1])])
+        return chosen.to(made.dtype)
 
     def scores_of_first(self, hidden: Tensor, layout: Layout) -> Tensor:
         query, key, _ = self.qkv(hidden)[: layout.total].unflatten(-1, (3, self.num_heads, -1)).unbind(1)

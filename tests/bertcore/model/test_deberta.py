@@ -253,3 +253,17 @@ def test_distances_that_cannot_be_told_are_refused_where_sequences_have_them(far
     DebertaConfig(**{**sizes, "max_position_embeddings": 8})
     with pytest.raises(ValueError, match="max_relative_positions: found .* the nearest 8 distances apart, .* least 10"):
         DebertaConfig(**sizes)
+
+
+def test_far_distances_have_their_gradient_in_bfloat16() -> None:
+    torch.manual_seed(3)
+    distances = Distances(16, 8, 32, 1e-7)
+    attention = DisentangledSelfAttention(16, 2, 0.0, distances, 0.0)
+    layout, hidden, towards = Layout.from_lengths(torch.tensor([2048])), torch.randn(2048, 16), torch.randn(16)
+    found = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            context = attention(hidden, layout)
+        found += torch.autograd.grad((context.float() @ towards).sum(), [distances.rel_embeddings.weight])
+    expected, rounded = found
+    assert float((rounded - expected).norm() / expected.norm()) < 0.03  # 0.6 where they are added up in bfloat16

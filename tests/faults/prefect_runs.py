@@ -122,8 +122,9 @@ class Project:
         self.ask("POST", f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}, "force": False})
 
     def state(self, run: str) -> str:
-        """The name of a flow run's state; empty for the moment in which it has none."""
-        return str((self.ask("GET", f"/flow_runs/{run}")["state"] or {"name": ""})["name"])
+        """The name of a flow run's state; empty for the moment in which it has none, or nothing answers."""
+        found = self.ask("GET", f"/flow_runs/{run}") or {}
+        return str((found.get("state") or {"name": ""})["name"])
 
     def stage(self, run: str) -> dict[str, Any]:
         """The task run of stage `pretrain` in a flow run. Task runs reach the server as events, a little later."""
@@ -132,8 +133,14 @@ class Project:
         return self.ask("POST", "/task_runs/filter", body)[0]
 
     def wait(self, run: str, *names: str, seconds: float = PATIENCE) -> str:
-        self.until(lambda: self.state(run) in names, f"run {run}: {names}", seconds)
-        return self.state(run)
+        seen = [""]
+
+        def ready() -> bool:
+            seen.append(self.state(run))
+            return seen[-1] in names
+
+        self.until(ready, f"run {run}: {names}", seconds)
+        return seen[-1]
 
     def at_work(self) -> int:
         """Wait for a checkpoint that is new; its step."""

@@ -52,9 +52,9 @@ def open_binary(path: Path) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(stream, BUFFER_BYTES))
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of `path`, split at newlines only and without them; one line is held at a time, and one of more than
-    `LONGEST_LINE` bytes is an error."""
+def read_lines(path: Path, *, ends: bool = False) -> Iterator[bytes]:
+    """The lines of `path`, split at newlines only and, but for `ends`, without them; one line is held at a time, and
+    one of more than `LONGEST_LINE` bytes is an error."""
     number = 0
     with open_binary(path) as file:
         try:
@@ -64,7 +64,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
                         f"{path}:{number}: a line of more than {LONGEST_LINE >> 20} MiB; put every record on a line of "
                         "its own"
                     )
-                yield line.rstrip(b"\r\n")
+                yield line if ends else line.rstrip(b"\r\n")
         except OSError as error:
             raise damaged(path, error, f" after line {number}") from None
 

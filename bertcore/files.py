@@ -171,9 +171,19 @@ def unwritable(directory: Path) -> tuple[Path, str] | None:
 
 def visible_files(directory: Path) -> list[Path]:
     """The files at any depth, also in folders that links lead to, sorted, but for hidden ones and those in hidden
-    folders, such as a notebook's checkpoints."""
-    found = (Path(name) for name in glob.glob(f"{glob.escape(str(directory))}/**", recursive=True))
-    return sorted(path for path in found if path.is_file())
+    folders, such as a notebook's checkpoints. A link back to a folder that it stands in is not followed."""
+    return sorted(_visible_files(directory, frozenset()))
+
+
+def _visible_files(directory: Path, above: frozenset[Path]) -> Iterator[Path]:
+    inside = above | {directory.resolve()}
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if path.name.startswith("."):
+            continue
+        if path.is_file():
+            yield path
+        elif path.resolve() not in inside:
+            yield from _visible_files(path, inside)
 
 
 def checksum(path: Path) -> str:

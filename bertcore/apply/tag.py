@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from bertcore.apply.finetuned import FineTuned
-from bertcore.evaluation.words import letter
+from bertcore.evaluation.words import letter, sign
 from bertcore.examples.schema import TAGGING
 from bertcore.examples.tag_schemes import detect, entities
 from bertcore.finetune.tagging import Tagged
@@ -24,7 +24,7 @@ Words = Literal["marks", "blanks"]
 def _word(words: Words) -> re.Pattern[str]:
     if words == "blanks":
         return re.compile(r"\S+")
-    return re.compile(rf"{letter()}+(?:[.'’-]{letter()}+)*|[^\w\s]")
+    return re.compile(rf"\w{letter()}*(?:[.'’-]{letter()}+)*|{sign()}")
 
 
 @dataclass(frozen=True)

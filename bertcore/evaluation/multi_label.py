@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from bertcore.compressed import read_lines
-from bertcore.errors import InputError
+from bertcore.errors import ConfigError, InputError
 from bertcore.evaluation.command import print_result
 
 LabelSets: TypeAlias = Sequence[Iterable[str]]
@@ -101,6 +101,8 @@ _LIST = '["'
 
 def evaluate_files(gold_path: Path, predictions_path: Path, separator: str = SEPARATOR) -> dict[str, float]:
     """`evaluate` on two files, which must have the same indices."""
+    if not separator:
+        raise ConfigError("--label-separator: found nothing, expected what stands between two labels, such as ','")
     gold, predicted = (read_label_sets(path, separator) for path in (gold_path, predictions_path))
     if other := sorted(gold.keys() ^ predicted.keys()):
         raise InputError(

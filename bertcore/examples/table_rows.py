@@ -89,8 +89,12 @@ def _read_text(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
 def _check_header(names: list[str], path: Path) -> None:
     if any(map(_not_utf8, names)):
         raise InputError(f"{path}:1: the header is not UTF-8; convert the file to UTF-8")
+    _check_different(names, f"{path}:1")
+
+
+def _check_different(names: list[str], where: str) -> None:
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"{path}:1: the column {twice[0]!r} stands twice, expected different names; rename one")
+        raise InputError(f"{where}: the column {twice[0]!r} stands twice, expected different names; rename one")
 
 
 def _not_utf8(cell: str) -> bool:
@@ -101,13 +105,15 @@ def _records(path: Path, delimiter: str, quotes: bool) -> Iterator[tuple[int, li
     """The cells of each row, none for a blank line; bytes that are not UTF-8 become surrogates, so that only their row
     is lost."""
     lines = (
-        line.decode("utf-8-sig" if index == 0 else "utf-8", errors="surrogateescape") + "\n"
-        for index, line in enumerate(read_lines(path))
+        line.decode("utf-8-sig" if index == 0 else "utf-8", errors="surrogateescape")
+        for index, line in enumerate(read_lines(path, ends=quotes))
     )
     if not quotes:
         for number, line in enumerate(lines, start=1):
-            yield number, line.removesuffix("\n").split(delimiter) if line != "\n" else []
+            yield number, line.split(delimiter) if line else []
         return
+    # A quoted cell may have several lines, and answers are places in it.
+    lines = (line.rstrip("\r\n") + ("\r\n" if line.endswith("\r\n") else "\n") for line in lines)
     csv.field_size_limit(sys.maxsize)  # the default of 131,072 characters is less than a long document has
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
@@ -157,8 +163,9 @@ def _read_json(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
 
 def _read_parquet(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
     try:
-        batches = pq.ParquetFile(pa.BufferReader(read_bytes(path))).iter_batches(batch_size=_PARQUET_ROWS)
-        rows = chain.from_iterable(batch.to_pylist() for batch in batches)
+        file = pq.ParquetFile(pa.BufferReader(read_bytes(path)))
+        _check_different(file.schema_arrow.names, str(path))
+        rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(batch_size=_PARQUET_ROWS))
         yield from enumerate(rows, start=1)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(

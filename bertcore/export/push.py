@@ -32,11 +32,22 @@ def push(directory: Path, uri: str, card: str, *, private: bool = True, message:
     match = _URI.fullmatch(uri)
     if match is None:
         raise ConfigError(f"{uri}: found no name of a model on the hub, expected {FORM}; correct it")
+    _check_repository(match["repository"])
     saved = read_config(directory, forgive=True)
     read_model(saved)
     check_tokenizer(saved)
     be_quiet()
     return _send(directory, match["repository"], card, private, message)
+
+
+def _check_repository(name: str) -> None:
+    from huggingface_hub.errors import HFValidationError  # here, as below
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ConfigError(f"hub://{name}: the hub takes no such name ({error}); name the model otherwise") from None
 
 
 def _send(directory: Path, repository: str, card: str, private: bool, message: str) -> str:

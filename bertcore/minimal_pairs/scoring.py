@@ -151,7 +151,7 @@ def pseudo_log_likelihoods(
 
 def encode(tokenizer: Tokenizer, sentences: Sequence[str], longest: int) -> list[Sentences]:
     """The sentences by their length in tokens, the shortest first; special tokens are added around them. `TextError`
-    for one of more than `longest`."""
+    for one of more than `longest`, or without any."""
     groups: dict[int, list[tuple[int, Encoding]]] = {}
     for place, encoding in enumerate(tokenizer.encode_batch(list(sentences))):
         if len(encoding) > longest:
@@ -160,6 +160,8 @@ def encode(tokenizer: Tokenizer, sentences: Sequence[str], longest: int) -> list
                 f"{sentences[place][:60]!r}…: found {len(encoding)} tokens, expected at most the {longest} positions "
                 "of the model; shorten or remove it",
             )
+        if all(encoding.special_tokens_mask):  # a sum of no terms would be the likeliest of all
+            raise TextError(place, f"{sentences[place][:60]!r}: found no token, expected words; correct or remove it")
         groups.setdefault(len(encoding), []).append((place, encoding))
     return [_group(groups[length]) for length in sorted(groups)]
 

@@ -50,6 +50,8 @@ class CompareConfig:
                     f"variants.{name}.{TEACHER}: found {teacher!r}, expected a variant that stands before it; "
                     f"{suggest(str(teacher), earlier)}"
                 )
+        if TEACHER in self.base:
+            raise ValueError(f"base: found {TEACHER}, which a variant has by itself; move it to those that distil")
         for name, values in {"base": self.base, **self.variants}.items():
             for key in (_STEPS, _EVAL_STEPS):
                 if key in values:

@@ -156,5 +156,7 @@ def test_visible_files_are_those_behind_links_too_and_no_hidden_ones(tmp_path: P
         (tmp_path / name).touch()
     directory = tmp_path / "[set]"
     (directory / "link").symlink_to(tmp_path / "elsewhere")
+    (directory / "deep" / "back").symlink_to(directory)
+    (tmp_path / "elsewhere" / "round").symlink_to(directory / "deep")
     found = [str(path.relative_to(directory)) for path in visible_files(directory)]
-    assert found == ["a.txt", "deep/er/e.txt", "link/b.txt"]
+    assert found == ["a.txt", "deep/er/e.txt", "link/b.txt", "link/round/er/e.txt"]

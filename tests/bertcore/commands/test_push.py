@@ -73,7 +73,13 @@ def test_a_hub_that_refuses_or_does_not_answer_is_one_line(hub: UploadServer, sa
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"), [("team/encoder", "expected hub://ORG/NAME"), ("hub://encoder", "expected hub://ORG/NAME")]
+    ("uri", "said"),
+    [
+        ("team/encoder", "expected hub://ORG/NAME"),
+        ("hub://encoder", "expected hub://ORG/NAME"),
+        ("hub://team/my--encoder", "hub://team/my--encoder: the hub takes no such name"),
+        ("hub://team/encoder.git", "name the model otherwise"),
+    ],
 )
 def test_another_address_is_refused(uri: str, said: str, saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["push", str(saved), uri]) == BAD_INPUT

@@ -401,6 +401,19 @@ def test_headers_that_name_no_columns(content: bytes, message: str, tmp_path: Pa
         read(both(tmp_path, ".csv", content))
 
 
+def test_parquet_with_a_name_twice_is_refused(tmp_path: Path) -> None:
+    for split in ("train", "dev"):
+        columns = [pa.array(["red"]), pa.array(["blue"]), pa.array(["a"])]
+        pq.write_table(pa.Table.from_arrays(columns, ["text", "text", "label"]), tmp_path / f"{split}.parquet")
+    with pytest.raises(InputError, match="train.parquet: the column 'text' stands twice"):
+        read(tmp_path)
+
+
+def test_line_ends_in_a_quoted_cell_stay_as_they_are(tmp_path: Path) -> None:
+    examples = read(both(tmp_path, ".csv", b'text,label\r\n"one\r\ntwo\nthree",a\r\nfour,b'))
+    assert examples.splits["train"]["text_a"].to_pylist() == ["one\r\ntwo\nthree", "four"]
+
+
 @pytest.mark.parametrize("bad", ['{"text": "x \\ud800", "label": "a"}', "[" * 100_000, '{"text": ' + "9" * 5000 + "}"])
 def test_json_lines_that_cannot_be_kept(bad: str, tmp_path: Path) -> None:
     lines = ['{"text": "one", "label": "a"}', bad, '{"text": "two", "label": "b"}']

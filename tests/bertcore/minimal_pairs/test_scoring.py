@@ -184,6 +184,11 @@ def test_what_is_too_long_is_one_line(model: BertForPreTraining, tokenizer: Toke
         pseudo_log_likelihoods(model, tokenizer, ["cat", "cat " * 70])
 
 
+def test_a_sentence_without_tokens_is_not_the_likeliest(model: BertForPreTraining, tokenizer: Tokenizer) -> None:
+    with pytest.raises(InputError, match=r"^'\\u200b': found no token"):
+        pseudo_log_likelihoods(model, tokenizer, ["cat", "\u200b"])
+
+
 def test_nothing_to_score(model: BertForPreTraining, tokenizer: Tokenizer) -> None:
     assert pseudo_log_likelihoods(model, tokenizer, []).shape == (0,)
 

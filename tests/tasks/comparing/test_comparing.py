@@ -90,6 +90,7 @@ def test_a_value_within_what_all_variants_have_stays_that_of_its_own_variant(tmp
         ("budget: 2m\nbase: {pretrain.eval_steps: 3}\nvariants: {a: {}}", "base: found pretrain.eval_steps, which the"),
         ("budget: 2m\nvariants: {}", "variants: found none, expected at least one"),
         ("budget: 2m\ncalibration_steps: 0\nvariants: {a: {}}", "calibration_steps: found 0"),
+        ("budget: 2m\nbase: {teacher: a}\nvariants: {a: {}, b: {recipe: distilbert}}", "base: found teacher, which"),
     ],
 )
 def test_a_file_that_cannot_be_compared_is_refused(text: str, message: str, tmp_path: Path) -> None:

@@ -171,13 +171,18 @@ def unwritable(directory: Path) -> tuple[Path, str] | None:
 
 def visible_files(directory: Path) -> list[Path]:
     """The files at any depth, also in folders that links lead to, sorted, but for hidden ones and those in hidden
-    folders, such as a notebook's checkpoints. A link back to a folder that it stands in is not followed."""
+    folders, such as a notebook's checkpoints. A link back to a folder that it stands in is not followed.
+    `InputError` for a folder that cannot be read."""
     return sorted(_visible_files(directory, frozenset()))
 
 
 def _visible_files(directory: Path, above: frozenset[Path]) -> Iterator[Path]:
     inside = above | {directory.resolve()}
-    for path in directory.iterdir() if directory.is_dir() else ():
+    try:
+        paths = list(directory.iterdir()) if directory.is_dir() else []
+    except OSError as error:
+        raise InputError(f"{directory}: {error.strerror}, expected a folder that can be read; correct it") from None
+    for path in paths:
         if path.name.startswith("."):
             continue
         if path.is_file():

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from bertcore.errors import InputError
 from bertcore.files import clear_unfinished, replace_directory, replace_file, unfinished, visible_files, write_json
 
 
@@ -40,6 +42,7 @@ def test_what_a_killed_process_left_of_a_file_goes_with_its_next_write(tmp_path:
     file = tmp_path / "file"
     killed = """
 import os, sys
+from collections.abc import Iterator
 from pathlib import Path
 from bertcore.files import replace_file
 with replace_file(Path(sys.argv[1])) as beside:
@@ -83,6 +86,7 @@ def test_what_cannot_be_put_in_place_leaves_what_was_there(tmp_path: Path, monke
 
 KILLED = """
 import os, signal, sys, time
+from collections.abc import Iterator
 from pathlib import Path
 from bertcore.files import replace_directory
 with replace_directory(Path(sys.argv[1])) as beside:
@@ -132,6 +136,7 @@ def test_what_stood_in_a_place_outlives_a_kill_in_the_middle_of_the_exchange(tmp
     (target / "old").touch()
     killed = """
 import os, sys
+from collections.abc import Iterator
 from pathlib import Path
 from bertcore import files
 moved = Path.rename
@@ -160,3 +165,17 @@ def test_visible_files_are_those_behind_links_too_and_no_hidden_ones(tmp_path: P
     (tmp_path / "elsewhere" / "round").symlink_to(directory / "deep")
     found = [str(path.relative_to(directory)) for path in visible_files(directory)]
     assert found == ["a.txt", "deep/er/e.txt", "link/b.txt", "link/round/er/e.txt"]
+
+
+def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "closed").mkdir()
+    listed = Path.iterdir
+
+    def iterdir(path: Path) -> Iterator[Path]:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)  # root may read everything
+    with pytest.raises(InputError, match="closed: Permission denied, expected a folder that can be read"):
+        visible_files(tmp_path)

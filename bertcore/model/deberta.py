@@ -305,9 +305,8 @@ def _write(config: DebertaConfig) -> dict[str, Any]:
 
 
 def _flops(config: DebertaConfig, lengths: Tensor, masked: int) -> int:
-    layers, width = config.num_hidden_layers, config.hidden_size
-    rows = 2 * min(int(lengths.max()), config.position_buckets)  # of the table, made once for all sequences
-    of_distances = layers * (6 * rows * width**2 + 8 * width * int((lengths * lengths).sum()))
+    # Keys and queries of distances are made once for all sequences of a batch: a hundredth of its products, left out.
+    of_distances = 8 * config.num_hidden_layers * config.hidden_size * int((lengths * lengths).sum())
     plain = config.bert
     return of_distances + bert.encoder_flops(plain, lengths, masked) + bert.prediction_flops(plain, masked)
 

@@ -42,7 +42,6 @@ def test_what_a_killed_process_left_of_a_file_goes_with_its_next_write(tmp_path:
     file = tmp_path / "file"
     killed = """
 import os, sys
-from collections.abc import Iterator
 from pathlib import Path
 from bertcore.files import replace_file
 with replace_file(Path(sys.argv[1])) as beside:
@@ -86,7 +85,6 @@ def test_what_cannot_be_put_in_place_leaves_what_was_there(tmp_path: Path, monke
 
 KILLED = """
 import os, signal, sys, time
-from collections.abc import Iterator
 from pathlib import Path
 from bertcore.files import replace_directory
 with replace_directory(Path(sys.argv[1])) as beside:
@@ -136,7 +134,6 @@ def test_what_stood_in_a_place_outlives_a_kill_in_the_middle_of_the_exchange(tmp
     (target / "old").touch()
     killed = """
 import os, sys
-from collections.abc import Iterator
 from pathlib import Path
 from bertcore import files
 moved = Path.rename

@@ -129,18 +129,16 @@ class Project:
     def stage(self, run: str) -> dict[str, Any]:
         """The task run of stage `pretrain` in a flow run. Task runs reach the server as events, a little later."""
         body = {"flow_runs": {"id": {"any_": [run]}}, "task_runs": {"name": {"any_": ["pretrain"]}}}
-        self.until(lambda: bool(self.ask("POST", "/task_runs/filter", body)), "the task run")
-        return self.ask("POST", "/task_runs/filter", body)[0]
+        return self.until(lambda: self.ask("POST", "/task_runs/filter", body), "the task run")[0]
 
     def wait(self, run: str, *names: str, seconds: float = PATIENCE) -> str:
-        seen = [""]
+        """Wait until a flow run has a state of one of `names`; which one."""
 
-        def ready() -> bool:
-            seen.append(self.state(run))
-            return seen[-1] in names
+        def reached() -> str:
+            state = self.state(run)
+            return state if state in names else ""
 
-        self.until(ready, f"run {run}: {names}", seconds)
-        return seen[-1]
+        return self.until(reached, f"run {run}: {names}", seconds)
 
     def at_work(self) -> int:
         """Wait for a checkpoint that is new; its step."""
@@ -176,11 +174,13 @@ class Project:
                 return None
         raise AssertionError("unreachable")
 
-    def until(self, ready: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+    def until(self, ready: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+        """Ask until `ready` gives something; that."""
         deadline = time.monotonic() + seconds
-        while not ready():
+        while not (found := ready()):
             assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s\n{self.log('worker')[-5000:]}"
             time.sleep(0.05)
+        return found
 
     def processes(self, names: str = "") -> list[psutil.Process]:
         """Those that work in this tree and have one of `names`, a pattern, in their command, without the server and the

@@ -4,6 +4,7 @@ import atexit
 import shutil
 import socket
 import tempfile
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
+from bertcore.corpus.documents import CORPUS_SCHEMA, CorpusWriter
 from bertcore.tokens import byte_bpe, modernbert_bpe, wordpiece
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.encoding import encoder_of
@@ -49,6 +51,19 @@ def documents(count: int, seed: int = 0) -> list[list[str]]:
     """`count` documents of 1 to 30 sentences."""
     lengths = np.random.default_rng(seed).integers(1, 31, count)
     return [sentences(int(length), seed + 1000 * index) for index, length in enumerate(lengths)]
+
+
+def corpus_table(documents: Iterable[Sequence[str]], prefix: str = "") -> pa.Table:
+    """`documents`, each its sentences, as a corpus has them; their ids are numbers behind `prefix`."""
+    rows = [{"id": f"{prefix}{n}", "source": "test", "sentences": each} for n, each in enumerate(documents)]
+    return pa.Table.from_pylist(rows, CORPUS_SCHEMA)
+
+
+def write_corpus(directory: Path, split: str, documents: Iterable[Sequence[str]], **sizes: int) -> None:
+    """The shards of a split; `sizes`: see `CorpusWriter`."""
+    writer = CorpusWriter(directory, split, **sizes)
+    writer.add(corpus_table(documents, f"{split}:"))
+    writer.close()
 
 
 @cache

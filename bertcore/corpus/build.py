@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -43,15 +43,6 @@ class CorpusStatistics:
     """Of the kept documents, the least of the numbers that decide the split."""
     heldout_in_train: float = 0.0
     """Share of the held-out sentences that stand in the training text, too."""
-
-    def keep(self, split: str, candidate: Candidate) -> None:
-        amounts = {
-            "documents": 1,
-            "sentences": len(candidate.sentences),
-            "words": candidate.words,
-            "bytes": sum(len(sentence.encode()) + 1 for sentence in candidate.sentences),
-        }
-        self.kept[split].update(amounts)
 
     def as_metrics(self) -> dict[str, Any]:
         return {
@@ -112,24 +103,28 @@ def _write(
     statistics, seen = CorpusStatistics(), _Seen(config, output)
     found = batches(_shown(_read(config, inputs, output, statistics), config), config, evaluation)
     with CorpusWriters(output) as writers:
-        for candidates, dropped in workers.run(examine, found, count):
-            statistics.dropped.update(dropped)
-            for candidate, reason in seen.objections(candidates):
+        for examined in workers.run(examine, found, count):
+            statistics.dropped.update(examined.dropped)
+            places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+            for place, (candidate, reason) in enumerate(seen.objections(examined.candidates)):
                 if reason:
                     statistics.dropped[reason] += 1
-                else:
-                    _add(candidate, config, writers, statistics)
+                    continue
+                for use in _uses(candidate, config, statistics):
+                    places[use].append(place)
+            for (split, copy), kept in places.items():
+                writers.add(split, copy, examined.documents.take(kept))
     return statistics
 
 
-def _add(candidate: Candidate, config: CorpusConfig, writers: CorpusWriters, statistics: CorpusStatistics) -> None:
-    document = candidate.document
-    split = config.split_of(document.id)
+def _uses(candidate: Candidate, config: CorpusConfig, statistics: CorpusStatistics) -> Iterator[tuple[str, int]]:
+    """The split and the number of each copy of a document that enters the corpus; all are counted."""
+    split = config.split_of(candidate.id)
     statistics.different[split] += 1
-    statistics.least_draw = min(statistics.least_draw, config.draw_of(document.id))
+    statistics.least_draw = min(statistics.least_draw, config.draw_of(candidate.id))
     for copy in range(1 if split == "heldout" else candidate.copies):
-        statistics.keep(split, candidate)
-        writers.add(split, copy, document, candidate.sentences)
+        statistics.kept[split].update(candidate.amounts)
+        yield split, copy
 
 
 class _Seen:
@@ -146,7 +141,8 @@ class _Seen:
         clean = [candidate for candidate in candidates if not candidate.in_evaluation_text]
         new = self._digests.add([candidate.digest for candidate in clean])
         firsts = [candidate for candidate, first in zip(clean, new, strict=True) if first]
-        unlike = self._near.add([first.signature for first in firsts]) if self._near else [True] * len(firsts)
+        signatures = [first.signature for first in firsts if first.signature is not None]
+        unlike = self._near.add(signatures) if self._near else [True] * len(firsts)
         is_new, is_unlike = iter(new), iter(unlike)
         for candidate in candidates:
             if candidate.in_evaluation_text:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from rensa import RMinHash
+import pyarrow as pa
 
 from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import Ngrams, evaluation_texts
-from bertcore.corpus.documents import Document
-from bertcore.corpus.near_duplicates import signature
+from bertcore.corpus.documents import CORPUS_SCHEMA, Document
+from bertcore.corpus.near_duplicates import Values, signature
 from bertcore.corpus.sorted_files import SIZE
 
 BATCH_CHARACTERS = 1_000_000
@@ -41,20 +41,31 @@ class Batch:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A document that the filters keep."""
+    """What decides whether a document that the filters keep enters the corpus, and what is counted of it."""
 
-    document: Document
-    """Without its text, which the sentences are."""
-    sentences: list[str]
-    words: int
+    id: str
+    amounts: dict[str, int]
+    """Documents (1), sentences, words and bytes (UTF-8)."""
     copies: int
     """How often it is used; see `CorpusConfig.copies_of`."""
     digest: bytes
     """Alike for exact copies only."""
-    signature: RMinHash | None
+    signature: Values | None
     """By which near duplicates are found; None where they are not looked for."""
     in_evaluation_text: bool
     """Whether it shares a long n-gram with an evaluation text."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is found of a batch."""
+
+    candidates: list[Candidate]
+    documents: pa.Table
+    """A row for each candidate, see `documents.CORPUS_SCHEMA`: Arrow passes it between processes as it lies in memory.
+    One with an evaluation text in it has no sentences."""
+    dropped: Counter[str]
+    """How many documents (and lines) the filters drop, by reason."""
 
 
 def batches(documents: Iterable[Document], config: CorpusConfig, evaluation: EvaluationFiles) -> Iterator[Batch]:
@@ -71,14 +82,20 @@ def batches(documents: Iterable[Document], config: CorpusConfig, evaluation: Eva
         yield Batch(batch, config, evaluation)
 
 
-def examine(batch: Batch) -> tuple[list[Candidate], Counter[str]]:
-    """The documents of a batch that the filters keep; how many documents (and lines) they drop, by reason."""
+def examine(batch: Batch) -> Examined:
+    """The documents of a batch that the filters keep."""
     config, dropped = batch.config, Counter[str]()
     kept = list(_cleaned(_drawn(batch.documents, config, dropped), config, dropped))
     met = [False] * len(kept)
     if config.contamination:
         met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept]).tolist()
-    return [_candidate(document, config, found) for document, found in zip(kept, met, strict=True)], dropped
+    sentences = [
+        [] if found else cleaning.split_sentences(document.text, config.language)
+        for document, found in zip(kept, met, strict=True)
+    ]
+    candidates = [_candidate(*each, config) for each in zip(kept, sentences, met, strict=True)]
+    columns = [each.id for each in kept], [each.source for each in kept], sentences
+    return Examined(candidates, pa.table(list(columns), schema=CORPUS_SCHEMA), dropped)
 
 
 def _drawn(documents: list[Document], config: CorpusConfig, dropped: Counter[str]) -> Iterator[Document]:
@@ -99,12 +116,16 @@ def _cleaned(documents: Iterable[Document], config: CorpusConfig, dropped: Count
             yield replace(document, text=text)
 
 
-def _candidate(document: Document, config: CorpusConfig, in_evaluation_text: bool) -> Candidate:
+def _candidate(document: Document, sentences: list[str], in_evaluation_text: bool, config: CorpusConfig) -> Candidate:
     text, near = document.text, config.near_duplicates
     return Candidate(
-        document=replace(document, text=""),
-        sentences=[] if in_evaluation_text else cleaning.split_sentences(text, config.language),
-        words=quality.count_words(text),
+        id=document.id,
+        amounts={
+            "documents": 1,
+            "sentences": len(sentences),
+            "words": quality.count_words(text),
+            "bytes": sum(len(sentence.encode()) + 1 for sentence in sentences),
+        },
         copies=config.copies_of(document),
         digest=hashlib.blake2b(text.encode(), digest_size=SIZE).digest(),
         signature=signature(text, near.ngram) if near else None,

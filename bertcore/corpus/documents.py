@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertcore.errors import InputError
+from bertcore.ragged import offsets_of
 
 SPLITS = ("train", "heldout")
 
@@ -38,18 +40,24 @@ class CorpusWriter:
     ):
         self._directory, self._split = directory, split
         self._shard_characters, self._group_characters = shard_characters, group_characters
-        self._rows: list[dict[str, object]] = []
+        self._group: list[pa.Table] = []
         self._writer: pq.ParquetWriter | None = None
         self._shards = self._in_group = self._in_shard = 0
 
-    def add(self, document: Document, sentences: list[str]) -> None:
-        self._rows.append({"id": document.id, "source": document.source, "sentences": sentences})
-        self._in_group += sum(map(len, sentences))
-        if self._in_group >= self._group_characters:
-            self._write_group()
+    def add(self, documents: pa.Table) -> None:
+        """`documents`: see `CORPUS_SCHEMA`. Where the groups end does not depend on how many are added at once."""
+        begin = 0
+        for end, size in enumerate(_characters(documents), start=1):
+            self._in_group += size
+            if self._in_group >= self._group_characters:
+                self._group.append(documents[begin:end])
+                self._write_group()
+                begin = end
+        if begin < len(documents):
+            self._group.append(documents[begin:])
 
     def close(self) -> None:
-        if self._rows:
+        if self._group:
             self._write_group()
         self._close_shard()
 
@@ -76,9 +84,18 @@ class CorpusWriter:
             # Sentences without a dictionary, by which those of forms and reports would seem smaller than they are.
             self._writer = pq.ParquetWriter(self._sink, CORPUS_SCHEMA, compression="zstd", use_dictionary=["source"])
             self._shards += 1
-        self._writer.write_table(pa.Table.from_pylist(self._rows, CORPUS_SCHEMA))
+        self._writer.write_table(pa.concat_tables(self._group).combine_chunks())
         self._in_shard += self._in_group
-        self._rows, self._in_group = [], 0
+        self._group, self._in_group = [], 0
+
+
+def _characters(documents: pa.Table) -> list[int]:
+    """In the sentences of each document."""
+    sentences = documents["sentences"].combine_chunks()
+    before = offsets_of(pc.utf8_length(sentences.flatten()).to_numpy())
+    places = sentences.offsets.to_numpy()
+    found: list[int] = np.diff(before[places - places[0]]).tolist()
+    return found
 
 
 class CorpusWriters:
@@ -96,14 +113,15 @@ class CorpusWriters:
         for writer in self._writers.values():
             writer.close() if kind is None else writer.abandon()
 
-    def add(self, split: str, copy: int, document: Document, sentences: list[str]) -> None:
-        """`copy`: 0 for a document that is added for the first time. A copy's id ends in #2, #3, …"""
+    def add(self, split: str, copy: int, documents: pa.Table) -> None:
+        """`copy`: 0 for documents that are added for the first time. A copy's id ends in #2, #3, …"""
         if (split, copy) not in self._writers:
             name = f"{split}-x{copy + 1:03d}" if copy else split
             self._writers[split, copy] = CorpusWriter(self._directory, name)
         if copy:
-            document = Document(f"{document.id}#{copy + 1}", document.text, document.source)
-        self._writers[split, copy].add(document, sentences)
+            ids = pc.binary_join_element_wise(documents["id"], str(copy + 1), "#")
+            documents = documents.set_column(0, "id", ids)
+        self._writers[split, copy].add(documents)
 
 
 _GROUP_ROWS = 8192

@@ -61,14 +61,13 @@ class NearDuplicates:
         weakref.finalize(self, self._file.close)
         self._of_others: Signatures = np.empty((0, HASHES), np.uint32)
 
-    def add(self, signatures: Sequence[RMinHash]) -> list[bool]:
+    def add(self, signatures: Sequence[Values]) -> list[bool]:
         """Keep each text, in order, unless one that was kept before is as similar as the threshold says; whether it was
         kept. The signatures are of n-grams of the same length."""
-        values = [np.array(each.digest(), np.uint32) for each in signatures]
-        keys = [_keys(each, self._bands) for each in values]
+        keys = [_keys(each, self._bands) for each in signatures]
         others = iter(self._others.beginning_with([key for each in keys for key in each]))
         kept = []
-        for value, own in zip(values, keys, strict=True):
+        for value, own in zip(signatures, keys, strict=True):
             older = {_number(entry) for _ in own for entry in next(others)}
             newer = {place for key in own for place in self._latest.get(key, ())}
             kept.append(not self._repeats(value, sorted(older), newer))
@@ -115,13 +114,13 @@ def _number(entry: bytes) -> int:
     return int.from_bytes(entry[_KEY:])
 
 
-def signature(text: str, ngram: int) -> RMinHash:
+def signature(text: str, ngram: int) -> Values:
     """What is compared of a text: the least hashes of its n-grams."""
     found = RMinHash(num_perm=HASHES, seed=SEED)
     texts = ngram_texts(text, ngram)
     while some := list(islice(texts, _AT_ONCE)):
         found.update(some)
-    return found
+    return np.array(found.digest(), np.uint32)
 
 
 def bands(threshold: float) -> int:

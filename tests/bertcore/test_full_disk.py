@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus.documents import CorpusWriters, Document
+from bertcore.corpus.documents import CorpusWriters
 from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig, signature
 from bertcore.errors import InputError
 from bertcore.files import disk_errors, replace_directory
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.encoding import WordEncoder
-from tests.samples import documents, tokenizer
+from tests.samples import corpus_table, documents, tokenizer
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def write_shards(directory: Path) -> None:
 def write_corpus(directory: Path) -> None:
     with CorpusWriters(directory) as writers:
         for index in range(200):
-            writers.add("train", 0, Document(str(index), "", "s"), [os.urandom(16_000).hex()])
+            writers.add("train", 0, corpus_table([[os.urandom(16_000).hex()]], f"{index}:"))
 
 
 def write_near_duplicates(directory: Path) -> None:

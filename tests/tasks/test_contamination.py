@@ -8,19 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, row_groups
+from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.examples.schema import CLASSIFICATION, MULTIPLE_CHOICE, QUESTION_ANSWERING, TAGGING, ExampleSet
 from tasks import contamination
 from tasks.contamination import measure
+from tests.samples import write_corpus
 
 KNOWN = "one two three four five six seven eight nine ten eleven twelve thirteen"
 NEW = KNOWN.replace("seven", "seventy")
-
-
-def write_corpus(directory: Path, split: str, sentences: list[str]) -> None:
-    writer = CorpusWriter(directory, split)
-    writer.add(Document("0", "", "test"), sentences)
-    writer.close()
 
 
 def classification(splits: dict[str, list[tuple[str, str | None]]]) -> ExampleSet:
@@ -35,9 +30,9 @@ def classification(splits: dict[str, list[tuple[str, str | None]]]) -> ExampleSe
 
 def test_examples_are_counted_by_task_and_split(tmp_path: Path) -> None:
     write_corpus(
-        tmp_path, "train", ["He said: One, two, three, four, five.", "Six seven eight nine " + KNOWN[-26:] + "."]
+        tmp_path, "train", [["He said: One, two, three, four, five.", "Six seven eight nine " + KNOWN[-26:] + "."]]
     )
-    write_corpus(tmp_path, "heldout", [NEW])
+    write_corpus(tmp_path, "heldout", [[NEW]])
     pairs = classification(
         {
             "train": [(KNOWN, None)],
@@ -77,10 +72,7 @@ def test_examples_are_counted_by_task_and_split(tmp_path: Path) -> None:
 def test_the_counts_do_not_depend_on_the_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contamination, "GROUPS_AT_ONCE", 1)
     numbers = [" ".join(f"w{n}x{place}" for place in range(13)) for n in range(40)]
-    writer = CorpusWriter(tmp_path, "train", group_characters=100)
-    for n, text in enumerate(numbers[::2]):
-        writer.add(Document(str(n), "", "test"), [text])
-    writer.close()
+    write_corpus(tmp_path, "train", [[text] for text in numbers[::2]], group_characters=100)
     sets = {"task": classification({"dev": [(text, None) for text in numbers]})}
     assert len(list(row_groups(corpus_shards(tmp_path, "train")))) > 3
     one, two = (measure(sets, tmp_path, count) for count in (1, 2))
@@ -88,7 +80,7 @@ def test_the_counts_do_not_depend_on_the_number_of_workers(tmp_path: Path, monke
 
 
 def test_a_task_without_long_texts_has_a_share_of_nothing(tmp_path: Path) -> None:
-    write_corpus(tmp_path, "train", [KNOWN])
+    write_corpus(tmp_path, "train", [[KNOWN]])
     found = measure({"short": classification({"dev": [("too short", None)]})}, tmp_path)
     assert found == {"short": {"dev": {"examples": 1, "checked": 0, "contaminated": 0, "contaminated_share": 0.0}}}
 

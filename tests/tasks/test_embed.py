@@ -9,7 +9,6 @@ import torch
 from ruamel.yaml import YAML
 
 from bertcore.apply.embed import Embedder
-from bertcore.corpus.documents import CorpusWriter, Document
 from bertcore.errors import ConfigError
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
@@ -19,7 +18,7 @@ from tasks import embed
 from tasks.paths import CORPUS, EMBEDDING, INPUTS, METRICS, PRETRAINED, TOKENIZER
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
-from tests.samples import documents, sentences, tokenizer, vocabulary
+from tests.samples import documents, sentences, tokenizer, vocabulary, write_corpus
 
 SMALL = {"batch_size": 16, "chunk_size": 8, "max_steps": 3, "sequence_length": 24, "dimensions": [8]}
 
@@ -45,10 +44,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for directory in (CORPUS, TOKENIZER):
         directory.mkdir(parents=True)
     for split, seed in (("train", 1), ("heldout", 900)):
-        writer = CorpusWriter(CORPUS, split)
-        for number, sentences_of in enumerate(documents(20, seed)):
-            writer.add(Document(str(number), "", "test"), sentences_of)
-        writer.close()
+        write_corpus(CORPUS, split, documents(20, seed))
     save_tokenizer(tokenizer(), TOKENIZER, lowercase=True)
     torch.manual_seed(1)
     config = ModelConfig(fields={"hidden_size": 32, "num_attention_heads": 2}).build(vocabulary().size)

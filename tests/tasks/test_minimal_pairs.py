@@ -9,7 +9,6 @@ import pytest
 import torch
 from ruamel.yaml import YAML
 
-from bertcore.corpus.documents import CorpusWriter, Document
 from bertcore.files import checksum
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
@@ -21,7 +20,7 @@ from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import minimal_pairs
 from tasks.paths import CORPUS, INPUTS, METRICS, PREDICTIONS, PRETRAINED, SHARDS, TOKENIZER
 from tasks.tracking.runs import StageRun
-from tests.samples import sentences, tokenizer, vocabulary
+from tests.samples import sentences, tokenizer, vocabulary, write_corpus
 
 
 class Recorder:
@@ -38,9 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         directory.mkdir(parents=True)
     texts = {"train": sentences(400, seed=1), "heldout": [f"Now {text}" for text in sentences(200, seed=2)]}
     for split, part in texts.items():
-        writer = CorpusWriter(CORPUS, split)
-        writer.add(Document("0", "", "test"), part)
-        writer.close()
+        write_corpus(CORPUS, split, [part])
     shard = encode_documents([pa.array([texts["train"]])], WordEncoder(tokenizer()))
     shard.write(SHARDS / "train-00000.arrow")
     entry = ShardEntry("train-00000.arrow", "train", *shard.counts, checksum(SHARDS / "train-00000.arrow"))

@@ -16,11 +16,12 @@ from bertcore.corpus import candidates, cleaning, overlap
 from bertcore.corpus.build import CorpusStatistics, build_corpus
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import ContaminationConfig
-from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards, read_sentences, row_groups
+from bertcore.corpus.documents import CorpusWriter, corpus_shards, read_sentences, row_groups
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
+from tests.samples import corpus_table
 
 
 def build(tmp_path: Path, texts: list[str], **options: Any) -> tuple[dict[str, Any], Path]:
@@ -110,8 +111,8 @@ def test_a_text_of_one_document_is_told_what_ends_one(tmp_path: Path) -> None:
 
 def test_shards_and_row_groups_bound_the_memory(tmp_path: Path) -> None:
     writer = CorpusWriter(tmp_path, "train", shard_characters=2000, group_characters=500)
-    for index in range(100):
-        writer.add(Document(str(index), "", "s"), ["x" * 99])
+    for count in (7, 1, 40, 52):
+        writer.add(corpus_table([["x" * 99]] * count))
     writer.close()
     shards = corpus_shards(tmp_path, "train")
     assert len(shards) == 5
@@ -329,6 +330,7 @@ from pathlib import Path
 import pyarrow
 from bertcore.corpus.build import build_corpus
 from bertcore.corpus.config import CorpusConfig
+from tests.samples import corpus_table
 pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # as stage corpus does
 directory, name = Path(sys.argv[1]), sys.argv[2]
 (directory / "out").mkdir()

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rensa import RMinHashDeduplicator
+from rensa import RMinHash, RMinHashDeduplicator
 
 from bertcore.config import parse
 from bertcore.corpus.near_duplicates import HASHES, SEED, NearDuplicates, NearDuplicatesConfig, bands, signature
+from bertcore.corpus.ngrams import ngram_texts
 from bertcore.errors import ConfigError
 
 
@@ -56,9 +57,9 @@ def test_on_disk_or_in_memory_they_are_those_of_the_library(tmp_path: Path, thre
     rng.shuffle(texts)
     answers = []
     while texts:
-        batch = [signature(texts.pop(), 1) for _ in range(min(rng.randrange(1, 12), len(texts)))]
-        expected = [bool(library.add(f"{len(answers)}.{index}", each)) for index, each in enumerate(batch)]
-        answers += ours.add(batch)
+        batch = [texts.pop() for _ in range(min(rng.randrange(1, 12), len(texts)))]
+        expected = [bool(library.add(f"{len(answers)}.{n}", of_library(each))) for n, each in enumerate(batch)]
+        answers += ours.add([signature(each, 1) for each in batch])
         assert answers[-len(batch) :] == expected
     assert 20 < answers.count(False) < 120
     assert not list(tmp_path.iterdir())
@@ -93,14 +94,18 @@ import random, re, sys
 from pathlib import Path
 import numpy as np
 from bertcore.corpus.near_duplicates import HASHES, NearDuplicates, NearDuplicatesConfig
-class Drawn:
-    def digest(self): return drawn.integers(2**32, size=HASHES, dtype=np.uint32)
 drawn = np.random.default_rng(1)
 seen = NearDuplicates(NearDuplicatesConfig(), Path(sys.argv[1]), most=20_000)
 for _ in range(int(sys.argv[2]) // 100):
-    assert all(seen.add([Drawn() for _ in range(100)]))
+    assert all(seen.add(drawn.integers(2**32, size=(100, HASHES), dtype=np.uint32)))
 print(re.search(r"RssAnon:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 """
+
+
+def of_library(text: str) -> RMinHash:
+    found = RMinHash(num_perm=HASHES, seed=SEED)
+    found.update(list(ngram_texts(text, 1)))
+    return found
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells a process's memory on Linux only")

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertcore.corpus.documents import CorpusWriter, Document
 from bertcore.model.modernbert import ModernBertModel
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.training.distributed import device
-from tests.samples import documents, vocabulary
+from tests.samples import documents, vocabulary, write_corpus
 
 
 @pytest.fixture
@@ -30,8 +29,5 @@ def model() -> ModernBertModel:
 def corpus(tmp_path: Path) -> Path:
     """30 documents to train on and 10 held out, whose sentences are partly the same."""
     for split, count, seed in (("train", 30, 1), ("heldout", 10, 500)):
-        writer = CorpusWriter(tmp_path, split)
-        for number, sentences in enumerate(documents(count, seed)):
-            writer.add(Document(str(number), "", "test"), sentences)
-        writer.close()
+        write_corpus(tmp_path, split, documents(count, seed))
     return tmp_path

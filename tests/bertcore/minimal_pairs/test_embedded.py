@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertcore.corpus.documents import CorpusWriter, Document
 from bertcore.minimal_pairs import embedded
 from bertcore.minimal_pairs.embedded import _is_usable, make_pairs
 from bertcore.minimal_pairs.pairs import Pair
 from bertcore.minimal_pairs.results import outcomes
+from tests.samples import write_corpus
 
 ADJECTIVES = ["old", "new", "large", "odd", "empty", "small", "early", "short", "open", "late"]
 NOUNS = ["file", "table", "entry", "index", "parser", "reader", "object", "array", "image", "stream"]
@@ -34,10 +34,7 @@ def sentences(number: int, seed: int) -> list[str]:
 
 
 def write(directory: Path, split: str, texts: list[str]) -> None:
-    writer = CorpusWriter(directory, split)
-    for start in range(0, len(texts), 50):
-        writer.add(Document(str(start), "", "test"), texts[start : start + 50])
-    writer.close()
+    write_corpus(directory, split, [texts[start : start + 50] for start in range(0, len(texts), 50)])
 
 
 @pytest.fixture(scope="module")

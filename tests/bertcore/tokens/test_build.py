@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus.documents import SPLITS, CorpusWriter, CorpusWriters, Document, corpus_shards, read_sentences
+from bertcore.corpus.documents import SPLITS, CorpusWriters, corpus_shards, read_sentences
 from bertcore.tokens import build as sharding
 from bertcore.tokens.build import build_shards, encode, encode_documents, plan_shards, work_key
 from bertcore.tokens.encoding import WordEncoder
 from bertcore.tokens.shards import Manifest, ShardsConfig, TokenShard, verify
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
-from tests.samples import documents, tokenizer
+from tests.samples import corpus_table, documents, tokenizer, write_corpus
 
 CONFIG = ShardsConfig(shard_bytes=9000)
 
@@ -24,10 +24,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a corpus of many small row groups in several files, and a tokenizer."""
     directory = tmp_path_factory.mktemp("corpus")
     for seed, split in enumerate(SPLITS):
-        writer = CorpusWriter(directory, split, shard_characters=20_000, group_characters=2_000)
-        for index, sentences in enumerate(documents(120, seed)):
-            writer.add(Document(f"{split}:{index}", "", "test"), sentences)
-        writer.close()
+        write_corpus(directory, split, documents(120, seed), shard_characters=20_000, group_characters=2_000)
     (directory / "tokenizer").mkdir()
     save_tokenizer(tokenizer(), directory / "tokenizer", lowercase=True)
     return directory
@@ -82,10 +79,7 @@ def test_a_sliced_block_is_encoded_from_where_it_begins() -> None:
 
 def test_a_shard_without_a_document_does_not_enter_the_manifest(tmp_path: Path) -> None:
     for split in SPLITS:
-        writer = CorpusWriter(tmp_path, split, group_characters=1)
-        for index, text in enumerate(["the file", "\u200b", "a buffer"]):
-            writer.add(Document(f"{split}:{index}", "", "test"), [text])
-        writer.close()
+        write_corpus(tmp_path, split, [["the file"], ["\u200b"], ["a buffer"]], group_characters=1)
     (tmp_path / "tokenizer").mkdir()
     save_tokenizer(tokenizer(), tmp_path / "tokenizer", lowercase=True)
     manifest = build(tmp_path, tmp_path / "x", config=ShardsConfig(shard_bytes=1))
@@ -173,9 +167,9 @@ def test_a_plan_can_be_done_twice_and_leaves_nothing_beside(corpus: Path, tmp_pa
 def test_no_shard_holds_two_copies_of_a_document(tmp_path: Path) -> None:
     texts = documents(20)
     with CorpusWriters(tmp_path) as writers:
-        for index, sentences in enumerate(texts):
-            for copy in range(3 if index % 2 else 2):
-                writers.add("train", copy, Document(f"d{index}", "", "test"), sentences)
+        table = corpus_table(texts)
+        for copy, drawn in enumerate([table, table, table.take(list(range(1, 20, 2)))]):
+            writers.add("train", copy, drawn)
     plans = plan_shards(tmp_path, "train", tmp_path, ShardsConfig(), tmp_path)
     found = [[json.dumps(document) for group in plan.groups for document in group.read().to_pylist()] for plan in plans]
     assert [len(shard) for shard in found] == [20, 20, 10]
@@ -188,10 +182,7 @@ def test_no_shard_holds_two_copies_of_a_document(tmp_path: Path) -> None:
 
 def test_sentences_without_a_token_are_counted(corpus: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for split in SPLITS:
-        writer = CorpusWriter(tmp_path, split)
-        for index, sentences in enumerate((["the cat", "\u0301 \u0302"], ["\u0301"], ["a red dog"])):
-            writer.add(Document(f"{split}:{index}", "", "test"), sentences)
-        writer.close()
+        write_corpus(tmp_path, split, [["the cat", "\u0301 \u0302"], ["\u0301"], ["a red dog"]])
     shutil.copytree(corpus / "tokenizer", tmp_path / "tokenizer")
     manifest = build(tmp_path, tmp_path)
     assert [(each.documents, each.sentences, each.without_tokens) for each in manifest.shards] == [(2, 2, 2)] * 2

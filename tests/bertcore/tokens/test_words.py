@@ -8,12 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, trainers
 
-from bertcore.corpus.documents import CorpusWriter, Document, corpus_shards
+from bertcore.corpus.documents import corpus_shards
 from bertcore.tokens import byte_bpe, corpus_words, wordpiece, words
 from bertcore.tokens.corpus_words import count_corpus
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.words import WordCounts, count_texts
-from tests.samples import documents, sentences
+from tests.samples import documents, sentences, write_corpus
 
 CUT = {
     "uncased": (wordpiece.cutter(VocabularyConfig(lowercase=True)), ""),
@@ -73,14 +73,11 @@ def test_long_words_count_for_their_characters() -> None:
 def test_the_counts_do_not_depend_on_the_number_of_workers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writer = CorpusWriter(tmp_path, "train", shard_characters=20_000, group_characters=2_000)
-    for index, texts in enumerate(documents(60)):
-        writer.add(Document(str(index), "", "test"), [*texts, f"word{index} stands here alone"])
-    writer.close()
+    texts = [[*each, f"word{index} stands here alone"] for index, each in enumerate(documents(60))]
+    write_corpus(tmp_path, "train", texts, shard_characters=20_000, group_characters=2_000)
     cut, blank = CUT[name]
     expected: Counter[str] = Counter()
-    for index, texts in enumerate(documents(60)):
-        first, *others = [*texts, f"word{index} stands here alone"]
+    for first, *others in texts:
         expected.update(count_texts(cut, [first, *(blank + text for text in others)], blank))
     monkeypatch.setattr(corpus_words, "WordCounts", lambda: WordCounts(most=45))
     shards = corpus_shards(tmp_path, "train")

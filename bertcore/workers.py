@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from types import ModuleType
 from typing import Any, TypeVar
@@ -42,8 +43,9 @@ def run(work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int |
 
     `workers`: processes of this machine; None takes one for each core that this process may use. One worker, or one
     piece, is done in this process. A lost worker of a cluster is replaced by another one; `UnavailableError` where none
-    is left, or one of this machine dies.
+    is left, or one of this machine dies. `work` is a function of a module, as workers do not import the program.
     """
+    _check(work)
     address = os.environ.get(SCHEDULER)
     if address:
         return _on_cluster(work, pieces, address)
@@ -54,11 +56,18 @@ def on_this_machine(
     work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int | None = None
 ) -> Iterator[Result]:
     """As `run`, for pieces that a cluster may not see."""
+    _check(work)
     workers, pieces = workers or cores.available(), iter(pieces)
     first = list(islice(pieces, 2))
     if workers == 1 or len(first) < 2:
         return map(work, chain(first, pieces))
     return _in_processes(work, chain(first, pieces), workers)
+
+
+def _check(work: Callable[..., Any]) -> None:
+    """Also where one process does it all: small texts need no workers, which large ones do."""
+    function = work.func if isinstance(work, partial) else work
+    assert function.__module__ != "__main__", f"{function} is of the program, expected a function of a module"
 
 
 def check_cluster() -> None:

@@ -4,39 +4,22 @@ corpus. On all cores."""
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from bertcore import workers
-from bertcore.corpus.contamination import Ngrams
-from bertcore.corpus.documents import RowGroup, first_copies, row_groups
+from bertcore.corpus.contamination import find_in_corpus
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
-from bertcore.progress import track
 from tasks.paths import CORPUS, EXAMPLES, METRICS
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
 logger = logging.getLogger(__name__)
-
-GROUPS_AT_ONCE = 32
-"""Blocks of training text that a worker looks through, some 130 MB: the evaluation texts go with them."""
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Some blocks of the training text, with absolute paths, and all evaluation texts."""
-
-    texts: Sequence[str]
-    groups: Sequence[RowGroup]
 
 
 def run(stage_run: StageRun) -> None:
@@ -59,10 +42,7 @@ def measure(sets: dict[str, ExampleSet], corpus: Path, count: int | None = None)
         for row, fields in enumerate(map(_texts, table.to_pylist())):
             owners += [(task, split, row)] * len(fields)
             texts += fields
-    groups = list(row_groups(path.resolve() for path in first_copies(corpus)))
-    parts = [_Part(texts, groups[start : start + GROUPS_AT_ONCE]) for start in range(0, len(groups), GROUPS_AT_ONCE)]
-    flags = track(workers.run(_met, parts, count), "contamination", len(parts))
-    long_enough, met_anywhere = reduce(np.logical_or, flags)
+    long_enough, met_anywhere = find_in_corpus(texts, corpus, count)
     checked, met = (
         Counter(owner[:2] for owner in {owners[text] for text in np.flatnonzero(found)})
         for found in (long_enough, met_anywhere)
@@ -73,14 +53,6 @@ def measure(sets: dict[str, ExampleSet], corpus: Path, count: int | None = None)
         share = {"contaminated_share": counts["contaminated"] / max(counts["checked"], 1)}
         metrics.setdefault(task, {})[split] = counts | share
     return metrics
-
-
-def _met(part: _Part) -> NDArray[np.bool_]:
-    """(2, texts) which of the evaluation texts have an n-gram at all, and which share one with the part's blocks."""
-    ngrams = Ngrams(part.texts)
-    for group in part.groups:
-        ngrams.meet([" ".join(document) for document in group.read().to_pylist()])
-    return np.stack([ngrams.long_enough, ngrams.met])
 
 
 def _evaluation_tables(sets: dict[str, ExampleSet]) -> Iterator[tuple[str, str, pa.Table]]:

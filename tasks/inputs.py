@@ -15,7 +15,7 @@ from typing import Any
 
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.sources import source_of
-from bertcore.corpus.sources.local import ENDINGS
+from bertcore.corpus.sources.formats import ENDINGS
 from bertcore.embedding import FROM_CORPUS
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets

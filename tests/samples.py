@@ -4,7 +4,7 @@ import atexit
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from bertcore.corpus.documents import CORPUS_SCHEMA, CorpusWriter
+from bertcore.corpus.documents import CORPUS_SCHEMA
+from bertcore.corpus.writing import ShardPlans, write_part, write_shard
 from bertcore.tokens import byte_bpe, modernbert_bpe, wordpiece
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.encoding import encoder_of
@@ -53,17 +54,23 @@ def documents(count: int, seed: int = 0) -> list[list[str]]:
     return [sentences(int(length), seed + 1000 * index) for index, length in enumerate(lengths)]
 
 
-def corpus_table(documents: Iterable[Sequence[str]], prefix: str = "") -> pa.Table:
-    """`documents`, each its sentences, as a corpus has them; their ids are numbers behind `prefix`."""
-    rows = [{"id": f"{prefix}{n}", "source": "test", "sentences": each} for n, each in enumerate(documents)]
-    return pa.Table.from_pylist(rows, CORPUS_SCHEMA)
-
-
-def write_corpus(directory: Path, split: str, documents: Iterable[Sequence[str]], **sizes: int) -> None:
-    """The shards of a split; `sizes`: see `CorpusWriter`."""
-    writer = CorpusWriter(directory, split, **sizes)
-    writer.add(corpus_table(documents, f"{split}:"))
-    writer.close()
+def write_corpus(
+    directory: Path, name: str, documents: Sequence[Sequence[str]], at_once: int | None = None, **sizes: int
+) -> None:
+    """The shards of this name, from parts of `at_once` documents, each its sentences. `sizes`: see `ShardPlans`."""
+    plans = ShardPlans(directory, **sizes)
+    at_once = at_once or len(documents)
+    with tempfile.TemporaryDirectory() as parts:
+        for begin in range(0, len(documents), at_once):
+            rows = [
+                {"id": f"{name}:{number}", "source": "test", "sentences": each}
+                for number, each in enumerate(documents[begin : begin + at_once], start=begin)
+            ]
+            write_part(Path(parts, str(begin)), pa.Table.from_pylist(rows, CORPUS_SCHEMA))
+            characters = np.array([sum(map(len, row["sentences"])) for row in rows])
+            plans.add(name, Path(parts, str(begin)), np.arange(len(rows)), characters)
+        for plan in plans.rest():
+            write_shard(plan)
 
 
 @cache

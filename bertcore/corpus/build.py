@@ -2,24 +2,29 @@
 
 import logging
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+import shutil
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bertcore import workers
 from bertcore.corpus import cleaning
-from bertcore.corpus.candidates import Candidate, EvaluationFiles, batches, examine, ngrams_of
+from bertcore.corpus.candidates import AMOUNTS, Batch, EvaluationFiles, Examined, Use, examine, ngrams_of
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.digests import Digests
-from bertcore.corpus.documents import SPLITS, CorpusWriters, Document, RecordWriter
+from bertcore.corpus.documents import SPLITS, RecordWriter
 from bertcore.corpus.near_duplicates import NearDuplicates
 from bertcore.corpus.overlap import shared_sentences
 from bertcore.corpus.sources import source_of
-from bertcore.corpus.sources.source import Source
+from bertcore.corpus.sources.source import Block, Source, in_blocks
+from bertcore.corpus.writing import ShardPlan, ShardPlans, write_shard
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
 from bertcore.progress import Progress
@@ -31,10 +36,12 @@ logger = logging.getLogger(__name__)
 class CorpusStatistics:
     """What was read, kept and dropped, for the metrics file."""
 
-    read: Counter[str] = field(default_factory=Counter)
+    read: Counter[str]
     """Documents by source."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Documents (and, where the reason says so, other records) by reason."""
+    said: set[str] = field(default_factory=set)
+    """What the log has said of records that are left out, see `Drops`."""
     kept: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
     """Documents, sentences, words and bytes (UTF-8) by split."""
     different: Counter[str] = field(default_factory=Counter)
@@ -43,6 +50,23 @@ class CorpusStatistics:
     """Of the kept documents, the least of the numbers that decide the split."""
     heldout_in_train: float = 0.0
     """Share of the held-out sentences that stand in the training text, too."""
+
+    def add_read(self, found: Examined) -> None:
+        """What was read and left out for a batch."""
+        self.read[found.source] += found.read
+        self.dropped.update(found.drops.counts)
+        for key, line in found.drops.said.items():
+            if key not in self.said:
+                logger.warning(line)
+                self.said.add(key)
+
+    def add_kept(self, use: Use, found: Examined, candidates: NDArray[np.int64]) -> None:
+        """Candidates that enter the corpus, for one of their uses."""
+        amounts = found.amounts[candidates].sum(axis=0).tolist()
+        self.kept[use.split].update(dict(zip(AMOUNTS, amounts, strict=True)))
+        if not use.copy:
+            self.different[use.split] += len(candidates)
+            self.least_draw = min(self.least_draw, float(found.draws[candidates].min()))
 
     def as_metrics(self) -> dict[str, Any]:
         return {
@@ -99,32 +123,61 @@ def _check_evaluation(files: EvaluationFiles, ngram: int) -> None:
 def _write(
     config: CorpusConfig, inputs: Path, output: Path, evaluation: EvaluationFiles, count: int | None
 ) -> CorpusStatistics:
-    """Read every source once: this process reads and writes, the workers do what is between."""
-    statistics, seen = CorpusStatistics(), _Seen(config, output)
-    found = batches(_shown(_read(config, inputs, output, statistics), config), config, evaluation)
-    with CorpusWriters(output) as writers:
-        for examined in workers.run(examine, found, count):
-            statistics.dropped.update(examined.dropped)
-            places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-            for place, (candidate, reason) in enumerate(seen.objections(examined.candidates)):
-                if reason:
-                    statistics.dropped[reason] += 1
-                    continue
-                for use in _uses(candidate, config, statistics):
-                    places[use].append(place)
-            for (split, copy), kept in places.items():
-                writers.add(split, copy, examined.documents.take(kept))
+    """Read every source once. This process finds the blocks of the text and says which documents are kept; the workers
+    do all else."""
+    statistics = CorpusStatistics(Counter(dict.fromkeys(config.sources, 0)))
+    seen, plans = _Seen(config, output), ShardPlans(output)
+    parts = output.resolve() / ".parts"
+
+    def pieces() -> Iterator[Batch | ShardPlan]:
+        for number, (uri, block) in enumerate(_read(config, inputs, output, statistics.dropped)):
+            yield from plans.complete()
+            yield Batch(uri, block, str(parts / f"{number:08d}"), config, evaluation)
+
+    progress, size = Progress("corpus", _megabytes(config)), 0
+    for found in workers.run(_do, pieces(), count):
+        if isinstance(found, ShardPlan):
+            _forget_parts(found)
+            continue
+        statistics.add_read(found)
+        _keep(found, seen.objections(found), plans, statistics)
+        megabytes, size = divmod(size + found.size, _MEGABYTE)
+        progress.advance(f"MB of text, {statistics.read.total():,} documents", steps=megabytes)
+    for written in workers.run(write_shard, plans.rest(), count):
+        _forget_parts(written)
+    progress.close()
+    shutil.rmtree(parts, ignore_errors=True)
+    for uri, documents in statistics.read.items():
+        if not documents:
+            logger.warning("%s: no document in it", uri)
     return statistics
 
 
-def _uses(candidate: Candidate, config: CorpusConfig, statistics: CorpusStatistics) -> Iterator[tuple[str, int]]:
-    """The split and the number of each copy of a document that enters the corpus; all are counted."""
-    split = config.split_of(candidate.id)
-    statistics.different[split] += 1
-    statistics.least_draw = min(statistics.least_draw, config.draw_of(candidate.id))
-    for copy in range(1 if split == "heldout" else candidate.copies):
-        statistics.kept[split].update(candidate.amounts)
-        yield split, copy
+def _do(piece: Batch | ShardPlan) -> Examined | ShardPlan:
+    return write_shard(piece) if isinstance(piece, ShardPlan) else examine(piece)
+
+
+def _forget_parts(plan: ShardPlan) -> None:
+    for part in plan.last_of:
+        Path(part).unlink()
+
+
+def _keep(
+    found: Examined, objections: dict[str, NDArray[np.int64]], plans: ShardPlans, statistics: CorpusStatistics
+) -> None:
+    """Plan the uses of all candidates without an objection."""
+    kept = np.ones(len(found.digests), bool)
+    for reason, candidates in objections.items():
+        kept[candidates] = False
+        if len(candidates):
+            statistics.dropped[reason] += len(candidates)
+    for use in found.uses():
+        rows = np.flatnonzero(kept[use.candidates])
+        if len(rows):
+            plans.add(use.name, found.part_of(use), rows, found.characters[use.candidates[rows]])
+            statistics.add_kept(use, found, use.candidates[rows])
+        else:
+            found.part_of(use).unlink()
 
 
 class _Seen:
@@ -135,22 +188,14 @@ class _Seen:
         self._digests = Digests(directory)
         self._near = NearDuplicates(config.near_duplicates, directory) if config.near_duplicates else None
 
-    def objections(self, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, str | None]]:
-        """Each of the next candidates, and why it does not enter the corpus; None where it does. One that is
-        dropped for an evaluation text makes no later one a duplicate."""
-        clean = [candidate for candidate in candidates if not candidate.in_evaluation_text]
-        new = self._digests.add([candidate.digest for candidate in clean])
-        firsts = [candidate for candidate, first in zip(clean, new, strict=True) if first]
-        signatures = [first.signature for first in firsts if first.signature is not None]
-        unlike = self._near.add(signatures) if self._near else [True] * len(firsts)
-        is_new, is_unlike = iter(new), iter(unlike)
-        for candidate in candidates:
-            if candidate.in_evaluation_text:
-                yield candidate, "in_evaluation_text"
-            elif not next(is_new):
-                yield candidate, "exact_duplicate"
-            else:
-                yield candidate, None if next(is_unlike) else "near_duplicate"
+    def objections(self, found: Examined) -> dict[str, NDArray[np.int64]]:
+        """By reason the candidates that do not enter the corpus."""
+        new = np.array(self._digests.add(found.digests), bool)
+        firsts = np.flatnonzero(new)
+        unlike = np.ones(len(firsts), bool)
+        if self._near:
+            unlike = np.array(self._near.add([found.signatures[first] for first in firsts]), bool)
+        return {"exact_duplicate": np.flatnonzero(~new), "near_duplicate": firsts[~unlike]}
 
 
 def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
@@ -193,32 +238,21 @@ def _remedy(split: str, statistics: CorpusStatistics) -> str:
     return "give more text"
 
 
-def _read(config: CorpusConfig, inputs: Path, output: Path, statistics: CorpusStatistics) -> Iterator[Document]:
+def _read(config: CorpusConfig, inputs: Path, output: Path, dropped: Counter[str]) -> Iterator[tuple[str, Block]]:
+    """The text of all sources, each block with the source's URI."""
     for index, uri in enumerate(config.sources):
         source = source_of(uri)
         files = sorted(path for path in (inputs / str(index)).rglob("*") if path.is_file())
         for line in source.warnings(files):
             logger.warning(line)
-        statistics.read[uri] = 0
         with _record_writer(source, output, config) as writer:
-            documents = source.documents(files, statistics.dropped, writer.add if writer else _forget)
-            for document in islice(documents, config.max_documents):
-                statistics.read[uri] += 1
-                yield document
-        if not statistics.read[uri]:
-            logger.warning("%s: no document in it", uri)
-
-
-def _shown(documents: Iterator[Document], config: CorpusConfig) -> Iterator[Document]:
-    """`documents`, with their progress shown, in megabytes of text."""
-    progress, size = Progress("corpus", _megabytes(config)), 0
-    for count, document in enumerate(documents, start=1):
-        size += len(document.text.encode(errors="replace"))
-        if size >= _MEGABYTE:
-            progress.advance(f"MB of text, {count:,} documents", steps=size // _MEGABYTE)
-            size %= _MEGABYTE
-        yield document
-    progress.close()
+            keep = writer.add if writer else _forget
+            if config.max_documents is None:
+                blocks = source.blocks(files, dropped, keep)
+            else:
+                blocks = in_blocks(islice(source.documents(files, dropped, keep), config.max_documents))
+            for block in blocks:
+                yield uri, block
 
 
 def _megabytes(config: CorpusConfig) -> int | None:

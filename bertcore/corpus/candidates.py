@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
@@ -19,10 +22,8 @@ from bertcore.corpus.contamination import Ngrams, evaluation_texts
 from bertcore.corpus.documents import CORPUS_SCHEMA, Document
 from bertcore.corpus.near_duplicates import Values, signature
 from bertcore.corpus.sorted_files import SIZE
-
-BATCH_CHARACTERS = 1_000_000
-"""Of a batch, which ends with the document that reaches them: a tenth of a second of work."""
-
+from bertcore.corpus.sources.source import Block, Drops
+from bertcore.corpus.writing import write_part
 
 EvaluationFiles = tuple[tuple[str, str], ...]
 """Absolute path and SHA-256 of each file of evaluation texts. The workers of a cluster outlive a run: what they keep of
@@ -31,71 +32,122 @@ a file is what had this content."""
 
 @dataclass(frozen=True)
 class Batch:
-    """Some documents as their source gives them, and all that a worker needs to know."""
+    """Some documents as they lie in their source, and all that a worker needs to know."""
 
-    documents: list[Document]
+    source: str
+    """The URI that they came from."""
+    block: Block
+    part: str
+    """Absolute path of their parts, before `-NAME` (see `Use`)."""
     config: CorpusConfig
     evaluation: EvaluationFiles
     """The texts that the corpus must not hold."""
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """What decides whether a document that the filters keep enters the corpus, and what is counted of it."""
+class Use:
+    """What candidates are used for: the shards of one name."""
 
-    id: str
-    amounts: dict[str, int]
-    """Documents (1), sentences, words and bytes (UTF-8)."""
-    copies: int
-    """How often it is used; see `CorpusConfig.copies_of`."""
-    digest: bytes
-    """Alike for exact copies only."""
-    signature: Values | None
-    """By which near duplicates are found; None where they are not looked for."""
-    in_evaluation_text: bool
-    """Whether it shares a long n-gram with an evaluation text."""
+    split: str
+    copy: int
+    """0 for those that are used for the first time. Others go into shards of their own, behind all others, so that
+    copies lie far apart."""
+    candidates: NDArray[np.int64]
+    """Those that are used so, as they lie in the part."""
+
+    @property
+    def name(self) -> str:
+        """``train``, ``heldout``, or ``train-x002`` for second copies."""
+        return f"{self.split}-x{self.copy + 1:03d}" if self.copy else self.split
+
+
+AMOUNTS = ("documents", "sentences", "words", "bytes")
+"""What is counted of each document; bytes are those of UTF-8."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What is found of a batch."""
+    """What is found of a batch. The N documents that the filters keep, without those with an evaluation text in them,
+    are candidates: their text waits in parts on disk, and what decides whether it enters the corpus is here."""
 
-    candidates: list[Candidate]
-    documents: pa.Table
-    """A row for each candidate, see `documents.CORPUS_SCHEMA`: Arrow passes it between processes as it lies in memory.
-    One with an evaluation text in it has no sentences."""
-    dropped: Counter[str]
-    """How many documents (and lines) the filters drop, by reason."""
+    source: str
+    part: str
+    """Those of the batch."""
+    size: int
+    """Of its block, in bytes."""
+    read: int
+    """Documents in it."""
+    drops: Drops
+    """What the source leaves out, and how many documents (and lines) the filters drop, by reason."""
+    digests: list[bytes]
+    """(N,): alike for exact copies only."""
+    signatures: list[Values]
+    """(N,): by which near duplicates are found; empty where they are not looked for."""
+    draws: NDArray[np.float64]
+    """(N,): see `CorpusConfig.draw_of`."""
+    held_out: NDArray[np.bool_]
+    """(N,): whether that is the split they fall into."""
+    copies: NDArray[np.int64]
+    """(N,): how often each of them is used; see `CorpusConfig.copies_of`. 1 for those that are held out."""
+    amounts: NDArray[np.int64]
+    """(N, AMOUNTS)."""
+    characters: NDArray[np.int64]
+    """(N,): of their sentences."""
 
+    def uses(self) -> Iterator[Use]:
+        """All uses that any of them has."""
+        for split, is_in in (("train", ~self.held_out), ("heldout", self.held_out)):
+            for copy in range(int(self.copies[is_in].max(initial=0))):
+                yield Use(split, copy, np.flatnonzero(is_in & (self.copies > copy)))
 
-def batches(documents: Iterable[Document], config: CorpusConfig, evaluation: EvaluationFiles) -> Iterator[Batch]:
-    """All `documents`, in order."""
-    batch: list[Document] = []
-    room = BATCH_CHARACTERS
-    for document in documents:
-        batch.append(document)
-        room -= len(document.text)
-        if room <= 0:
-            yield Batch(batch, config, evaluation)
-            batch, room = [], BATCH_CHARACTERS
-    if batch:
-        yield Batch(batch, config, evaluation)
+    def part_of(self, use: Use) -> Path:
+        """Where the documents of a use wait for their shard."""
+        return Path(f"{self.part}-{use.name}")
 
 
 def examine(batch: Batch) -> Examined:
-    """The documents of a batch that the filters keep."""
-    config, dropped = batch.config, Counter[str]()
-    kept = list(_cleaned(_drawn(batch.documents, config, dropped), config, dropped))
-    met = [False] * len(kept)
+    """Write the parts of a batch, and say what is in them."""
+    config, drops = batch.config, Drops()
+    documents = list(batch.block.documents(drops))
+    kept = list(_cleaned(_drawn(documents, config, drops.counts), config, drops.counts))
     if config.contamination:
-        met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept]).tolist()
-    sentences = [
-        [] if found else cleaning.split_sentences(document.text, config.language)
-        for document, found in zip(kept, met, strict=True)
-    ]
-    candidates = [_candidate(*each, config) for each in zip(kept, sentences, met, strict=True)]
-    columns = [each.id for each in kept], [each.source for each in kept], sentences
-    return Examined(candidates, pa.table(list(columns), schema=CORPUS_SCHEMA), dropped)
+        met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept])
+        drops.counts["in_evaluation_text"] += int(met.sum())
+        kept = [document for document, found in zip(kept, met.tolist(), strict=True) if not found]
+    sentences = [cleaning.split_sentences(document.text, config.language) for document in kept]
+    draws = np.array([config.draw_of(document.id) for document in kept], np.float64)
+    copies = np.array([config.copies_of(document) for document in kept], np.int64)
+    near = config.near_duplicates
+    found = Examined(
+        source=batch.source,
+        part=batch.part,
+        size=batch.block.size,
+        read=len(documents),
+        drops=drops,
+        digests=[hashlib.blake2b(document.text.encode(), digest_size=SIZE).digest() for document in kept],
+        signatures=[signature(document.text, near.ngram) for document in kept] if near else [],
+        draws=draws,
+        held_out=draws < config.heldout_fraction,
+        copies=np.where(draws < config.heldout_fraction, 1, copies),
+        amounts=np.array(list(map(_amounts, kept, sentences)), np.int64).reshape(-1, len(AMOUNTS)),
+        characters=np.array([sum(map(len, each)) for each in sentences], np.int64),
+    )
+    columns = [[each.id for each in kept], [each.source for each in kept], sentences]
+    table = pa.table(columns, schema=CORPUS_SCHEMA)
+    for use in found.uses():
+        write_part(found.part_of(use), _copied(table.take(use.candidates), use.copy))
+    return found
+
+
+def _amounts(document: Document, sentences: list[str]) -> tuple[int, ...]:
+    return 1, len(sentences), quality.count_words(document.text), sum(len(each.encode()) + 1 for each in sentences)
+
+
+def _copied(documents: pa.Table, copy: int) -> pa.Table:
+    """A copy's id ends in #2, #3, …"""
+    if not copy:
+        return documents
+    return documents.set_column(0, "id", pc.binary_join_element_wise(documents["id"], str(copy + 1), "#"))
 
 
 def _drawn(documents: list[Document], config: CorpusConfig, dropped: Counter[str]) -> Iterator[Document]:
@@ -114,23 +166,6 @@ def _cleaned(documents: Iterable[Document], config: CorpusConfig, dropped: Count
             dropped[reason] += 1
         else:
             yield replace(document, text=text)
-
-
-def _candidate(document: Document, sentences: list[str], in_evaluation_text: bool, config: CorpusConfig) -> Candidate:
-    text, near = document.text, config.near_duplicates
-    return Candidate(
-        id=document.id,
-        amounts={
-            "documents": 1,
-            "sentences": len(sentences),
-            "words": quality.count_words(text),
-            "bytes": sum(len(sentence.encode()) + 1 for sentence in sentences),
-        },
-        copies=config.copies_of(document),
-        digest=hashlib.blake2b(text.encode(), digest_size=SIZE).digest(),
-        signature=signature(text, near.ngram) if near else None,
-        in_evaluation_text=in_evaluation_text,
-    )
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from bertcore import workers
 from bertcore.compressed import plain_ending, read_bytes, read_json, read_lines
 from bertcore.config import within
+from bertcore.corpus.documents import RowGroup, first_copies, row_groups
 from bertcore.corpus.ngrams import ngram_hashes
 from bertcore.errors import InputError
+from bertcore.progress import track
 
 NGRAM = 13
+GROUPS_AT_ONCE = 32
+"""Blocks of training text that a worker looks through, some 130 MB: the evaluation texts go with them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +47,29 @@ class ContaminationConfig:
         within(self, "ngram", "at least 5 words; fewer are shared by chance", least=5)
         if remote := [text for text in self.texts if "://" in text]:
             raise ValueError(f"texts: found {remote[0]}, expected a local file; download it and name the file")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some blocks of the training text, with absolute paths, and all evaluation texts."""
+
+    texts: Sequence[str]
+    groups: Sequence[RowGroup]
+
+
+def find_in_corpus(texts: Sequence[str], corpus: Path, count: int | None = None) -> NDArray[np.bool_]:
+    """(2, texts) which of `texts` have an n-gram at all, and which share one with the training text. `count`: worker
+    processes, see `workers.run`."""
+    groups = list(row_groups(path.resolve() for path in first_copies(corpus)))
+    parts = [_Part(texts, groups[start : start + GROUPS_AT_ONCE]) for start in range(0, len(groups), GROUPS_AT_ONCE)]
+    return reduce(np.logical_or, track(workers.run(_find, parts, count), "contamination", len(parts)))
+
+
+def _find(part: _Part) -> NDArray[np.bool_]:
+    ngrams = Ngrams(part.texts)
+    for group in part.groups:
+        ngrams.meet([" ".join(document) for document in group.read().to_pylist()])
+    return np.stack([ngrams.long_enough, ngrams.met])
 
 
 class Ngrams:

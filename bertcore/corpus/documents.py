@@ -1,18 +1,15 @@
 """A document on its way into the corpus, and the Parquet shards that cleaned documents are kept in."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bertcore.errors import InputError
-from bertcore.ragged import offsets_of
 
 SPLITS = ("train", "heldout")
 
@@ -29,99 +26,6 @@ class Document:
     """One paragraph a line."""
     source: str
     """The URI of `corpus.sources` that it came from."""
-
-
-class CorpusWriter:
-    """Writes the sentences of documents into Parquet shards ``SPLIT-NNNNN.parquet`` of about `shard_characters`
-    each."""
-
-    def __init__(
-        self, directory: Path, split: str, shard_characters: int = 64_000_000, group_characters: int = 4_000_000
-    ):
-        self._directory, self._split = directory, split
-        self._shard_characters, self._group_characters = shard_characters, group_characters
-        self._group: list[pa.Table] = []
-        self._writer: pq.ParquetWriter | None = None
-        self._shards = self._in_group = self._in_shard = 0
-
-    def add(self, documents: pa.Table) -> None:
-        """`documents`: see `CORPUS_SCHEMA`. Where the groups end does not depend on how many are added at once."""
-        begin = 0
-        for end, size in enumerate(_characters(documents), start=1):
-            self._in_group += size
-            if self._in_group >= self._group_characters:
-                self._group.append(documents[begin:end])
-                self._write_group()
-                begin = end
-        if begin < len(documents):
-            self._group.append(documents[begin:])
-
-    def close(self) -> None:
-        if self._group:
-            self._write_group()
-        self._close_shard()
-
-    def abandon(self) -> None:
-        """Close without writing what is left, after an error: a full disk would only raise another one."""
-        if self._writer is not None:
-            with suppress(OSError, pa.ArrowInvalid):
-                self._writer.close()
-            self._writer.is_open = False  # else its finaliser tries again
-            self._sink.close()
-
-    def _close_shard(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._sink.close()
-            self._writer, self._in_shard = None, 0
-
-    def _write_group(self) -> None:
-        if self._in_shard >= self._shard_characters:
-            self._close_shard()
-        if self._writer is None:
-            path = self._directory / f"{self._split}-{self._shards:05d}.parquet"
-            self._sink = pa.OSFile(str(path), "wb")
-            # Sentences without a dictionary, by which those of forms and reports would seem smaller than they are.
-            self._writer = pq.ParquetWriter(self._sink, CORPUS_SCHEMA, compression="zstd", use_dictionary=["source"])
-            self._shards += 1
-        self._writer.write_table(pa.concat_tables(self._group).combine_chunks())
-        self._in_shard += self._in_group
-        self._group, self._in_group = [], 0
-
-
-def _characters(documents: pa.Table) -> list[int]:
-    """In the sentences of each document."""
-    sentences = documents["sentences"].combine_chunks()
-    before = offsets_of(pc.utf8_length(sentences.flatten()).to_numpy())
-    places = sentences.offsets.to_numpy()
-    found: list[int] = np.diff(before[places - places[0]]).tolist()
-    return found
-
-
-class CorpusWriters:
-    """The writers of a whole corpus. The second and later copies of documents go into files of their own, behind all
-    others (``SPLIT-x002-NNNNN.parquet``), so that copies lie far apart."""
-
-    def __init__(self, directory: Path):
-        self._directory = directory
-        self._writers: dict[tuple[str, int], CorpusWriter] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for writer in self._writers.values():
-            writer.close() if kind is None else writer.abandon()
-
-    def add(self, split: str, copy: int, documents: pa.Table) -> None:
-        """`copy`: 0 for documents that are added for the first time. A copy's id ends in #2, #3, …"""
-        if (split, copy) not in self._writers:
-            name = f"{split}-x{copy + 1:03d}" if copy else split
-            self._writers[split, copy] = CorpusWriter(self._directory, name)
-        if copy:
-            ids = pc.binary_join_element_wise(documents["id"], str(copy + 1), "#")
-            documents = documents.set_column(0, "id", ids)
-        self._writers[split, copy].add(documents)
 
 
 _GROUP_ROWS = 8192

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, quote, unquote, urldefrag, urlsplit
 from bertcore.compressed import plain_ending
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import local
+from bertcore.corpus.sources.formats import FORMATS, FileBlock
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
 from bertcore.files import alone_in, checksum, disk_errors
@@ -54,9 +55,9 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
         _ = parts.port
     except ValueError as error:
         raise ConfigError(f"{uri}: {error}; correct the address") from None
-    if not parts.hostname or plain_ending(Path(name)) not in local.READERS:
+    if not parts.hostname or plain_ending(Path(name)) not in FORMATS:
         raise ConfigError(
-            f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(local.READERS)} (also .gz, .zst)"
+            f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(FORMATS)} (also .gz, .zst)"
         )
     digest = fragment.removeprefix("sha256=").lower() if fragment else None
     if digest is not None and (len(digest) != 64 or set(digest) - set("0123456789abcdef")):
@@ -81,6 +82,9 @@ class HttpSource(Source):
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """Those of the downloaded file; see `fetch` and `local.read`."""
         yield from local.read(self.uri, [fetch(self.uri, cache_directory())], dropped)
+
+    def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[FileBlock]:
+        yield from local.blocks(self.uri, [fetch(self.uri, cache_directory())])
 
 
 def cache_directory() -> Path:

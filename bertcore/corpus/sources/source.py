@@ -1,7 +1,8 @@
 """What a source of documents is. A kind of source is a subclass in a file of its own, a row in `sources.SOURCES`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,56 @@ from bertcore.corpus.documents import Document
 
 Keep = Callable[[Mapping[str, object]], None]
 """Takes a record that a source keeps beside its documents."""
+
+
+BLOCK = 1 << 20
+"""Characters or bytes of a block, which ends with the document that reaches them: a tenth of a second of work."""
+
+
+@dataclass
+class Drops:
+    """What is left out while blocks are read."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+    said: dict[str, str] = field(default_factory=dict)
+    """Lines for the log, each by what it is said of: the first of a kind is."""
+
+
+class Block:
+    """Some documents of a source. One process makes the blocks in order, and any other one can read each of them."""
+
+    size: int
+    """About how many bytes of text it holds."""
+
+    def documents(self, drops: Drops) -> Iterator[Document]:
+        """They, in their order; what is left out is added to `drops`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ReadBlock(Block):
+    """Documents that are read already."""
+
+    read: list[Document]
+    size: int
+
+    def documents(self, drops: Drops) -> Iterator[Document]:
+        yield from self.read
+
+
+def in_blocks(documents: Iterable[Document]) -> Iterator[Block]:
+    """All `documents`, in order."""
+    block: list[Document] = []
+    size = 0
+    for document in documents:
+        block.append(document)
+        size += len(document.text)
+        if size >= BLOCK:
+            yield ReadBlock(block, size)
+            block, size = [], 0
+    if block:
+        yield ReadBlock(block, size)
 
 
 class Source:
@@ -35,6 +86,11 @@ class Source:
         what is left out, by reason. `keep` is given the records of a document before it is yielded.
         """
         raise NotImplementedError
+
+    def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Block]:
+        """The same documents in blocks, for a kind of source whose text need not be read by the process that finds it;
+        what is left out when a block is read is not in `dropped`."""
+        return in_blocks(self.documents(files, dropped, keep))
 
     def look(self) -> None:
         """Raise `InputError` for a local file that holds something else than it should, as far as a look at its

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +18,14 @@ from bertcore.corpus import candidates, cleaning, overlap
 from bertcore.corpus.build import CorpusStatistics, build_corpus
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import ContaminationConfig
-from bertcore.corpus.documents import CorpusWriter, corpus_shards, read_sentences, row_groups
+from bertcore.corpus.documents import corpus_shards, read_sentences, row_groups
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
+from bertcore.corpus.sources import formats
+from bertcore.corpus.writing import ShardPlans
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
-from tests.samples import corpus_table
+from tests.samples import write_corpus
 
 
 def build(tmp_path: Path, texts: list[str], **options: Any) -> tuple[dict[str, Any], Path]:
@@ -110,14 +114,17 @@ def test_a_text_of_one_document_is_told_what_ends_one(tmp_path: Path) -> None:
 
 
 def test_shards_and_row_groups_bound_the_memory(tmp_path: Path) -> None:
-    writer = CorpusWriter(tmp_path, "train", shard_characters=2000, group_characters=500)
-    for count in (7, 1, 40, 52):
-        writer.add(corpus_table([["x" * 99]] * count))
-    writer.close()
+    sizes = {"shard_characters": 2000, "group_characters": 500}
+    texts = [[f"{number:099d}"] for number in range(100)]
+    write_corpus(tmp_path, "train", texts, **sizes)
     shards = corpus_shards(tmp_path, "train")
     assert len(shards) == 5
     batches = list(read_sentences(shards))
-    assert sum(map(len, batches)) == 100 and max(map(len, batches)) <= 6
+    assert [document for batch in batches for document in batch] == texts and max(map(len, batches)) <= 6
+    whole = list(map(checksum, shards))
+    for at_once in (1, 6, 7, 41):
+        write_corpus(tmp_path, "train", texts, at_once, **sizes)
+        assert list(map(checksum, corpus_shards(tmp_path, "train"))) == whole
 
 
 def test_halves_of_surrogate_pairs_leave_the_text(tmp_path: Path) -> None:
@@ -268,7 +275,7 @@ def test_lines_are_filtered_before_documents(tmp_path: Path) -> None:
 
 
 def mixed(tmp_path: Path, output: Path, count: int | None = None) -> CorpusStatistics:
-    """A corpus of two sources that overlap, with every reason to drop a document, in many small batches."""
+    """A corpus of two sources that overlap, with every reason to drop a document, in many small batches and shards."""
     words = [" ".join(f"word{(index * step) % 97}" for index in range(80)) for step in range(1, 25)]
     (tmp_path / "a.txt").write_text("\n\n".join([*TEXTS, *words, TEXTS[3], "It goes on. " * 60]))
     (tmp_path / "b.txt").write_text(
@@ -286,7 +293,10 @@ def mixed(tmp_path: Path, output: Path, count: int | None = None) -> CorpusStati
     )
     output.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "BATCH_CHARACTERS", 300)
+        patch.setattr(formats, "BLOCK", 300)
+        patch.setattr(
+            "bertcore.corpus.build.ShardPlans", partial(ShardPlans, shard_characters=4000, group_characters=1000)
+        )
         return build_corpus(config, tmp_path / "none", output, count)
 
 
@@ -299,15 +309,14 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> Non
     assert alone == two and contents(tmp_path / "1") == contents(tmp_path / "2")
     reasons = {"exact_duplicate", "in_evaluation_text", "near_duplicate", "not_drawn", "too_few_words", "too_long_line"}
     assert set(alone.dropped) == reasons
-    assert list(contents(tmp_path / "1")) == [
-        f"{name}-00000.parquet" for name in ("heldout", "train", "train-x002", "train-x003")
-    ]
+    files = Counter(path.rpartition("-")[0] for path in contents(tmp_path / "1"))
+    assert list(files) == ["heldout", "train", "train-x002", "train-x003"] and files["train"] > 1
 
 
 def test_of_copies_the_first_is_kept_wherever_the_batches_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for characters in (1, 100, 10_000):
-        monkeypatch.setattr(candidates, "BATCH_CHARACTERS", characters)
+        monkeypatch.setattr(formats, "BLOCK", characters)
         metrics, output = build(tmp_path, [*TEXTS[:30], *TEXTS])
         assert metrics["dropped"] == {"exact_duplicate": 30}
         found.append(contents(output))
@@ -330,7 +339,6 @@ from pathlib import Path
 import pyarrow
 from bertcore.corpus.build import build_corpus
 from bertcore.corpus.config import CorpusConfig
-from tests.samples import corpus_table
 pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # as stage corpus does
 directory, name = Path(sys.argv[1]), sys.argv[2]
 (directory / "out").mkdir()

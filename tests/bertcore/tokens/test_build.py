@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus.documents import SPLITS, CorpusWriters, corpus_shards, read_sentences
+from bertcore.corpus.documents import SPLITS, corpus_shards, read_sentences
 from bertcore.tokens import build as sharding
 from bertcore.tokens.build import build_shards, encode, encode_documents, plan_shards, work_key
 from bertcore.tokens.encoding import WordEncoder
 from bertcore.tokens.shards import Manifest, ShardsConfig, TokenShard, verify
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
-from tests.samples import corpus_table, documents, tokenizer, write_corpus
+from tests.samples import documents, tokenizer, write_corpus
 
 CONFIG = ShardsConfig(shard_bytes=9000)
 
@@ -166,10 +166,8 @@ def test_a_plan_can_be_done_twice_and_leaves_nothing_beside(corpus: Path, tmp_pa
 
 def test_no_shard_holds_two_copies_of_a_document(tmp_path: Path) -> None:
     texts = documents(20)
-    with CorpusWriters(tmp_path) as writers:
-        table = corpus_table(texts)
-        for copy, drawn in enumerate([table, table, table.take(list(range(1, 20, 2)))]):
-            writers.add("train", copy, drawn)
+    for name, used in (("train", texts), ("train-x002", texts), ("train-x003", texts[::2])):
+        write_corpus(tmp_path, name, used)
     plans = plan_shards(tmp_path, "train", tmp_path, ShardsConfig(), tmp_path)
     found = [[json.dumps(document) for group in plan.groups for document in group.read().to_pylist()] for plan in plans]
     assert [len(shard) for shard in found] == [20, 20, 10]

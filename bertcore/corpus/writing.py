@@ -1,0 +1,140 @@
+"""The Parquet shards of a corpus: one process says which documents stand in them, and any other one writes each.
+
+Documents wait in parts, Arrow files that the workers write (`write_part`), until a shard is complete that they belong
+to.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bertcore.corpus.documents import CORPUS_SCHEMA
+from bertcore.files import replace_file
+
+SHARD_CHARACTERS, GROUP_CHARACTERS = 64_000_000, 4_000_000
+"""Of the sentences in a shard and in a row group, which end with the document that reaches them."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some documents of a part."""
+
+    part: str
+    """Absolute path."""
+    rows: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """A shard that is to be written."""
+
+    path: str
+    """Absolute path."""
+    groups: tuple[tuple[Rows, ...], ...]
+    """The documents of each row group."""
+    last_of: tuple[str, ...]
+    """Parts of which no document stands in a later shard."""
+
+
+@dataclass
+class _Growing:
+    """The shard of one name that is not complete yet."""
+
+    number: int = 0
+    groups: list[tuple[Rows, ...]] = field(default_factory=list)
+    group: list[Rows] = field(default_factory=list)
+    last_of: list[str] = field(default_factory=list)
+    in_shard: int = 0
+    in_group: int = 0
+
+
+class ShardPlans:
+    """The shards of a corpus, as documents are added: for each name ``NAME-00000.parquet``, ``NAME-00001.parquet``, …
+
+    Where groups and shards end depends on the documents alone, not on how many of them a part holds.
+    """
+
+    def __init__(
+        self, directory: Path, shard_characters: int = SHARD_CHARACTERS, group_characters: int = GROUP_CHARACTERS
+    ):
+        self._directory = directory.resolve()
+        self._shard_characters, self._group_characters = shard_characters, group_characters
+        self._growing: dict[str, _Growing] = {}
+        self._complete: list[ShardPlan] = []
+
+    def add(self, name: str, part: Path, rows: NDArray[np.int64], characters: NDArray[np.int64]) -> None:
+        """All documents of `part` that enter the corpus, in order; `characters` (rows,): in the sentences of each."""
+        shard = self._growing.setdefault(name, _Growing())
+        begin = 0
+        for end, size in enumerate(characters.tolist(), start=1):
+            shard.in_group += size
+            if shard.in_group >= self._group_characters:
+                shard.group.append(Rows(str(part), rows[begin:end]))
+                begin = end
+                self._end_group(name, shard, part if end == len(rows) else None)
+        if begin < len(rows):
+            shard.group.append(Rows(str(part), rows[begin:]))
+            shard.last_of.append(str(part))
+
+    def complete(self) -> Iterator[ShardPlan]:
+        """Those that have become complete."""
+        while self._complete:
+            yield self._complete.pop(0)
+
+    def rest(self) -> Iterator[ShardPlan]:
+        """All others, when there is no further document."""
+        for name, shard in self._growing.items():
+            if shard.group:
+                self._end_group(name, shard, None)
+            if shard.groups:
+                self._end_shard(name, shard)
+        yield from self.complete()
+
+    def _end_group(self, name: str, shard: _Growing, ended: Path | None) -> None:
+        if ended is not None:
+            shard.last_of.append(str(ended))
+        shard.groups.append(tuple(shard.group))
+        shard.in_shard += shard.in_group
+        shard.group, shard.in_group = [], 0
+        if shard.in_shard >= self._shard_characters:
+            self._end_shard(name, shard)
+
+    def _end_shard(self, name: str, shard: _Growing) -> None:
+        path = self._directory / f"{name}-{shard.number:05d}.parquet"
+        self._complete.append(ShardPlan(str(path), tuple(shard.groups), tuple(shard.last_of)))
+        shard.number += 1
+        shard.groups, shard.last_of, shard.in_shard = [], [], 0
+
+
+def write_part(path: Path, documents: pa.Table) -> None:
+    """`documents`: see `CORPUS_SCHEMA`."""
+    with (
+        replace_file(path, sync=False) as beside,  # where the machine fails, all begins anew
+        pa.OSFile(str(beside), "wb") as sink,
+        pa.ipc.new_file(sink, documents.schema) as writer,
+    ):
+        writer.write_table(documents)
+
+
+def write_shard(plan: ShardPlan) -> ShardPlan:
+    """`plan`, when its shard is there; the same bytes each time."""
+    with replace_file(Path(plan.path)) as beside, pa.OSFile(str(beside), "wb") as sink:
+        # Sentences without a dictionary, by which those of forms and reports would seem smaller than they are.
+        writer = pq.ParquetWriter(sink, CORPUS_SCHEMA, compression="zstd", use_dictionary=["source"])
+        try:
+            for group in plan.groups:
+                writer.write_table(pa.concat_tables(map(_read, group)).combine_chunks())
+            writer.close()
+        finally:
+            writer.is_open = False  # after an error its finaliser would try to write again
+    return plan
+
+
+def _read(rows: Rows) -> pa.Table:
+    with pa.memory_map(rows.part) as file:
+        return pa.ipc.open_file(file).read_all().take(rows.rows)

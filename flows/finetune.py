@@ -60,7 +60,7 @@ def scores(directory: Path, names: list[str]) -> Table:
     for name in names:
         found = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
         metric = found["metrics"][0]
-        shown = [found[system].get(metric) for system in ("majority", *SYSTEMS)]
+        shown = [found.get(system, {}).get(metric) for system in ("majority", *SYSTEMS)]
         rows.append([name, metric, *("–" if score is None else percent(score) for score in shown)])
     return Table(header=("Task", "Metric", "Majority", *SYSTEMS.values()), rows=rows, left=("Metric",))
 

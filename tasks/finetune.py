@@ -1,5 +1,5 @@
-"""Stage `finetune@TASK`: the pre-trained encoder on one task, beside the same architecture from random initialisation
-with the same protocol and beside baselines that learn no representation."""
+"""Stage `finetune@TASK`: the pre-trained encoder on one task, beside baselines that learn no representation and, unless
+the task says otherwise, beside the same architecture from random initialisation with the same protocol."""
 
 import sys
 from collections.abc import Mapping
@@ -32,6 +32,7 @@ from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
 from tasks.training import checkpoints
 
+RANDOM = "random_initialisation"
 TRUNCATED = ("truncated", "questions_cut", "words_cut", "choices_cut")
 """Among the counts of a split: texts, questions, words and choices with their context whose end the model does not
 see."""
@@ -48,19 +49,23 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     examples, settings, directory = schema.read(EXAMPLES / name), task.settings(), CHECKPOINTS / "finetune" / name
     teacher = TEACHERS / name if task.distillation else None
     read, several = load_tokenizer(tokenizer), len(settings) > 1
-    processes = finetune_processes(2 * sum(map(len, settings)))
+    systems: dict[str, Encoder] = {f"{name}.pretrained": encoder}
+    if task.random_initialisation:
+        systems[f"{name}.random"] = load_config(encoder)
+    processes = finetune_processes(len(systems) * sum(map(len, settings)))
     side_by_side.share_threads(processes)
     prepare = partial(Finetuning, settings[0][0], examples, read, several_settings=several, teacher=teacher)
     finetuning = prepare()
     key = _key(finetuning, name, several, encoder, *([teacher] if teacher else []))
-    systems: dict[str, Encoder] = {f"{name}.pretrained": encoder, f"{name}.random": load_config(encoder)}
     runs = side_by_side.Runs(prepare, systems, settings, directory, key)
     grids = runs.grids(finetuning)
     side_by_side.make(runs, grids, processes)
-    of_pretrained, of_random = grids.values()
-    pretrained, random = of_pretrained.run(stage_run.report), of_random.run()
+    of_pretrained, *of_random = grids.values()
+    pretrained = of_pretrained.run(stage_run.report)
+    outcomes = {"pretrained": pretrained}
+    for grid in of_random:
+        outcomes[RANDOM] = grid.run()
 
-    outcomes = {"pretrained": pretrained, "random_initialisation": random}
     simple, scores = baselines(finetuning.examples, settings[0][0].seed)
     records = _records(finetuning, outcomes, simple)
     metrics, result = _metrics(task, finetuning, outcomes, scores, records), pretrained.result
@@ -91,7 +96,7 @@ def _metrics(
     records: Records,
 ) -> dict[str, Any]:
     """What metrics/finetune/NAME.json says, beside the comparison with a teacher."""
-    examples, pretrained, random = finetuning.examples, *outcomes.values()
+    examples, pretrained = finetuning.examples, outcomes["pretrained"]
     return {
         "format": task.format,
         "family": examples.family,
@@ -103,7 +108,7 @@ def _metrics(
         "spread": {system: outcome.spread for system, outcome in outcomes.items()},
         "runs": {system: [run.row() for run in outcome.runs] for system, outcome in outcomes.items()},
         "parameters": pretrained.result.model.num_parameters(),
-        "protocol": _protocol(task, pretrained, random, finetuning.counts.get(CHOICE, {}).get("examples", 0)),
+        "protocol": _protocol(task, outcomes, finetuning.counts.get(CHOICE, {}).get("examples", 0)),
         "counts": finetuning.counts,
         "truncated": sum(each.get(reason, 0) for each in finetuning.counts.values() for reason in TRUNCATED),
         "train_examples": finetuning.counts["train"]["examples"],
@@ -127,10 +132,11 @@ def _comparison(records: Records, scores: dict[str, dict[str, float]], headline:
     dev."""
     learned = [name for name in scores if name != "majority"] or ["majority"]
     best = max(learned, key=lambda name: scores[name][headline])
-    against = {"random": "random_initialisation", "majority": "majority", "baseline": best}
+    against = {"random": RANDOM, "majority": "majority", "baseline": best}
     found = {
         name: asdict(compare(records.metric, records.runs["pretrained"], records.runs[system]))
         for name, system in against.items()
+        if system in records.runs
     }
     return found | {"baseline": {"name": best, **found["baseline"]}}
 
@@ -144,15 +150,16 @@ def _key(finetuning: Finetuning, name: str, several: bool, *models: Path) -> str
     return training_key(*inputs, *machine, f"{several=}", lineage.code_of("finetune"))
 
 
-def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome, held_back: int) -> dict[str, Any]:
+def _protocol(task: TaskConfig, outcomes: Mapping[str, Outcome], held_back: int) -> dict[str, Any]:
     """How the scores came about: the chosen setting, and from what it was chosen.
 
     `chosen_on` says what setting, epoch or threshold were chosen on, null where nothing was left open. `saved_seed` is
     that of the median run, whose weights and predictions are the stage's outputs.
     """
+    pretrained, random = outcomes["pretrained"], outcomes.get(RANDOM)
     chosen = asdict(pretrained.chosen[0].task)
     settings = {key: value for key, value in chosen.items() if key not in _NOT_PROTOCOL}
-    saved = pretrained.saved
+    saved, listed = pretrained.saved, [key for key in GRID if isinstance(getattr(task, key), list)]
     return {
         "scored_on": "dev",
         "chosen_on": f"{held_back} examples kept back from train" if held_back else None,
@@ -164,15 +171,11 @@ def _protocol(task: TaskConfig, pretrained: Outcome, random: Outcome, held_back:
         "saved_seed": saved.task.seed,
         **({} if saved.best_epoch is None else {"saved_epoch": saved.best_epoch}),
         **{f"tuned_{key}": value for key, value in saved.tuned.items()},
-        **{f"{key}_of_random": getattr(random.chosen[0].task, key) for key in GRID if _is_list(task, key)},
+        **({} if random is None else {f"{key}_of_random": getattr(random.chosen[0].task, key) for key in listed}),
     }
 
 
 _NOT_PROTOCOL = ("format", "data", "init_from", "seed")
-
-
-def _is_list(task: TaskConfig, key: str) -> bool:
-    return isinstance(getattr(task, key), list)
 
 
 if __name__ == "__main__":

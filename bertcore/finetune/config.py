@@ -128,6 +128,9 @@ class TaskConfig(RunConfig):
     """Each number of epochs is a run of its own: a schedule that falls to 0 has another course for each. Questions and
     pairs of texts want more of them than the 2 to 4 of large encoders (benchmarks/results/default.md)."""
     seed: int | list[int] = 1  # type: ignore[assignment]
+    random_initialisation: bool = True
+    """Whether the same runs are made from random weights, too, which says what pre-training gives; without them the
+    task takes half as long."""
 
     def __post_init__(self) -> None:
         for name in (*GRID, "seed"):

@@ -42,10 +42,11 @@ class Comparison:
     baseline_name: str | None
     """The best of the simple methods that learn from words; None where the task has none."""
     baseline: float | None
-    random_initialisation: float
+    random_initialisation: float | None
+    """None where the task was not trained from random weights."""
     pretrained: float
     dev_examples: int
-    against_random: "Interval"
+    against_random: "Interval | None"
     """Of the gain."""
     against_majority: "Interval"
     """Of the lead over the majority."""
@@ -59,9 +60,9 @@ class Comparison:
     """System -> its lowest and its highest score over the seeds."""
 
     @property
-    def gain(self) -> float:
+    def gain(self) -> float | None:
         """What pre-training adds to the same architecture from random weights with the same budget."""
-        return self.pretrained - self.random_initialisation
+        return None if self.random_initialisation is None else self.pretrained - self.random_initialisation
 
     @property
     def baseline_label(self) -> str:
@@ -71,17 +72,20 @@ class Comparison:
     def helped(self) -> bool:
         """Whether pre-training is better than random weights for certain, as far as dev examples and seeds tell. A few
         that all agree leave a bootstrap no doubt, and prove nothing."""
-        return self.against_random.low > 0 and self.dev_examples >= FEWEST_EXAMPLES
+        found = self.against_random
+        return found is not None and found.low > 0 and self.dev_examples >= FEWEST_EXAMPLES
 
     def verdict(self) -> "Verdict":
         """Against random weights first; then against what needs no network, unless that is behind for certain."""
         if self.dev_examples < FEWEST_EXAMPLES:
             return Verdict("too few examples", MIXED)
+        remark = self._remark()
+        if self.against_random is None:
+            return remark or Verdict.beside(self.baseline_label or readable(MAJORITY), better=True)
         if self.helped:
             effect = Verdict("helps", GOOD)
         else:
             effect = Verdict("hurts", BAD) if self.against_random.high < 0 else Verdict("unclear", MIXED)
-        remark = self._remark()
         return effect.with_remark(remark) if remark else effect
 
     def _remark(self) -> "Verdict | None":
@@ -126,7 +130,7 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
     source = f"finetune/{task}"
     metric = measurements.word(source, "metrics", "0")
     headline = {system: values[metric] for system, values in systems(measurements, task).items()}
-    for system in (MAJORITY, RANDOM, PRETRAINED):
+    for system in (MAJORITY, PRETRAINED):
         headline[system] = measurements.number(source, system, metric)
     for system, value in headline.items():
         if not -1.0 <= value <= 1.0:
@@ -143,10 +147,10 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
         majority=headline[MAJORITY],
         baseline_name=best,
         baseline=None if best is None else simple[best],
-        random_initialisation=headline[RANDOM],
+        random_initialisation=headline.get(RANDOM),
         pretrained=headline[PRETRAINED],
         dev_examples=round(measurements.number(source, "", "dev_examples")),
-        against_random=_interval(measurements, source, "random"),
+        against_random=_interval(measurements, source, "random") if RANDOM in headline else None,
         against_majority=_interval(measurements, source, "majority"),
         against_baseline=None if best is None else _interval(measurements, source, "baseline"),
         started_from=None if started == str(PRETRAINED_MODEL) else started,

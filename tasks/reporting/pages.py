@@ -111,8 +111,8 @@ def _cards(summary: Summary, comparisons: Sequence[Comparison]) -> list[Card]:
             f"unigram baseline {percent(pretrain['unigram_accuracy'])} %",
         ),
     ]
-    if any(each.started_from is None for each in comparisons):
-        own = [each for each in comparisons if each.started_from is None]
+    own = [each for each in comparisons if each.started_from is None and each.against_random is not None]
+    if own:
         helped = sum(each.helped for each in own)
         cards.append(Card(f"{helped} of {len(own)}", "tasks helped by pre-training", "against random weights"))
     speed = f"{count(pretrain['tokens_per_second'])} a second" if "tokens_per_second" in pretrain else ""
@@ -142,12 +142,17 @@ def _explanation(summary: Summary, comparisons: Sequence[Comparison]) -> str:
         "Gain of the pre-training's own rows: over the stronger one of majority and the simple baseline. Accuracies "
         "count beyond two standard errors; losses, whose spread is not measured, count as they are shown.",
     ]
-    if comparisons:
+    if any(each.against_random is not None for each in comparisons):
         said += [
             "Gain of the tasks: over the same architecture fine-tuned from random weights with the same budget (column "
             "Random). It helps where the whole 95 % interval of the difference is above zero: a paired bootstrap over "
             "the dev examples (table Differences below)."
         ]
+    if any(each.against_random is None for each in comparisons):
+        said.append(
+            "A task without a gain was not trained from random weights (`random_initialisation: false`): what is said "
+            "of it is how it stands beside the majority and the simple baseline."
+        )
     if any(comparison.seeds > 1 for comparison in comparisons):
         said.append(
             "Of several seeds the scores are medians, with the lowest and the highest in brackets; the intervals are "

@@ -147,7 +147,7 @@ def _lengths(measurements: Measurements) -> Figure:
 def _comparison(comparisons: Sequence[Comparison]) -> Figure:
     """Every task's headline score: grouped bars for baselines, random initialisation and pre-trained encoder."""
     rows = [comparisons[first : first + _TASKS_PER_ROW] for first in range(0, len(comparisons), _TASKS_PER_ROW)]
-    systems = [name for name in COLOURS if name != "baseline" or any(each.baseline is not None for each in comparisons)]
+    systems = [name for name in COLOURS if any(_score(each, name) is not None for each in comparisons)]
     figure = Figure(figsize=(10, 0.7 + 3.7 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), 1, squeeze=False)[:, 0]
     for axes, row in zip(panels, rows, strict=True):

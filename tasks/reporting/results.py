@@ -88,13 +88,15 @@ def _task_row(comparison: Comparison) -> tuple[list[str], Verdict]:
     scores = [
         _with_range(comparison.random_initialisation, comparison, RANDOM),
         _with_range(comparison.pretrained, comparison, PRETRAINED),
-        signed(100 * comparison.gain, 1),
+        NOTHING if comparison.gain is None else signed(100 * comparison.gain, 1),
     ]
     return [*named, *scores], comparison.verdict()
 
 
-def _with_range(score: float, comparison: Comparison, system: str) -> str:
+def _with_range(score: float | None, comparison: Comparison, system: str) -> str:
     """A median over several seeds with the lowest and the highest score."""
+    if score is None:
+        return NOTHING
     if comparison.seeds < 2 or system not in comparison.ranges:
         return percent(score)
     low, high = comparison.ranges[system]

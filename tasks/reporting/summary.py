@@ -59,7 +59,9 @@ def headlines(summary: Summary) -> dict[str, float]:
     if "embed" in summary:
         found["eval/embed"] = summary["embed"]["model"]
     for task, scores in summary["finetune"].items():
-        found |= {f"{task}/{scores['metric']}": scores[PRETRAINED], f"{task}/gain": scores["gain"]}
+        found[f"{task}/{scores['metric']}"] = scores[PRETRAINED]
+        if "gain" in scores:
+            found[f"{task}/gain"] = scores["gain"]
     return found
 
 
@@ -106,7 +108,8 @@ def _finetune(comparison: Comparison) -> dict[str, Any]:
         PRETRAINED: comparison.pretrained,
         RANDOM: comparison.random_initialisation,
         MAJORITY: comparison.majority,
+        comparison.baseline_name or "": comparison.baseline,
+        "gain": comparison.gain,
+        "dev_examples": comparison.dev_examples,
     }
-    if comparison.baseline_name is not None:
-        summary[comparison.baseline_name] = comparison.baseline
-    return {**summary, "gain": comparison.gain, "dev_examples": comparison.dev_examples}
+    return {name: value for name, value in summary.items() if value is not None}

@@ -190,19 +190,41 @@ finetune:
 """
 
 
+def _inputs(layers: int = 1) -> None:
+    """The examples, and an encoder of so many layers."""
+    schema.write(examples(), Path("data/examples/toy"))
+    Path("tokenizer").mkdir(exist_ok=True)
+    save_tokenizer(tokenizer(), Path("tokenizer"), lowercase=True)
+    torch.manual_seed(1)
+    sizes: dict[str, Any] = {"vocab_size": 120, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(num_hidden_layers=layers, max_position_embeddings=24, **sizes)
+    save_pretrained(BertForPreTraining(config), Path("data/inputs/encoders/toy"), Path("tokenizer"))
+
+
+def test_without_random_weights_there_is_no_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    shutil.copy(ROOT / "dvc.yaml", tmp_path)
+    _inputs()
+    found = []
+    for text in (TAUGHT, TAUGHT.replace("5.0e-3}", "5.0e-3, random_initialisation: false}")):
+        Path("params.yaml").write_text(text.replace("epochs: 9", "epochs: [1, 2]"))
+        finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
+        found.append(json.loads(Path("metrics/finetune/toy.json").read_text()))
+    both, alone = found
+    assert both["comparison"].pop("random") and both.pop("random_initialisation")
+    assert both["protocol"].pop("epochs_of_random") in (1, 2)
+    assert both["runs"].pop("random_initialisation") and both["spread"].pop("random_initialisation")
+    assert alone == both
+
+
 @pytest.mark.slow
 def test_a_distilled_task_says_what_it_kept_of_its_teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BERTCORE_PRECISION", "no")
     shutil.copy(ROOT / "dvc.yaml", tmp_path)
-    schema.write(examples(), Path("data/examples/toy"))
-    Path("tokenizer").mkdir()
-    save_tokenizer(tokenizer(), Path("tokenizer"), lowercase=True)
-    torch.manual_seed(1)
-    sizes: dict[str, Any] = {"vocab_size": 120, "hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
     for layers, text in ((2, TAUGHT), (1, TAUGHT.replace("5.0e-3}", "5.0e-3, distillation: {teacher: before}}"))):
-        config = BertConfig(num_hidden_layers=layers, max_position_embeddings=24, **sizes)
-        save_pretrained(BertForPreTraining(config), Path("data/inputs/encoders/toy"), Path("tokenizer"))
+        _inputs(layers)
         Path("params.yaml").write_text(text)
         finetune.run(FakeRun(), "toy")  # type: ignore[arg-type]
         if layers == 2:

@@ -290,6 +290,18 @@ def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(pro
     assert "99.0" not in page and summary["finetune"]["topic"]["bag_of_words"] == 0.65
 
 
+def test_a_task_that_random_weights_did_not_learn_has_no_gain(project: Path) -> None:
+    files = task_files("topic", {name: score for name, score in SCORES.items() if name != "random_initialisation"})
+    del files["finetune/topic.json"]["comparison"]["random"]
+    write(project, files)
+    page, summary, run = make(project, pictures=True)
+    row = next(row for row in result_rows(project) if row[0] == "topic")
+    assert row[1:8] == ["accuracy", "20.0", "65.0 bag of words", "–", "70.0", "–", "beats bag of words"]
+    assert not {"gain", "random_initialisation"} & summary["finetune"]["topic"].keys()
+    assert "topic/gain" not in run.parent.metrics and run.parent.metrics["topic/accuracy"] == 0.7
+    assert "tasks helped by pre-training" not in page and "A task without a gain was not trained from random" in page
+
+
 def test_the_summary_and_the_logged_numbers(made: tuple[Path, FakeRun]) -> None:
     project, run = made
     summary = json.loads((project / "metrics" / "summary.json").read_text())
@@ -582,7 +594,7 @@ def test_a_missing_required_file_is_one_line_and_writes_nothing(project: Path, n
         ({"curves/pretrain_eval.csv": "a,b\n1,x\n"}, r"metrics/curves/pretrain_eval\.csv: found no curve"),
         (task_files("topic", {**SCORES, "majority": 20.0}), r"majority/accuracy: found 20\.0, expected a share"),
         (task_files("topic", {**SCORES, "pretrained": math.nan}), r"'pretrained/accuracy' is missing"),
-        (task_files("topic", {"pretrained": 0.5, "majority": 0.5}), r"'random_initialisation/accuracy' is missing"),
+        (task_files("topic", {"random_initialisation": 0.5, "majority": 0.5}), r"'pretrained/accuracy' is missing"),
     ],
 )
 def test_damaged_metrics_are_one_line(project: Path, files: dict[str, Any], message: str) -> None:
@@ -689,18 +701,18 @@ def test_tasks_must_be_a_mapping(project: Path) -> None:
         make(project)
 
 
-def compare(pretrained: float, random: float, baseline: float | None = None, **changes: Any) -> Comparison:
+def compare(pretrained: float, random: float | None, baseline: float | None = None, **changes: Any) -> Comparison:
     width = changes.pop("width", 0.045)
     values: dict[str, Any] = {"task": "t", "metric": "accuracy", "majority": 0.1, "dev_examples": 1000, **changes}
     name = None if baseline is None else "bag_of_words"
-    gain, lead = pretrained - random, None if baseline is None else pretrained - baseline
+    gain, lead = (None if other is None else pretrained - other for other in (random, baseline))
     above = pretrained - values["majority"]
     return Comparison(
         baseline_name=name,
         baseline=baseline,
         pretrained=pretrained,
         random_initialisation=random,
-        against_random=Interval(gain - width, gain + width),
+        against_random=None if gain is None else Interval(gain - width, gain + width),
         against_majority=Interval(above - width, above + width),
         against_baseline=None if lead is None else Interval(lead - width, lead + width),
         **values,
@@ -727,6 +739,10 @@ def compare(pretrained: float, random: float, baseline: float | None = None, **c
         (compare(0.50, 0.40, majority=0.5), "helps; no better than majority", BAD),
         (compare(0.90, 0.70, 0.90, majority=0.9), "helps; no better than majority", BAD),
         (compare(0.90, 0.70, dev_examples=30), "helps", GOOD),
+        (compare(0.90, None), "beats majority", GOOD),
+        (compare(0.90, None, 0.80), "beats bag of words", GOOD),
+        (compare(0.90, None, 0.89), "baseline as good", MIXED),
+        (compare(0.90, None, 0.80, majority=0.9), "no better than majority", BAD),
         (compare(0.90, 0.70, dev_examples=29), "too few examples", MIXED),
         (compare(0.70, 0.90, 0.95, dev_examples=29), "too few examples", MIXED),
         (compare(0.50, 0.50, majority=0.6), "unclear; no better than majority", BAD),

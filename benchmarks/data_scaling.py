@@ -55,6 +55,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="files, as corpus.sources has them")
     parser.add_argument("--half", type=Path, nargs="+", help="about half as much text, for the memory")
+    parser.add_argument(
+        "--stages", nargs="+", choices=STAGES, default=list(STAGES), help="of these; each needs those before it (all)"
+    )
     parser.add_argument("--turns", type=int, default=2, help="runs of each (%(default)s)")
     parser.add_argument("--dask", action="store_true", help="measure a Dask cluster, too (requirements-dask.lock)")
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
@@ -65,14 +68,14 @@ def main() -> None:
     ways: dict[str, tuple[Sequence[int], int]] = {ONE: (cores[:1], 0), TWO: (cores, 0)}
     if arguments.dask:
         ways |= {DASK_ONE: (cores, 1), DASK_TWO: (cores, 2)}
-    found: dict[str, dict[str, list[Run]]] = {stage: defaultdict(list) for stage in STAGES}
+    found: dict[str, dict[str, list[Run]]] = {stage: defaultdict(list) for stage in arguments.stages}
     made: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="bertcore-scaling-") as directory:
         for turn in range(arguments.turns):
             for way, (own, workers) in ways.items():
                 tree = prepare(Path(directory) / f"{turn}-{way}", arguments.text)
                 with _cluster(tree, workers) as address:
-                    for stage, run in runs(tree, own, address):
+                    for stage, run in runs(tree, arguments.stages, own, address):
                         found[stage][way].append(run)
                         digest = dvc_hash(tree / STAGES[stage])
                         if made.setdefault(stage, digest) != digest:
@@ -80,7 +83,7 @@ def main() -> None:
                 shutil.rmtree(tree)
         half = {}
         if arguments.half:
-            half = dict(runs(prepare(Path(directory) / "half", arguments.half), cores, None))
+            half = dict(runs(prepare(Path(directory) / "half", arguments.half), arguments.stages, cores, None))
     facts = {key: value for key, value in describe().items() if key in ("device", "commit", "versions")}
     facts["work"] = f"{_megabytes(arguments.text)} MB in {len(arguments.text)} files as they lie there"
     if half:
@@ -128,10 +131,10 @@ def _write_params(tree: Path, text: Sequence[Path], near_duplicates: bool) -> No
         YAML().dump(values, file)
 
 
-def runs(tree: Path, cores: Sequence[int], address: str | None) -> Iterator[tuple[str, Run]]:
-    """Every stage in `tree`, once; the corpus that the later ones read is that without the search."""
+def runs(tree: Path, stages: Sequence[str], cores: Sequence[int], address: str | None) -> Iterator[tuple[str, Run]]:
+    """Each of `stages` in `tree`, once; the corpus that the later ones read is that without the search."""
     text = [Path(source) for source in YAML(typ="safe").load((tree / "params.yaml").read_text())["corpus"]["sources"]]
-    for stage in STAGES:
+    for stage in stages:
         name, searched = stage.split(",")[0], "near duplicates" in stage
         if searched:
             shutil.move(tree / "data/corpus", tree / "data/plain")

@@ -143,8 +143,8 @@ def _write(
         _keep(found, seen.objections(found), plans, statistics)
         megabytes, size = divmod(size + found.size, _MEGABYTE)
         progress.advance(f"MB of text, {statistics.read.total():,} documents", steps=megabytes)
-    for written in workers.run(write_shard, plans.rest(), count):
-        _forget_parts(written)
+    for plan in plans.rest():  # less than a shard of each name, which new workers would begin later than this ends
+        write_shard(plan)
     progress.close()
     shutil.rmtree(parts, ignore_errors=True)
     for uri, documents in statistics.read.items():

@@ -112,7 +112,7 @@ def examine(batch: Batch) -> Examined:
     kept = list(_cleaned(_drawn(documents, config, drops.counts), config, drops.counts))
     if config.contamination:
         met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept])
-        drops.counts["in_evaluation_text"] += int(met.sum())
+        drops.counts.update(["in_evaluation_text"] * int(met.sum()))
         kept = [document for document, found in zip(kept, met.tolist(), strict=True) if not found]
     sentences = [cleaning.split_sentences(document.text, config.language) for document in kept]
     draws = np.array([config.draw_of(document.id) for document in kept], np.float64)

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 class CorpusStatistics:
     """What was read, kept and dropped, for the metrics file."""
 
-    read: Counter[str]
+    read: Counter[str] = field(default_factory=Counter)
     """Documents by source."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Documents (and, where the reason says so, other records) by reason."""
@@ -125,7 +125,7 @@ def _write(
 ) -> CorpusStatistics:
     """Read every source once. This process finds the blocks of the text and says which documents are kept; the workers
     do all else."""
-    statistics = CorpusStatistics(Counter(dict.fromkeys(config.sources, 0)))
+    statistics = CorpusStatistics(read=Counter(dict.fromkeys(config.sources, 0)))
     seen, plans = _Seen(config, output), ShardPlans(output)
     parts = output.resolve() / ".parts"
 

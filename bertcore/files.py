@@ -120,11 +120,10 @@ def _exchange(beside: Path, directory: Path) -> None:
 
 
 @contextmanager
-def replace_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """A path to write to; what stands there takes the place of `path` when the block ends without an error.
 
-    What a killed process of this machine has left of the same file is removed. Without `sync` it may be lost when the
-    machine fails.
+    What a killed process of this machine has left of the same file is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{path.name}.{socket.gethostname()}."  # workers of several machines may share the directory
@@ -134,8 +133,7 @@ def replace_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
     beside = path.with_name(f"{prefix}{os.getpid()}")
     try:
         yield beside
-        if sync:
-            _sync(beside)
+        _sync(beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

@@ -60,7 +60,7 @@ def write_corpus(
     """The shards of this name, from parts of `at_once` documents, each its sentences. `sizes`: see `ShardPlans`."""
     plans = ShardPlans(directory, **sizes)
     at_once = at_once or len(documents)
-    with tempfile.TemporaryDirectory() as parts:
+    with tempfile.TemporaryDirectory(dir=directory) as parts:
         for begin in range(0, len(documents), at_once):
             rows = [
                 {"id": f"{name}:{number}", "source": "test", "sentences": each}

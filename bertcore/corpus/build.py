@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from bertcore.corpus.documents import SPLITS, RecordWriter
 from bertcore.corpus.near_duplicates import NearDuplicates
 from bertcore.corpus.overlap import shared_sentences
 from bertcore.corpus.sources import source_of
-from bertcore.corpus.sources.source import Block, Source, in_blocks
+from bertcore.corpus.sources.source import Block, Source, gathered, in_blocks
 from bertcore.corpus.writing import ShardPlan, ShardPlans, write_shard
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
@@ -127,26 +128,28 @@ def _write(
     do all else."""
     statistics = CorpusStatistics(read=Counter(dict.fromkeys(config.sources, 0)))
     seen, plans = _Seen(config, output), ShardPlans(output)
-    parts = output.resolve() / ".parts"
+    parts = Path(mkdtemp(prefix=".parts-", dir=output.resolve()))
 
     def pieces() -> Iterator[Batch | ShardPlan]:
-        for number, (uri, block) in enumerate(_read(config, inputs, output, statistics.dropped)):
+        for number, (uri, blocks) in enumerate(_read(config, inputs, output, statistics.dropped)):
             yield from plans.complete()
-            yield Batch(uri, block, str(parts / f"{number:08d}"), config, evaluation)
+            yield Batch(uri, blocks, str(parts / f"{number:08d}"), config, evaluation)
 
     progress, size = Progress("corpus", _megabytes(config)), 0
     for found in workers.run(_do, pieces(), count):
         if isinstance(found, ShardPlan):
-            _forget_parts(found)
+            for part in found.last_of:
+                Path(part).unlink()
             continue
         statistics.add_read(found)
         _keep(found, seen.objections(found), plans, statistics)
         megabytes, size = divmod(size + found.size, _MEGABYTE)
-        progress.advance(f"MB of text, {statistics.read.total():,} documents", steps=megabytes)
-    for plan in plans.rest():  # less than a shard of each name, which new workers would begin later than this ends
+        if megabytes:
+            progress.advance(f"MB of text, {statistics.read.total():,} documents", steps=megabytes)
+    for plan in plans.rest():  # a few, which new workers would begin later than they are written here
         write_shard(plan)
     progress.close()
-    shutil.rmtree(parts, ignore_errors=True)
+    shutil.rmtree(parts)
     for uri, documents in statistics.read.items():
         if not documents:
             logger.warning("%s: no document in it", uri)
@@ -155,11 +158,6 @@ def _write(
 
 def _do(piece: Batch | ShardPlan) -> Examined | ShardPlan:
     return write_shard(piece) if isinstance(piece, ShardPlan) else examine(piece)
-
-
-def _forget_parts(plan: ShardPlan) -> None:
-    for part in plan.last_of:
-        Path(part).unlink()
 
 
 def _keep(
@@ -193,19 +191,19 @@ class _Seen:
         new = np.array(self._digests.add(found.digests), bool)
         firsts = np.flatnonzero(new)
         unlike = np.ones(len(firsts), bool)
-        if self._near:
-            unlike = np.array(self._near.add([found.signatures[first] for first in firsts]), bool)
+        if self._near and found.signatures is not None:
+            unlike = np.array(self._near.add(found.signatures[firsts]), bool)
         return {"exact_duplicate": np.flatnonzero(~new), "near_duplicate": firsts[~unlike]}
 
 
 def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
     for split in SPLITS:
         if not statistics.kept[split]["documents"]:
+            dropped = dict(sorted(statistics.dropped.items())) or "none"
             raise InputError(
                 f"params.yaml: corpus.sources {config.sources}: no document for the split {split!r} "
-                f"({sum(statistics.read.values())} read, dropped: {dict(statistics.dropped) or 'none'}), "
-                "expected at least "
-                f"one; {_remedy(split, statistics)}"
+                f"({statistics.read.total()} read, dropped: {dropped}), expected at least one; "
+                f"{_remedy(split, statistics)}"
             )
 
 
@@ -238,8 +236,10 @@ def _remedy(split: str, statistics: CorpusStatistics) -> str:
     return "give more text"
 
 
-def _read(config: CorpusConfig, inputs: Path, output: Path, dropped: Counter[str]) -> Iterator[tuple[str, Block]]:
-    """The text of all sources, each block with the source's URI."""
+def _read(
+    config: CorpusConfig, inputs: Path, output: Path, dropped: Counter[str]
+) -> Iterator[tuple[str, tuple[Block, ...]]]:
+    """The text of all sources, in blocks with the source's URI."""
     for index, uri in enumerate(config.sources):
         source = source_of(uri)
         files = sorted(path for path in (inputs / str(index)).rglob("*") if path.is_file())
@@ -251,8 +251,8 @@ def _read(config: CorpusConfig, inputs: Path, output: Path, dropped: Counter[str
                 blocks = source.blocks(files, dropped, keep)
             else:
                 blocks = in_blocks(islice(source.documents(files, dropped, keep), config.max_documents))
-            for block in blocks:
-                yield uri, block
+            for some in gathered(blocks):
+                yield uri, some
 
 
 def _megabytes(config: CorpusConfig) -> int | None:

@@ -20,7 +20,7 @@ from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import Ngrams, evaluation_texts
 from bertcore.corpus.documents import CORPUS_SCHEMA, Document
-from bertcore.corpus.near_duplicates import Values, signature
+from bertcore.corpus.near_duplicates import Signatures, signatures
 from bertcore.corpus.sorted_files import SIZE
 from bertcore.corpus.sources.source import Block, Drops
 from bertcore.corpus.writing import write_part
@@ -36,7 +36,7 @@ class Batch:
 
     source: str
     """The URI that they came from."""
-    block: Block
+    blocks: tuple[Block, ...]
     part: str
     """Absolute path of their parts, before `-NAME` (see `Use`)."""
     config: CorpusConfig
@@ -74,15 +74,15 @@ class Examined:
     part: str
     """Those of the batch."""
     size: int
-    """Of its block, in bytes."""
+    """Of its blocks, in bytes."""
     read: int
-    """Documents in it."""
+    """Documents in them."""
     drops: Drops
     """What the source leaves out, and how many documents (and lines) the filters drop, by reason."""
     digests: list[bytes]
     """(N,): alike for exact copies only."""
-    signatures: list[Values]
-    """(N,): by which near duplicates are found; empty where they are not looked for."""
+    signatures: Signatures | None
+    """(N, HASHES): by which near duplicates are found; None where they are not looked for."""
     draws: NDArray[np.float64]
     """(N,): see `CorpusConfig.draw_of`."""
     held_out: NDArray[np.bool_]
@@ -108,7 +108,7 @@ class Examined:
 def examine(batch: Batch) -> Examined:
     """Write the parts of a batch, and say what is in them."""
     config, drops = batch.config, Drops()
-    documents = list(batch.block.documents(drops))
+    documents = [document for block in batch.blocks for document in block.documents(drops)]
     kept = list(_cleaned(_drawn(documents, config, drops.counts), config, drops.counts))
     if config.contamination:
         met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept])
@@ -121,11 +121,11 @@ def examine(batch: Batch) -> Examined:
     found = Examined(
         source=batch.source,
         part=batch.part,
-        size=batch.block.size,
+        size=sum(block.size for block in batch.blocks),
         read=len(documents),
         drops=drops,
         digests=[hashlib.blake2b(document.text.encode(), digest_size=SIZE).digest() for document in kept],
-        signatures=[signature(document.text, near.ngram) for document in kept] if near else [],
+        signatures=signatures([document.text for document in kept], near.ngram) if near else None,
         draws=draws,
         held_out=draws < config.heldout_fraction,
         copies=np.where(draws < config.heldout_fraction, 1, copies),

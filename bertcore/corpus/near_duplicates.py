@@ -61,7 +61,7 @@ class NearDuplicates:
         weakref.finalize(self, self._file.close)
         self._of_others: Signatures = np.empty((0, HASHES), np.uint32)
 
-    def add(self, signatures: Sequence[Values]) -> list[bool]:
+    def add(self, signatures: Sequence[Values] | Signatures) -> list[bool]:
         """Keep each text, in order, unless one that was kept before is as similar as the threshold says; whether it was
         kept. The signatures are of n-grams of the same length."""
         keys = [_keys(each, self._bands) for each in signatures]
@@ -121,6 +121,11 @@ def signature(text: str, ngram: int) -> Values:
     while some := list(islice(texts, _AT_ONCE)):
         found.update(some)
     return np.array(found.digest(), np.uint32)
+
+
+def signatures(texts: Sequence[str], ngram: int) -> Signatures:
+    """(texts, HASHES): the `signature` of each."""
+    return np.array([signature(text, ngram) for text in texts], np.uint32).reshape(-1, HASHES)
 
 
 def bands(threshold: float) -> int:

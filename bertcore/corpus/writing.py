@@ -4,7 +4,10 @@ Documents wait in parts, Arrow files that the workers write (`write_part`), unti
 to.
 """
 
+import os
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +17,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertcore.corpus.documents import CORPUS_SCHEMA
-from bertcore.files import replace_file
 
 SHARD_CHARACTERS, GROUP_CHARACTERS = 64_000_000, 4_000_000
 """Of the sentences in a shard and in a row group, which end with the document that reaches them."""
@@ -113,17 +115,14 @@ class ShardPlans:
 
 def write_part(path: Path, documents: pa.Table) -> None:
     """`documents`: see `CORPUS_SCHEMA`."""
-    with (
-        replace_file(path, sync=False) as beside,  # where the machine fails, all begins anew
-        pa.OSFile(str(beside), "wb") as sink,
-        pa.ipc.new_file(sink, documents.schema) as writer,
-    ):
+    with _written(path, path) as sink, pa.ipc.new_file(sink, documents.schema) as writer:
         writer.write_table(documents)
 
 
 def write_shard(plan: ShardPlan) -> ShardPlan:
     """`plan`, when its shard is there; the same bytes each time."""
-    with replace_file(Path(plan.path)) as beside, pa.OSFile(str(beside), "wb") as sink:
+    path, part = Path(plan.path), Path(plan.groups[0][0].part)
+    with _written(path, part.with_name(path.name)) as sink:
         # Sentences without a dictionary, by which those of forms and reports would seem smaller than they are.
         writer = pq.ParquetWriter(sink, CORPUS_SCHEMA, compression="zstd", use_dictionary=["source"])
         try:
@@ -133,6 +132,17 @@ def write_shard(plan: ShardPlan) -> ShardPlan:
         finally:
             writer.is_open = False  # after an error its finaliser would try to write again
     return plan
+
+
+@contextmanager
+def _written(path: Path, unfinished: Path) -> Iterator[pa.NativeFile]:
+    """Takes the place of `path` when the block ends without an error. Until then it stands beside `unfinished`, among
+    the parts, with which goes what a killed worker leaves. Not onto the disk: where the machine fails, all begins
+    anew."""
+    beside = unfinished.with_name(f".{unfinished.name}.{socket.gethostname()}.{os.getpid()}")
+    with pa.OSFile(str(beside), "wb") as sink:
+        yield sink
+    beside.replace(path)
 
 
 def _read(rows: Rows) -> pa.Table:

@@ -9,9 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus.documents import CORPUS_SCHEMA
 from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig, signature
-from bertcore.corpus.writing import write_part
 from bertcore.errors import InputError
 from bertcore.files import disk_errors, replace_directory
 from bertcore.tokens.build import encode_documents
@@ -40,18 +38,13 @@ def write_corpus(directory: Path) -> None:
     samples.write_corpus(directory, "train", [[os.urandom(16_000).hex()] for _ in range(200)], group_characters=40_000)
 
 
-def write_parts(directory: Path) -> None:
-    rows = [{"id": str(index), "source": "test", "sentences": [os.urandom(16_000).hex()]} for index in range(20)]
-    write_part(directory / "part", pa.Table.from_pylist(rows, CORPUS_SCHEMA))
-
-
 def write_near_duplicates(directory: Path) -> None:
     seen = NearDuplicates(NearDuplicatesConfig(), directory, most=1000)
     for index in range(60):
         seen.add([signature(f"{index}.{each}", 5) for each in range(20)])
 
 
-@pytest.mark.parametrize("write", [write_shards, write_corpus, write_parts, write_near_duplicates])
+@pytest.mark.parametrize("write", [write_shards, write_corpus, write_near_duplicates])
 def test_a_full_disk_is_said_and_leaves_the_old_output(small_disk: Path, write: Callable[[Path], None]) -> None:
     output = small_disk / "out"
     output.mkdir()

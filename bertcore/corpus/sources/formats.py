@@ -42,6 +42,8 @@ REMEDIES = {
     BEYOND_JSON: "write the numbers as strings, or leave the field out",
 }
 BATCH_ROWS = 256
+_MOST_ROWS = 65_536
+"""Of a block, where they have hardly any text."""
 PARQUET_BUFFER = 1 << 20
 """Bytes of a column that are read at once: by default Arrow holds the whole file."""
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
@@ -117,7 +119,7 @@ def _cut_bytes(
     rest, line = b"", 0
     with open_binary(path) as file:
         try:
-            for chunk in iter(partial(file.read, BLOCK), b""):
+            while chunk := file.read(max(BLOCK, len(rest) // 4)):  # what is looked through again stays in proportion
                 rest = rest + chunk if rest or line else chunk.removeprefix(BYTE_ORDER_MARK)
                 end, records = whole(rest, False)
                 if not end:
@@ -134,11 +136,13 @@ def _cut_bytes(
         yield rest, len(rest), records, rest.count(b"\n")
 
 
-_BLANK = rb"(?:[ \t\r\x0b\x0c]|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)*"
-"""Of the scripts of the world."""
+_BLANK = (
+    rb"(?:[ \t\r\x0b\x0c]++|\xc2[\x85\xa0]|\xe1\x9a\x80|\xe2\x80[\x80-\x8a\xa8\xa9\xaf]|\xe2\x81\x9f|\xe3\x80\x80)*+"
+)
+"""Of the scripts of the world. Possessive, as otherwise each blank of a run would be remembered."""
 _BLANK_LINE = re.compile(_BLANK)
-_BLANK_LINES = re.compile(rb"(?:" + _BLANK + rb"\n)*")
-_END_OF_TEXT = re.compile(rb"\n(?:" + _BLANK + rb"\n)+")
+_BLANK_LINES = re.compile(rb"(?:" + _BLANK + rb"\n)*+")
+_END_OF_TEXT = re.compile(rb"\n(?:" + _BLANK + rb"\n)++")
 
 
 def _whole_texts(data: bytes, last: bool) -> tuple[int, int]:
@@ -239,7 +243,7 @@ def _cut_parquet(path: Path) -> Iterator[_Part]:
                 for row in _rows(path, file):
                     rows.append(row)
                     size += len(row[1] or b"")
-                    if size >= BLOCK:
+                    if size >= BLOCK or len(rows) == _MOST_ROWS:
                         yield rows, size, len(rows), len(rows)
                         rows, size = [], 0
                 if rows:

@@ -55,9 +55,11 @@ def read(uri: str, paths: Sequence[Path], dropped: Counter[str]) -> Iterator[Doc
     drops = Drops(dropped)
     for block in blocks(uri, paths):
         said = len(drops.said)
-        yield from block.documents(drops)
-        for line in list(drops.said.values())[said:]:
-            logger.warning(line)
+        try:
+            yield from block.documents(drops)
+        finally:  # also where no more documents are wanted
+            for line in list(drops.said.values())[said:]:
+                logger.warning(line)
 
 
 class LocalSource(Source):

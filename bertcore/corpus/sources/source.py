@@ -63,6 +63,21 @@ def in_blocks(documents: Iterable[Document]) -> Iterator[Block]:
         yield ReadBlock(block, size)
 
 
+def gathered(blocks: Iterable[Block]) -> Iterator[tuple[Block, ...]]:
+    """All `blocks`, in order: small ones, such as those of small files, together. Those of large files, which lie just
+    below `BLOCK`, stay alone."""
+    some: list[Block] = []
+    size = 0
+    for block in blocks:
+        some.append(block)
+        size += max(block.size, 1)
+        if size >= BLOCK // 2:
+            yield tuple(some)
+            some, size = [], 0
+    if some:
+        yield tuple(some)
+
+
 class Source:
     """One entry of `corpus.sources`."""
 

@@ -3,6 +3,7 @@ import io
 import itertools
 import json
 import logging
+import resource
 import tempfile
 import tracemalloc
 from collections import Counter
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import formats, local
+from bertcore.corpus.sources.source import gathered
 from bertcore.errors import ConfigError, InputError
 from tests.packing import pack
 
@@ -364,3 +366,28 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(formats.shutil, "copyfileobj", full)
     with pytest.raises(InputError, match=r"a.parquet.gz: no space left below .* to unpack it; free some"):
         read(pack(tmp_path / "a.parquet.gz", parquet(text=["one"])))
+
+
+def test_the_first_that_is_left_out_is_named_though_no_more_documents_are_wanted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = pack(tmp_path / "a.jsonl", b'{"text": "one"}\n[1]\n{"text": "two"}\n{"text": "three"}\n')
+    with caplog.at_level(logging.WARNING):
+        list(itertools.islice(local.read("u", [path], Counter()), 2))
+    assert "a.jsonl:2: line is not a JSON object" in caplog.text
+
+
+def test_small_files_are_gathered_and_blocks_of_large_ones_are_not(tmp_path: Path) -> None:
+    for number in range(50):
+        pack(tmp_path / f"{number:02}.txt", b"small\n\none\n")
+    large = pack(tmp_path / "large.txt", b"\n\n".join([b"x" * 1000] * 3000))
+    groups = list(gathered(local.blocks("u", [*sorted(tmp_path.glob("?[0-9].txt")), large])))
+    assert [len(group) for group in groups][:3] == [101, 1, 1]
+    assert all(sum(block.size for block in group) < 1_100_000 for group in groups)
+
+
+def test_a_run_of_blanks_takes_no_memory_of_its_own(tmp_path: Path) -> None:
+    path = pack(tmp_path / "a.txt", b"one\n" + b" " * 6_000_000 + b"x\n" + b"\n" * 2_000_000 + b"two\n")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert [len(document.text) for document in read(path)[0]] == [6_000_005, 3]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB

@@ -137,9 +137,9 @@ def _write(
 
     progress, size = Progress("corpus", _megabytes(config)), 0
     for found in workers.run(_do, pieces(), count):
-        if isinstance(found, ShardPlan):
-            for part in found.last_of:
-                Path(part).unlink()
+        if not isinstance(found, Examined):
+            for part in found:
+                part.unlink()
             continue
         statistics.add_read(found)
         _keep(found, seen.objections(found), plans, statistics)
@@ -156,7 +156,7 @@ def _write(
     return statistics
 
 
-def _do(piece: Batch | ShardPlan) -> Examined | ShardPlan:
+def _do(piece: Batch | ShardPlan) -> Examined | list[Path]:
     return write_shard(piece) if isinstance(piece, ShardPlan) else examine(piece)
 
 

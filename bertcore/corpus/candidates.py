@@ -116,6 +116,7 @@ def examine(batch: Batch) -> Examined:
         kept = [document for document, found in zip(kept, met.tolist(), strict=True) if not found]
     sentences = [cleaning.split_sentences(document.text, config.language) for document in kept]
     draws = np.array([config.draw_of(document.id) for document in kept], np.float64)
+    held_out = draws < config.heldout_fraction
     copies = np.array([config.copies_of(document) for document in kept], np.int64)
     near = config.near_duplicates
     found = Examined(
@@ -127,8 +128,8 @@ def examine(batch: Batch) -> Examined:
         digests=[hashlib.blake2b(document.text.encode(), digest_size=SIZE).digest() for document in kept],
         signatures=signatures([document.text for document in kept], near.ngram) if near else None,
         draws=draws,
-        held_out=draws < config.heldout_fraction,
-        copies=np.where(draws < config.heldout_fraction, 1, copies),
+        held_out=held_out,
+        copies=np.where(held_out, 1, copies),
         amounts=np.array(list(map(_amounts, kept, sentences)), np.int64).reshape(-1, len(AMOUNTS)),
         characters=np.array([sum(map(len, each)) for each in sentences], np.int64),
     )

@@ -22,14 +22,12 @@ from numpy.typing import NDArray
 from bertcore import workers
 from bertcore.compressed import plain_ending, read_bytes, read_json, read_lines
 from bertcore.config import within
-from bertcore.corpus.documents import RowGroup, first_copies, row_groups
+from bertcore.corpus.documents import RowGroup, training_parts
 from bertcore.corpus.ngrams import ngram_hashes
 from bertcore.errors import InputError
 from bertcore.progress import track
 
 NGRAM = 13
-GROUPS_AT_ONCE = 32
-"""Blocks of training text that a worker looks through, some 130 MB: the evaluation texts go with them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +58,7 @@ class _Part:
 def find_in_corpus(texts: Sequence[str], corpus: Path, count: int | None = None) -> NDArray[np.bool_]:
     """(2, texts) which of `texts` have an n-gram at all, and which share one with the training text. `count`: worker
     processes, see `workers.run`."""
-    groups = list(row_groups(path.resolve() for path in first_copies(corpus)))
-    parts = [_Part(texts, groups[start : start + GROUPS_AT_ONCE]) for start in range(0, len(groups), GROUPS_AT_ONCE)]
+    parts = [_Part(texts, groups) for groups in training_parts(corpus)]
     return reduce(np.logical_or, track(workers.run(_find, parts, count), "contamination", len(parts)))
 
 

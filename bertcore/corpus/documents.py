@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -108,6 +109,17 @@ def row_groups(paths: Iterable[Path]) -> Iterator[RowGroup]:
         with pq.ParquetFile(path) as file:
             for index in range(file.num_row_groups):
                 yield RowGroup(str(path), index, file.metadata.row_group(index).total_byte_size)
+
+
+GROUPS_AT_ONCE = 32
+"""Blocks of training text that a worker looks through, some 130 MB: what it looks for goes with them."""
+
+
+def training_parts(directory: Path) -> Iterator[tuple[RowGroup, ...]]:
+    """All training text of a corpus, without further copies, in parts for workers anywhere."""
+    groups = row_groups(path.resolve() for path in first_copies(directory))
+    while part := tuple(islice(groups, GROUPS_AT_ONCE)):
+        yield part
 
 
 def read_sentences(paths: Iterable[Path], without: str | None = None) -> Iterator[list[list[str]]]:

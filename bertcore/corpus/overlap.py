@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bertcore import workers
-from bertcore.corpus.documents import RowGroup, corpus_shards, first_copies, row_groups
+from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups, training_parts
 
 MOST_SENTENCES = 1_000_000
 """Held-out sentences that are looked for, the first ones: some 100 MB, which every worker holds."""
-GROUPS_AT_ONCE = 32
-"""Blocks of training text that a worker compares with them."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +34,7 @@ def shared_sentences(corpus: Path, count: int | None = None) -> float:
 
 def _parts(corpus: Path) -> Iterator[_Part]:
     heldout = tuple(row_groups(corpus_shards(corpus, "heldout")))
-    groups = row_groups(first_copies(corpus))
-    while train := tuple(islice(groups, GROUPS_AT_ONCE)):
+    for train in training_parts(corpus):
         yield _Part(train, heldout)
 
 

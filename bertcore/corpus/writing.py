@@ -29,6 +29,8 @@ class Rows:
     part: str
     """Absolute path."""
     rows: NDArray[np.int64]
+    last: bool
+    """Whether no document of the part comes later."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,6 @@ class ShardPlan:
     """Absolute path."""
     groups: tuple[tuple[Rows, ...], ...]
     """The documents of each row group."""
-    last_of: tuple[str, ...]
-    """Parts of which no document stands in a later shard."""
 
 
 @dataclass
@@ -50,7 +50,6 @@ class _Growing:
     number: int = 0
     groups: list[tuple[Rows, ...]] = field(default_factory=list)
     group: list[Rows] = field(default_factory=list)
-    last_of: list[str] = field(default_factory=list)
     in_shard: int = 0
     in_group: int = 0
 
@@ -76,12 +75,11 @@ class ShardPlans:
         for end, size in enumerate(characters.tolist(), start=1):
             shard.in_group += size
             if shard.in_group >= self._group_characters:
-                shard.group.append(Rows(str(part), rows[begin:end]))
+                shard.group.append(Rows(str(part), rows[begin:end], end == len(rows)))
                 begin = end
-                self._end_group(name, shard, part if end == len(rows) else None)
+                self._end_group(name, shard)
         if begin < len(rows):
-            shard.group.append(Rows(str(part), rows[begin:]))
-            shard.last_of.append(str(part))
+            shard.group.append(Rows(str(part), rows[begin:], True))
 
     def complete(self) -> Iterator[ShardPlan]:
         """Those that have become complete."""
@@ -92,14 +90,12 @@ class ShardPlans:
         """All others, when there is no further document."""
         for name, shard in self._growing.items():
             if shard.group:
-                self._end_group(name, shard, None)
+                self._end_group(name, shard)
             if shard.groups:
                 self._end_shard(name, shard)
         yield from self.complete()
 
-    def _end_group(self, name: str, shard: _Growing, ended: Path | None) -> None:
-        if ended is not None:
-            shard.last_of.append(str(ended))
+    def _end_group(self, name: str, shard: _Growing) -> None:
         shard.groups.append(tuple(shard.group))
         shard.in_shard += shard.in_group
         shard.group, shard.in_group = [], 0
@@ -108,9 +104,9 @@ class ShardPlans:
 
     def _end_shard(self, name: str, shard: _Growing) -> None:
         path = self._directory / f"{name}-{shard.number:05d}.parquet"
-        self._complete.append(ShardPlan(str(path), tuple(shard.groups), tuple(shard.last_of)))
+        self._complete.append(ShardPlan(str(path), tuple(shard.groups)))
         shard.number += 1
-        shard.groups, shard.last_of, shard.in_shard = [], [], 0
+        shard.groups, shard.in_shard = [], 0
 
 
 def write_part(path: Path, documents: pa.Table) -> None:
@@ -119,8 +115,8 @@ def write_part(path: Path, documents: pa.Table) -> None:
         writer.write_table(documents)
 
 
-def write_shard(plan: ShardPlan) -> ShardPlan:
-    """`plan`, when its shard is there; the same bytes each time."""
+def write_shard(plan: ShardPlan) -> list[Path]:
+    """The parts of which no document stands in a later shard. A shard has the same bytes each time."""
     path, part = Path(plan.path), Path(plan.groups[0][0].part)
     with _written(path, part.with_name(path.name)) as sink:
         # Sentences without a dictionary, by which those of forms and reports would seem smaller than they are.
@@ -131,7 +127,7 @@ def write_shard(plan: ShardPlan) -> ShardPlan:
             writer.close()
         finally:
             writer.is_open = False  # after an error its finaliser would try to write again
-    return plan
+    return [Path(rows.part) for group in plan.groups for rows in group if rows.last]
 
 
 @contextmanager

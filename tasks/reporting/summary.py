@@ -108,8 +108,8 @@ def _finetune(comparison: Comparison) -> dict[str, Any]:
         PRETRAINED: comparison.pretrained,
         RANDOM: comparison.random_initialisation,
         MAJORITY: comparison.majority,
-        comparison.baseline_name or "": comparison.baseline,
-        "gain": comparison.gain,
-        "dev_examples": comparison.dev_examples,
     }
+    if comparison.baseline_name is not None:
+        summary[comparison.baseline_name] = comparison.baseline
+    summary |= {"gain": comparison.gain, "dev_examples": comparison.dev_examples}
     return {name: value for name, value in summary.items() if value is not None}

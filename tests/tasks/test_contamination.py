@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bertcore.corpus import contamination as search
+from bertcore.corpus import documents
 from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.examples.schema import CLASSIFICATION, MULTIPLE_CHOICE, QUESTION_ANSWERING, TAGGING, ExampleSet
 from tasks import contamination
@@ -71,7 +71,7 @@ def test_examples_are_counted_by_task_and_split(tmp_path: Path) -> None:
 
 
 def test_the_counts_do_not_depend_on_the_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "GROUPS_AT_ONCE", 1)
+    monkeypatch.setattr(documents, "GROUPS_AT_ONCE", 1)
     numbers = [" ".join(f"w{n}x{place}" for place in range(13)) for n in range(40)]
     write_corpus(tmp_path, "train", [[text] for text in numbers[::2]], group_characters=100)
     sets = {"task": classification({"dev": [(text, None) for text in numbers]})}

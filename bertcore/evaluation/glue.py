@@ -15,9 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertcore.compressed import read_lines
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
+from bertcore.evaluation.by_index import read_by_index
 from bertcore.evaluation.classification import compute
 from bertcore.evaluation.command import print_result
 from bertcore.examples.files import BadRowError
@@ -49,20 +49,11 @@ def evaluate_files(task: str, gold_path: Path, predictions_path: Path) -> dict[s
 def read_predictions(task: GlueTask, path: Path) -> dict[str, Any]:
     """Index -> predicted label (or number) of a file in GLUE's submission layout."""
     predicted: dict[str, Any] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        cells = line.decode("utf-8-sig", errors="replace").split("\t")
-        if cells == [""] or (number == 1 and cells[0].lower() in ("index", "id")):
-            continue
-        if len(cells) != 2:
-            raise InputError(f"{path}:{number}: found {len(cells)} columns, expected 2: index<TAB>prediction")
-        if cells[0] in predicted:
-            raise InputError(
-                f"{path}:{number}: the index {cells[0]!r} stands twice, expected each once; correct the file"
-            )
+    for where, index, cell in read_by_index(path, "prediction"):
         try:
-            predicted[cells[0]] = parse_label(task, cells[1])
+            predicted[index] = parse_label(task, cell)
         except BadRowError as bad:
-            raise InputError(f"{path}:{number}: {bad}; correct the row") from None
+            raise InputError(f"{where}: {bad}; correct the row") from None
     return predicted
 
 

@@ -17,8 +17,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from bertcore.compressed import read_lines
 from bertcore.errors import ConfigError, InputError
+from bertcore.evaluation.by_index import read_by_index
 from bertcore.evaluation.command import print_result
 
 LabelSets: TypeAlias = Sequence[Iterable[str]]
@@ -66,16 +66,7 @@ def _f1(correct: int, gold: int, predicted: int) -> float:
 
 def read_label_sets(path: Path, separator: str) -> dict[str, list[str]]:
     """Index -> labels, of a file as the module describes."""
-    found: dict[str, list[str]] = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        cells = line.decode("utf-8-sig", errors="replace").split("\t")
-        if cells == [""] or (number == 1 and cells[0].lower() in ("index", "id")):
-            continue
-        if len(cells) != 2 or cells[0] in found:
-            what = f"the index {cells[0]!r} twice" if len(cells) == 2 else f"{len(cells)} columns"
-            raise InputError(f"{path}:{number}: found {what}, expected index<TAB>labels, each index once; correct it")
-        found[cells[0]] = _labels(cells[1], separator)
-    return found
+    return {index: _labels(cell, separator) for _, index, cell in read_by_index(path, "labels")}
 
 
 def cell_of(labels: Sequence[str], separator: str = SEPARATOR) -> str:

@@ -69,7 +69,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "predicted.tsv: the index '1' stands in one file only (2 such)" in capsys.readouterr().err
     assert main([str(gold), str(predicted), "--label-separator", ""]) == 2
     assert "--label-separator: found nothing" in capsys.readouterr().err
-    for content, message in (("0\ta\n0\tb", "3: found the index '0' twice"), ("0", "2: found 1 columns")):
+    for content, message in (("0\ta\n0\tb", "3: the index '0' stands twice"), ("0", "2: found 1 columns")):
         predicted.write_text(f"index\tprediction\n{content}\n")
         assert main([str(gold), str(predicted)]) == 2
         assert f"predicted.tsv:{message}" in capsys.readouterr().err

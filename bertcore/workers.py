@@ -5,6 +5,7 @@ only, and it may be done twice. `BERTCORE_DASK=tcp://HOST:PORT` names the schedu
 same files under the same paths and have this project on their path; without it, processes of this machine are used.
 """
 
+import ctypes
 import multiprocessing
 import os
 import socket
@@ -20,6 +21,7 @@ from functools import partial
 from itertools import chain, islice
 from types import ModuleType
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from bertcore import cores
 from bertcore.errors import ConfigError, UnavailableError
@@ -33,6 +35,10 @@ ANSWER = 2.0
 
 PATIENCE = 60.0
 """Seconds that a cluster may be without a worker, or its scheduler silent, while pieces wait."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_LARGEST_ARRAY, _FREE_AT_MOST = 2**25, 2**26
+"""Bytes: the most that glibc lets an allocation have that is no mapping of its own, and twice as many."""
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -66,8 +72,12 @@ def on_this_machine(
 
 def _check(work: Callable[..., Any]) -> None:
     """Also where one process does it all: small texts need no workers, which large ones do."""
-    function = work.func if isinstance(work, partial) else work
+    function = _function(work)
     assert function.__module__ != "__main__", f"{function} is of the program, expected a function of a module"
+
+
+def _function(work: Callable[..., Any]) -> Callable[..., Any]:
+    return work.func if isinstance(work, partial) else work
 
 
 def check_cluster() -> None:
@@ -115,6 +125,7 @@ def without_program() -> Iterator[None]:
 
 def start_worker() -> None:
     """Run first in each worker process: it ends with its parent, even when that is killed."""
+    keep_freed_memory()
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -125,6 +136,24 @@ def start_worker() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def keep_freed_memory() -> None:
+    """Let this process use the memory of its arrays again in place of giving it back to the system after each.
+
+    Dask starts its workers with `MALLOC_TRIM_THRESHOLD_`, so that every large array is a mapping of its own, whose pages
+    the system has to clear: more than half of the time of work that makes many arrays. Nothing where the C library has
+    no `mallopt`.
+    """
+    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGEST_ARRAY)
+        mallopt(_M_TRIM_THRESHOLD, _FREE_AT_MOST)
+
+
+def _in_worker(work: Callable[[Piece], Result], piece: Piece) -> Result:
+    """A piece, in a worker of a cluster that others have started."""
+    keep_freed_memory()
+    return work(piece)
+
+
 def _on_cluster(work: Callable[[Piece], Result], pieces: Iterable[Piece], address: str) -> Iterator[Result]:
     distributed = _dask(address)
     try:
@@ -132,10 +161,11 @@ def _on_cluster(work: Callable[[Piece], Result], pieces: Iterable[Piece], addres
     except (OSError, ValueError) as error:
         raise _no_scheduler(address, error) from None
     waiting: deque[Any] = deque()
+    name = _function(work).__name__  # as Dask's own pages show it
     with client:
         try:
             for piece in pieces:
-                waiting.append(client.submit(work, piece, pure=False))
+                waiting.append(client.submit(_in_worker, work, piece, key=f"{name}-{uuid4()}"))
                 if len(waiting) >= AHEAD * _threads(client):
                     yield _result(waiting.popleft(), client)
             while waiting:

@@ -3,6 +3,8 @@
 import importlib
 import json
 import os
+import platform
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import dask
 import distributed
+import numpy as np
 import pytest
 
 from bertcore import workers
@@ -52,6 +55,14 @@ def fail_on_three(number: int) -> int:
     if number == 3:
         raise ConfigError("three: found 3")
     return number
+
+
+def page_faults(arrays: int) -> int:
+    """Of making so many arrays of a megabyte, one after the other, each of 256 pages of 4 KB."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(arrays):
+        np.ones(2**17)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 
 def test_pieces_are_done_in_processes() -> None:
@@ -123,7 +134,8 @@ class Cluster:
             "DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures),
         }
         own = {f"DASK_{name}": value for name, value in settings.items()}
-        self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **own}
+        as_nannies_do = {"MALLOC_TRIM_THRESHOLD_": "65536"}
+        self._environment = {**os.environ, "PYTHONPATH": str(ROOT), **as_nannies_do, **own}
         file = directory / "scheduler.json"
         options = ["--host", "127.0.0.1", "--scheduler-file", str(file), "--no-dashboard", "--port", "0"]
         self.scheduler = self._start("dask_scheduler", *options)
@@ -214,6 +226,14 @@ def test_bad_input_on_a_cluster_is_said_at_once(
     with pytest.raises(ConfigError, match="three: found 3"):
         list(workers.run(fail_and_note, [tmp_path / "notes"]))
     assert (tmp_path / "notes").read_text() == "tried\n"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no settings for it")
+def test_arrays_on_a_cluster_are_made_in_the_memory_of_earlier_ones(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+    assert max(workers.run(page_faults, [1000] * 2)) < 10_000
 
 
 def test_counts_on_a_cluster_that_loses_a_worker_are_the_same(

@@ -139,9 +139,9 @@ def start_worker() -> None:
 def keep_freed_memory() -> None:
     """Let this process use the memory of its arrays again in place of giving it back to the system after each.
 
-    Dask starts its workers with `MALLOC_TRIM_THRESHOLD_`, so that every large array is a mapping of its own, whose pages
-    the system has to clear: more than half of the time of work that makes many arrays. Nothing where the C library has
-    no `mallopt`.
+    Dask starts its workers with `MALLOC_TRIM_THRESHOLD_`, so that every large array is a mapping of its own, whose
+    pages the system has to clear: more than half of the time of work that makes many arrays. Nothing where the C
+    library has no `mallopt`.
     """
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_ARRAY)

@@ -26,6 +26,12 @@ trainer takes as much as for four words of a script that has them."""
 MOST_OCCURRENCES = 1 << 27
 """Words that the library's trainer, which takes each occurrence for itself, is given; some 0.8 GB of text."""
 
+_VISIBLE_ASCII = "^ ?[!-~]*$"
+_ASCII_WORDS: dict[type, str] = {
+    pre_tokenizers.BertPreTokenizer: "([0-9A-Za-z]+|[^0-9A-Za-z])",
+    pre_tokenizers.ByteLevel: "('(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+| ?[0-9]+| ?[^ 0-9A-Za-z]+| )",
+}
+"""What cuts texts -> the words that it finds in those of `_VISIBLE_ASCII`."""
 _UNUSUAL_BLANKS = "  |[\t-\r\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
 
@@ -95,12 +101,29 @@ def count_texts(cut: Tokenizer, texts: pa.StringArray | list[str], blank: str = 
         follows = np.ones(len(words), bool)
         follows[parts.offsets.to_numpy()[:-1] - parts.offsets[0].as_py()] = False
         words = pc.if_else(follows, pc.binary_join_element_wise(blank, words, ""), words)
+    found = pc.value_counts(pa.concat_arrays([words, sentences.filter(whole)]))
+    different, occurrences = found.field("values"), found.field("counts")
     counts: Counter[str] = Counter()
-    for each in pc.value_counts(pa.concat_arrays([words, sentences.filter(whole)])).to_pylist():
-        text = each["values"] if cut.normalizer is None else cut.normalizer.normalize_str(each["values"])
-        for word, _ in cut.pre_tokenizer.pre_tokenize_str(text):
-            counts[word] += each["counts"]
+    if ascii_words := _ASCII_WORDS.get(type(cut.pre_tokenizer)):
+        lowercase = getattr(cut.normalizer, "lowercase", False)
+        plain = pc.match_substring_regex(different, _VISIBLE_ASCII)
+        counts = _count_ascii(different.filter(plain), occurrences.filter(plain), ascii_words, lowercase)
+        different, occurrences = (column.filter(pc.invert(plain)) for column in (different, occurrences))
+    for text, number in zip(different.to_pylist(), occurrences.to_pylist(), strict=True):
+        normal = text if cut.normalizer is None else cut.normalizer.normalize_str(text)
+        for word, _ in cut.pre_tokenizer.pre_tokenize_str(normal):
+            counts[word] += number
     return counts
+
+
+def _count_ascii(texts: pa.StringArray, occurrences: pa.Int64Array, words: str, lowercase: bool) -> Counter[str]:
+    """What the loop of `count_texts` does one by one, for all `texts` at once."""
+    lowered = pc.ascii_lower(texts) if lowercase else texts
+    parts = pc.split_pattern(pc.replace_substring_regex(lowered, words, "\\1\t"), "\t")
+    table = pa.table({"word": parts.flatten(), "count": occurrences.take(pc.list_parent_indices(parts))})
+    added = table.filter(pc.field("word") != "").group_by("word").aggregate([("count", "sum")])
+    visible = pc.replace_substring(added["word"], " ", "\u0120")  # as ByteLevel writes a blank
+    return Counter(dict(zip(visible.to_pylist(), added["count_sum"].to_pylist(), strict=True)))
 
 
 def train(

@@ -20,12 +20,21 @@ CUT = {
     "cased": (wordpiece.cutter(VocabularyConfig(lowercase=False)), ""),
     "bytes": (byte_bpe.cutter(), " "),
 }
+ALPHABETS = ("aB'.\u0301 \t\u00e9\u4e1c", "".join(map(chr, range(128))))
 
 
 @pytest.mark.parametrize("name", CUT)
 @settings(max_examples=200, deadline=None)
 @example(texts=["a\t ", "a \u00a0", "\u3000 b"])
-@given(texts=st.lists(st.one_of(st.text(max_size=20), st.text("aB'.\u0301 \t\u00e9\u4e1c", max_size=20)), max_size=5))
+@example(
+    texts=[
+        "".join(map(chr, range(128))),
+        " ".join(map(chr, range(128))),
+        "a^b Don't!! a''s 'S 'sa 'll. 1'd2 x ",
+        "  're",
+    ]
+)
+@given(texts=st.lists(st.one_of(st.text(max_size=20), *(st.text(some, max_size=20) for some in ALPHABETS)), max_size=5))
 def test_words_are_those_of_whole_texts(name: str, texts: list[str]) -> None:
     cut, blank = CUT[name]
     expected: Counter[str] = Counter()

@@ -1,28 +1,35 @@
 """The comparison as one table, one picture, and words that say which variant to take for what."""
 
 import math
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from bertcore.files import replace_file
-from tasks.comparing.variant import Score, Variant
-from tasks.reporting.comparison import STANDARD_ERRORS
+from tasks.comparing.variant import Variant
+from tasks.reporting.comparison import PRETRAINED, STANDARD_ERRORS, Comparison
 from tasks.reporting.document import NOTHING, Document, Paragraph, Picture, Section, Table, count, percent
-from tasks.reporting.plots import Rendered, render
+from tasks.reporting.plots import COLOURS, STYLE, Rendered, render
 from tasks.reporting.rendering import to_html, to_markdown
 
 PICTURE = "compare"
+SIMPLE = "simple baseline"
+Point: TypeAlias = tuple[float, float]
+
 NOTE = (
     "Every variant was pre-trained for the same wall-clock on this machine: the speed of its first steps said for how "
     "many it is enough; minutes and tokens a second are those of the whole training. Held-out loss and minimal pairs "
     "compare models that predict masked tokens of one vocabulary; the loss is of the same sequences for all, full "
     "sentences of 128 tokens, whatever a variant was trained on. Means are over the tasks that all variants have. "
     "Scores of tasks are medians over the seeds on dev, with the lowest and the highest in brackets, times 100; "
-    "differences within such a range say nothing. Inference is that of the encoder alone; MiB is the peak of the "
-    "process that reads with it, Python and torch included; on a GPU, of the memory there alone."
+    "differences within such a range say nothing. A variant leads in a task where it is better than the majority and "
+    "the simple baseline, which counts words, by more than chance. Inference is that of the encoder alone; MiB is the "
+    "peak of the process that reads with it, Python and torch included; on a GPU, of the memory there alone."
 )
 
 
@@ -58,7 +65,8 @@ def table(variants: Sequence[Variant]) -> Table:
     tasks = list(dict.fromkeys(task for variant in variants for task in variant.scores))
     metrics = {task: variant.scores[task].metric for variant in variants for task in variant.scores}
     header = ["Variant", "Parameters", "Tokens", "Minutes", "Tokens/s", "Training FLOPs", "Held-out loss"]
-    header += ["Minimal pairs", *(f"{task} ({metrics[task]})" for task in tasks), "Mean", "Inference tokens/s", "MiB"]
+    header += ["Minimal pairs", *(f"{task} ({metrics[task]})" for task in tasks), "Mean", "Leads in"]
+    header += ["Inference tokens/s", "MiB"]
     rows = [
         [
             variant.name if variant.teacher is None else f"{variant.name}, from {variant.teacher}",
@@ -68,22 +76,56 @@ def table(variants: Sequence[Variant]) -> Table:
             count(variant.tokens_per_second),
             f"{variant.training_flops:.2g}",
             NOTHING if variant.mlm_loss is None else f"{variant.mlm_loss:.2f}",
-            NOTHING if variant.minimal_pairs is None else percent(variant.minimal_pairs),
+            _percent(variant.minimal_pairs),
             *(_cell(variant.scores.get(task)) for task in tasks),
-            NOTHING if variant.mean_score is None else percent(variant.mean_score),
+            _percent(variant.mean_score),
+            f"{variant.led} of {len(variant.scores)}",
             count(variant.inference_tokens_per_second),
             count(variant.peak_bytes / 2**20),
         ]
         for variant in variants
     ]
+    for name, scores in _simple_scores(variants).items():
+        pairs = max((variant.pairs_baseline or 0.0 for variant in variants), default=0.0)
+        cells = {f"{task} ({metrics[task]})": percent(score) for task, score in scores.items()}
+        cells |= {"Variant": name, "Mean": _percent(_mean(scores, variants))}
+        cells |= {"Minimal pairs": percent(pairs)} if pairs and name == SIMPLE else {}
+        rows.append([cells.get(column, NOTHING) for column in header])
     return Table(header, rows, strong="Mean" if tasks else None)
 
 
-def _cell(score: Score | None) -> str:
+def _simple_scores(variants: Sequence[Variant]) -> dict[str, dict[str, float]]:
+    """By task what needs no network: the most frequent answer, and the simple baseline, or that answer where a task has
+    none. Empty without tasks."""
+    found = {task: score for variant in variants for task, score in variant.scores.items()}
+    simple = {task: score.majority if score.baseline is None else score.baseline for task, score in found.items()}
+    return {"majority": {task: score.majority for task, score in found.items()}, SIMPLE: simple} if found else {}
+
+
+def _mean(scores: Mapping[str, float], variants: Sequence[Variant]) -> float | None:
+    """Over the tasks that the means of `variants` are over; None without any."""
+    compared = variants[0].compared_tasks if variants else None
+    found = [score for task, score in scores.items() if compared is None or task in compared]
+    return statistics.mean(found) if found else None
+
+
+def _simple_mean(variants: Sequence[Variant]) -> float | None:
+    return _mean(_simple_scores(variants).get(SIMPLE, {}), variants)
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else percent(share)
+
+
+def _cell(score: Comparison | None) -> str:
     if score is None:
         return NOTHING
-    spread = "" if score.low == score.high else f" ({percent(score.low)}–{percent(score.high)})"
-    return percent(score.median) + spread
+    low, high = _range(score)
+    return percent(score.pretrained) + ("" if low == high else f" ({percent(low)}–{percent(high)})")
+
+
+def _range(score: Comparison) -> tuple[float, float]:
+    return score.ranges.get(PRETRAINED, (score.pretrained, score.pretrained))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +154,8 @@ class _Need:
 def advice(variants: Sequence[Variant]) -> list[str]:
     """Which variant to take for what, with the one after it."""
     scored = [variant for variant in variants if variant.mean_score is not None]
-    widest = max((score.high - score.low for variant in scored for score in variant.scores.values()), default=0.0)
+    ranges = [_range(score) for variant in scored for score in variant.scores.values()]
+    widest = max((high - low for low, high in ranges), default=0.0)
     paired = [variant for variant in variants if variant.knows_grammar]
     needs = [
         _Need(
@@ -142,6 +185,8 @@ def advice(variants: Sequence[Variant]) -> list[str]:
         ),
     ]
     said = [need.said() for need in needs if need.candidates]
+    if (simple := _simple_mean(scored)) is not None:
+        said.insert(1, _beside_simple(scored, simple))
     said += [_kept(variant, other) for variant in variants for other in variants if variant.teacher == other.name]
     if not paired and (best_baseline := max((each.pairs_baseline or 0.0 for each in variants), default=0.0)):
         most = max(each.minimal_pairs or 0.0 for each in variants)
@@ -154,6 +199,17 @@ def advice(variants: Sequence[Variant]) -> list[str]:
     elif scored:
         said.append("A task's score varies with its seed, and each has one: small differences say nothing.")
     return said
+
+
+def _beside_simple(scored: Sequence[Variant], mean: float) -> str:
+    """In how many tasks the variants are worth their network."""
+    leading = [variant for variant in scored if variant.led]
+    tasks = [f"`{variant.name}` in {variant.led} of {len(variant.scores)} tasks" for variant in leading]
+    others = "" if len(leading) == len(scored) else ", the others in none" if leading else "no variant in any task"
+    return (
+        f"Simple baselines, which count words, have a mean of {percent(mean)}; better than they and the majority, by "
+        f"more than chance, is {', '.join(tasks)}{others}."
+    )
 
 
 def _kept(student: Variant, teacher: Variant) -> str:
@@ -180,19 +236,30 @@ def _pairs_words(variant: Variant) -> str:
 
 
 def draw(variants: Sequence[Variant]) -> Rendered:
-    """Score by speed; the area of a point is the number of parameters."""
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
-    axes = figure.subplots()
-    largest = max(variant.parameters for variant in variants)
+    """Score by speed, beside the simple baselines; the area of a point is the number of parameters."""
     tasks = any(variant.scores for variant in variants)
-    for variant in variants:
-        score = variant.mean_score if tasks else variant.minimal_pairs
-        if score is None:
-            continue
-        point = variant.inference_tokens_per_second, 100 * score
-        axes.scatter(*point, s=400 * variant.parameters / largest, color="#1f5fa8", alpha=0.7)
-        axes.annotate(variant.name, point, xytext=(8, 8), textcoords="offset points")
-    axes.set_xlabel("inference, tokens per second")
-    axes.set_ylabel("mean score of the tasks, times 100" if tasks else "minimal pairs, percent")
-    axes.margins(0.2)
-    return render(figure)
+    points: dict[str, Point] = {}
+    for each in variants:
+        if (score := each.mean_score if tasks else each.minimal_pairs) is not None:
+            points[each.name] = (each.inference_tokens_per_second, 100 * score)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(8, 4.8), layout="constrained")
+        axes = figure.subplots()
+        parameters = {variant.name: variant.parameters for variant in variants}
+        for name, point in points.items():
+            axes.scatter(*point, s=400 * parameters[name] / max(parameters.values()), color=COLOURS[PRETRAINED])
+            offset, side = ((0, -14), "top") if _is_above(point, points.values()) else ((0, 12), "bottom")
+            axes.annotate(name, point, xytext=offset, textcoords="offset points", ha="center", va=side)
+        if (simple := _simple_mean(variants)) is not None:
+            axes.axhline(100 * simple, color=COLOURS["baseline"], linestyle="--")
+            axes.legend([axes.lines[0]], ["simple baselines"])
+        axes.set_xlabel("inference, tokens per second")
+        axes.set_ylabel("mean score of the tasks, times 100" if tasks else "minimal pairs, percent")
+        axes.margins(0.2)
+        return render(figure)
+
+
+def _is_above(point: Point, points: Collection[Point]) -> bool:
+    """Whether another one of `points` is so close above `point` that their names would meet."""
+    across, up = (max(axis) - min(axis) for axis in zip(*points, strict=True))
+    return any(abs(x - point[0]) < across / 5 and 0 < y - point[1] < up / 5 for x, y in points)

@@ -4,21 +4,11 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bertcore.compressed import read_json
-from tasks.reporting.comparison import STANDARD_ERRORS
+from tasks.reporting.comparison import STANDARD_ERRORS, Comparison, read_comparison
+from tasks.reporting.measurements import Measurements
 from tasks.reporting.minimal_pairs import strongest_baseline
-
-
-@dataclass(frozen=True)
-class Score:
-    """A task's headline metric over the seeds, as shares."""
-
-    metric: str
-    median: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +41,8 @@ class Variant:
     predicts."""
     minimal_pairs: float | None
     """Share of them; None in the same case, and where none were scored."""
-    scores: Mapping[str, Score]
-    """By task."""
+    scores: Mapping[str, Comparison]
+    """By task, beside what needs no network."""
     inference_tokens_per_second: float
     peak_bytes: float
     pairs_baseline: float | None = None
@@ -75,7 +65,12 @@ class Variant:
     def mean_score(self) -> float | None:
         """Over the compared tasks, of their medians; None without any."""
         tasks = self.scores if self.compared_tasks is None else self.compared_tasks
-        return statistics.mean(self.scores[task].median for task in tasks) if tasks else None
+        return statistics.mean(self.scores[task].pretrained for task in tasks) if tasks else None
+
+    @property
+    def led(self) -> int:
+        """Tasks in which it is better than what needs no network, by more than chance."""
+        return sum(score.leads for score in self.scores.values())
 
     @property
     def tokens_per_second(self) -> float:
@@ -95,7 +90,7 @@ class Variant:
             "minimal_pairs": self.minimal_pairs,
             "inference_tokens_per_second": self.inference_tokens_per_second,
             "peak_bytes": self.peak_bytes,
-            **{f"{task}/{score.metric}": score.median for task, score in self.scores.items()},
+            **{f"{task}/{score.metric}": score.pretrained for task, score in self.scores.items()},
         }
         return {name: float(value) for name, value in found.items() if value is not None}
 
@@ -112,7 +107,8 @@ def read_variant(
     teacher: str | None = None,
 ) -> Variant:
     """From the metrics below `tree`, whose pipeline has run with `tasks`, and what was measured besides."""
-    metrics, inference = tree / "metrics", speed.inference
+    metrics, inference, names = tree / "metrics", speed.inference, sorted(tasks)
+    measurements = Measurements.read(metrics, names)
     trained, timing = read_json(metrics / "pretrain.json"), read_json(metrics / "timing" / "pretrain.json")
     pairs = read_json(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
     if not inference["predicts_tokens"]:  # its pairs are scored in another way
@@ -130,15 +126,9 @@ def read_variant(
         minimal_pairs=pairs.get("accuracy"),
         pairs_baseline=shares[baseline] if baseline else None,
         pairs_error=pairs["gain"][baseline]["standard_error"] if baseline else 0.0,
-        scores={task: _score(read_json(metrics / "finetune" / f"{task}.json")) for task in sorted(tasks)},
+        scores={task: read_comparison(measurements, task) for task in names},
         inference_tokens_per_second=inference["tokens_per_second"],
         peak_bytes=inference["peak_bytes"],
         compared_tasks=compared_tasks,
         teacher=teacher,
     )
-
-
-def _score(metrics: Mapping[str, Any]) -> Score:
-    headline = metrics["metrics"][0]
-    spread = metrics["spread"]["pretrained"]["dev"][headline]
-    return Score(headline, metrics["pretrained"][headline], spread["min"], spread["max"])

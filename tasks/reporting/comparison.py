@@ -75,6 +75,11 @@ class Comparison:
         found = self.against_random
         return found is not None and found.low > 0 and self.dev_examples >= FEWEST_EXAMPLES
 
+    @property
+    def leads(self) -> bool:
+        """Whether it is better than the majority and the simple baseline for certain, in the same sense."""
+        return self._remark() is None and self.dev_examples >= FEWEST_EXAMPLES
+
     def verdict(self) -> "Verdict":
         """Against random weights first; then against what needs no network, unless that is behind for certain."""
         if self.dev_examples < FEWEST_EXAMPLES:

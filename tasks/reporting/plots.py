@@ -24,7 +24,7 @@ _TERM_TITLES = {"nsp": "Next sentence", "sop": "Sentence order"}
 _TASKS_PER_ROW = 5
 _FEW_POINTS = 12
 _ROUND = [1, 2, 5, 10]
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "axes.edgecolor": "#9aa4b1",
     "axes.grid": True,
     "axes.grid.axis": "y",
@@ -53,7 +53,7 @@ class Rendered:
 
 def draw(measurements: Measurements, summary: Summary, comparisons: Sequence[Comparison]) -> dict[str, Rendered]:
     """Name -> picture, for all of which there are numbers. Without pyplot, so that no state is shared."""
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figures = {"lengths": _lengths(measurements)}
         if any(measurements.has(source) for source in CURVES):
             figures |= {"curves": _curves(measurements, summary), "accuracy": _accuracy(measurements, summary)}

@@ -26,7 +26,9 @@ from flows import compare
 from flows.locks import hold
 from tasks.comparing import held_out, inference, page, tracking
 from tasks.comparing.config import CompareConfig
-from tasks.comparing.variant import Score, Speed, Variant, read_variant
+from tasks.comparing.variant import Speed, Variant, read_variant
+from tasks.reporting.comparison import Comparison, Interval
+from tasks.reporting.measurements import REQUIRED
 from tests.import_closure import ROOT
 from tests.samples import empty_store, token_shard, tokenizer, vocabulary
 
@@ -116,8 +118,25 @@ def test_a_key_within_what_has_none_is_refused_with_its_variant(values: str, mes
         config.params_of("a", {"recipe": "modern", "pretrain": {}}, 5, tmp_path)
 
 
+def score(task: str, share: float, spread: tuple[float, float] | None = None, lead: float = 0.1) -> Comparison:
+    return Comparison(
+        task=task,
+        metric="accuracy",
+        majority=0.1,
+        baseline_name="bag_of_words",
+        baseline=share - lead,
+        random_initialisation=None,
+        pretrained=share,
+        dev_examples=100,
+        against_random=None,
+        against_majority=Interval(0.01, 0.2),
+        against_baseline=Interval(lead - 0.05, lead + 0.05),
+        ranges={} if spread is None else {"pretrained": spread},
+    )
+
+
 def variant(name: str, mean: float, speed: float, **changes: Any) -> Variant:
-    scores = {"topic": Score("accuracy", mean, mean - 0.01, mean + 0.02)}
+    scores = {"topic": score("topic", mean, (mean - 0.01, mean + 0.02))}
     made = Variant(
         name=name,
         parameters=1000,
@@ -138,33 +157,51 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, parameters=500, minimal_pairs=None)]
     assert page.advice(found) == [
         "For fine-tuned tasks take `a`: a mean of 70.0, before `b` with a mean of 50.0.",
+        "Simple baselines, which count words, have a mean of 40.0; better than they and the majority, by more than "
+        "chance, is `a` in 1 of 1 tasks, `b` in 1 of 1 tasks.",
         "For grammar without fine-tuning take `a`: 60.0 % of the minimal pairs.",
         "For the fastest inference take `b`: 300 tokens a second, before `a` with 100 tokens a second.",
         "For the smallest model take `b`: 500 parameters, before `a` with 1,000 parameters.",
         "Over its seeds a task's score varies by up to 3.0 points: less is no difference.",
     ]
-    alone = [replace(each, scores={"topic": Score("accuracy", 0.7, 0.7, 0.7)}, pairs_error=0.01) for each in found]
+    alone = [replace(each, scores={"topic": score("topic", 0.7)}, pairs_error=0.01) for each in found]
     alone[1] = replace(alone[1], minimal_pairs=0.59)
     said = page.advice(alone)
-    assert said[1].endswith("before `b` with 59.0 % of the minimal pairs, which is as good.")
+    assert said[2].endswith("before `b` with 59.0 % of the minimal pairs, which is as good.")
     assert said[-1] == "A task's score varies with its seed, and each has one: small differences say nothing."
     counted = [replace(each, minimal_pairs=0.56, pairs_baseline=0.55, pairs_error=0.006) for each in found]
-    assert page.advice(counted)[3] == (
+    assert page.advice(counted)[4] == (
         "For grammar without fine-tuning take none: the best has 56.0 % of the minimal pairs, counts of words 55.0 %."
     )
-    assert page.advice([replace(each, pairs_error=0.004) for each in counted])[1].startswith(
+    assert page.advice([replace(each, pairs_error=0.004) for each in counted])[2].startswith(
         "For grammar without fine-tuning take `a`: 56.0 % of the minimal pairs (counts of words: 55.0 %)"
     )
 
 
+def test_what_no_network_is_needed_for_is_said() -> None:
+    found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, scores={"topic": score("topic", 0.6, lead=0.01)})]
+    assert page.advice(found)[1].endswith("is `a` in 1 of 1 tasks, the others in none.")
+    assert page.advice(found[1:])[1] == (
+        "Simple baselines, which count words, have a mean of 59.0; better than they and the majority, by more than "
+        "chance, is no variant in any task."
+    )
+    table = page.table([replace(each, pairs_baseline=0.55) for each in found])
+    assert [dict(zip(table.header, row, strict=True))["Minimal pairs"] for row in table.rows[2:]] == ["–", "55.0"]
+
+
+def test_names_of_points_above_each_other_do_not_meet() -> None:
+    points = [(0.0, 0.0), (10.0, 50.0), (11.0, 52.0), (100.0, 100.0)]
+    assert [page._is_above(point, points) for point in points] == [False, True, False, False]
+
+
 def test_of_two_that_are_the_same_neither_is_the_one_to_take() -> None:
     said = page.advice([variant("a", 0.7, 100.0), variant("b", 0.7, 200.0)])
-    assert [sentence.endswith("which is as good.") for sentence in said] == [True, True, False, True, False]
+    assert [sentence.endswith("which is as good.") for sentence in said] == [True, False, True, False, True, False]
 
 
 def test_means_are_over_the_tasks_that_all_variants_have_and_pairs_differ_by_both_errors() -> None:
-    scores = {task: Score("accuracy", share, share, share) for task, share in (("stsb", 0.8), ("cola", 0.1))}
-    one = variant("one", 0.7, 1.0, scores={"stsb": Score("accuracy", 0.7, 0.7, 0.7)}, compared_tasks=["stsb"])
+    scores = {task: score(task, share) for task, share in (("stsb", 0.8), ("cola", 0.1))}
+    one = variant("one", 0.7, 1.0, scores={"stsb": score("stsb", 0.7)}, compared_tasks=["stsb"])
     two = variant("two", 0.7, 2.0, scores=scores, compared_tasks=["stsb"])
     assert (
         "For fine-tuned tasks take `two`: a mean of 80.0, before `one` with a mean of 70.0"
@@ -179,7 +216,7 @@ def test_means_are_over_the_tasks_that_all_variants_have_and_pairs_differ_by_bot
                 variant("b", 0.7, 1.0, minimal_pairs=0.6 + lead, **pairs),
             ]
         )
-        assert ("which is as good" in said[1]) == as_good
+        assert ("which is as good" in said[2]) == as_good
 
 
 def test_the_held_out_loss_is_of_the_same_sequences_whatever_a_model_was_trained_on(tmp_path: Path) -> None:
@@ -215,7 +252,14 @@ def test_the_page_has_a_row_for_each_variant_and_a_picture(tmp_path: Path) -> No
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, scores={}, mlm_loss=None, teacher="a")]
     text = page.write(found, "2m", tmp_path)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:2] == "| "]
-    header, first, second = rows
+    header, first, second, majority, simple = rows
+    assert dict(zip(header, first, strict=True))["Leads in"] == "1 of 1"
+    assert dict(zip(header, majority, strict=True))["topic (accuracy)"] == "10.0"
+    assert [dict(zip(header, simple, strict=True))[name] for name in ("Variant", "Mean", "MiB")] == [
+        "simple baseline",
+        "60.0",
+        "–",
+    ]
     assert dict(zip(header, first, strict=True))["topic (accuracy)"] == "70.0 (69.0–72.0)"
     of_second = dict(zip(header, second, strict=True))
     assert of_second["Variant"] == "b, from a" and of_second["Held-out loss"] == of_second["topic (accuracy)"] == "–"
@@ -277,9 +321,14 @@ class Pipeline:
         scored = {
             "metrics": ["accuracy"],
             "pretrained": {"accuracy": 0.5},
+            "majority": {"accuracy": 0.1},
+            "bag_of_words": {"accuracy": 0.3},
+            "comparison": {"majority": {"low": 0.3, "high": 0.5}, "baseline": {"low": 0.1, "high": 0.3}},
             "spread": {"pretrained": {"dev": {"accuracy": {"min": 0.4, "max": 0.6}}}},
+            "dev_examples": 100,
         }
         for name, content in {
+            **dict.fromkeys(REQUIRED, {}),
             "pretrain": {"tokens": 100 * steps, "steps": steps, "mlm_loss": 5.0},
             "timing/pretrain": {"tokens_per_second": 10_000.0},
             "minimal_pairs": {

@@ -70,8 +70,11 @@ lint: $(VENV)/.installed-dev
 check: lint
 	$(PYTEST)
 
+# Of data/ and models/ only what stages write: the rest is the user's own.
 clean:
-	rm -rf data models predictions reports metrics mlartifacts mlflow.db* dvc_plots .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp
+	rm -rf $(addprefix data/,inputs corpus shards examples instances) $(addprefix models/,tokenizer pretrained finetuned embedding)
+	rmdir data models 2> /dev/null || true
+	rm -rf predictions reports metrics mlartifacts mlflow.db* dvc_plots .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp
 	git worktree prune 2> /dev/null || true
 	rm -rf .mlflow.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -5,7 +5,6 @@ only, and it may be done twice. `BERTCORE_DASK=tcp://HOST:PORT` names the schedu
 same files under the same paths and have this project on their path; without it, processes of this machine are used.
 """
 
-import ctypes
 import multiprocessing
 import os
 import socket
@@ -24,6 +23,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from bertcore import cores
+from bertcore.allocator import give_back_freed_memory, keep_freed_memory
 from bertcore.errors import ConfigError, UnavailableError
 
 SCHEDULER = "BERTCORE_DASK"
@@ -35,10 +35,6 @@ ANSWER = 2.0
 
 PATIENCE = 60.0
 """Seconds that a cluster may be without a worker, or its scheduler silent, while pieces wait."""
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_LARGEST_ARRAY, _FREE_AT_MOST = 2**25, 2**26
-"""Bytes: the most that glibc lets an allocation have that is no mapping of its own, and twice as many."""
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -125,7 +121,6 @@ def without_program() -> Iterator[None]:
 
 def start_worker() -> None:
     """Run first in each worker process: it ends with its parent, even when that is killed."""
-    keep_freed_memory()
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -136,22 +131,13 @@ def start_worker() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def keep_freed_memory() -> None:
-    """Let this process use the memory of its arrays again in place of giving it back to the system after each.
-
-    Dask starts its workers with `MALLOC_TRIM_THRESHOLD_`, so that every large array is a mapping of its own, whose
-    pages the system has to clear: more than half of the time of work that makes many arrays. Nothing where the C
-    library has no `mallopt`.
-    """
-    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        mallopt(_M_MMAP_THRESHOLD, _LARGEST_ARRAY)
-        mallopt(_M_TRIM_THRESHOLD, _FREE_AT_MOST)
-
-
 def _in_worker(work: Callable[[Piece], Result], piece: Piece) -> Result:
-    """A piece, in a worker of a cluster that others have started."""
+    """A piece, in a worker of a cluster that others have started, which holds none of its memory afterwards."""
     keep_freed_memory()
-    return work(piece)
+    try:
+        return work(piece)
+    finally:
+        give_back_freed_memory()
 
 
 def _on_cluster(work: Callable[[Piece], Result], pieces: Iterable[Piece], address: str) -> Iterator[Result]:

@@ -21,6 +21,7 @@ RANKS = [
     {"bertcore.tokens"},
     {"bertcore.corpus"},
     {
+        "bertcore.allocator",
         "bertcore.config",
         "bertcore.errors",
         "bertcore.files",

@@ -1,5 +1,6 @@
 """dvc.yaml against the code: the deps of a stage are the files that decide what it computes, no more and no fewer."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,7 +18,7 @@ STAGES = YAML(typ="safe", pure=True).load((ROOT / "dvc.yaml").read_text())["stag
 # What cannot change a stage's output but an error message, a progress bar or how bytes reach the disk.
 NEUTRAL = {
     Path("bertcore") / f"{name}.py"
-    for name in ("config", "cores", "errors", "files", "progress", "compressed", "__init__")
+    for name in ("allocator", "config", "cores", "errors", "files", "progress", "compressed", "__init__")
 }
 
 RECIPES = Path("bertcore/recipes.py")
@@ -77,6 +78,18 @@ def test_what_takes_hours_is_not_done_anew_for_code_that_it_does_not_run(stage: 
     closure = set().union(*(import_closure(file) for file in code_of(stage)))
     watched = {file.relative_to(ROOT) for dep in deps(stage) for file in (ROOT / dep).rglob("*.py")}
     assert {file for file in watched - closure if (ROOT / file).stat().st_size} == set()
+
+
+def test_clean_removes_what_stages_write_and_nothing_of_the_users(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    written = [tmp_path / out for stage in STAGES for out in lineage.stage_paths(stage, "TASK")[1]]
+    own = [tmp_path / name for name in ("data/mine.txt", "models/teacher/config.json", "params.yaml")]
+    for path in (*written, *own):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True)
+    assert [path for path in written if path.exists()] == []
+    assert all(path.exists() for path in own)
 
 
 @pytest.mark.parametrize("stage", STAGES)

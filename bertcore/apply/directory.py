@@ -214,7 +214,8 @@ def _changed(directory: Path) -> float:
 
 def published_reading(model: Description) -> dict[str, Any]:
     """How texts are read by a model that says nothing of it under `READING`, as those of others: what `transformers`'s
-    pipelines do with them, but in windows where a text is longer than `LONGEST_PUBLISHED` or what the model reads."""
+    pipelines do with them, but in windows, or cut by a classifier, where a text is longer than `LONGEST_PUBLISHED` or
+    what the model reads."""
     config = load_config(model.directory)
     settings = model.directory / "tokenizer_config.json"
     limit = max_length_of(read_json(settings)) if settings.is_file() else None

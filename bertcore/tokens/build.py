@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -26,27 +27,17 @@ from bertcore.corpus.documents import SPLITS, RowGroup, copy_name, corpus_shards
 from bertcore.files import checksum, replace_file, write_json
 from bertcore.progress import Progress
 from bertcore.ragged import offsets_of
-from bertcore.tokens import byte_bpe, encoding, kind, modernbert_bpe, shards, wordpiece
+from bertcore.tokens import encoding, kind, shards
 from bertcore.tokens import tokenizer as tokenizer_module
 from bertcore.tokens.encoding import WordEncoder, encoder_of
 from bertcore.tokens.kind import TOKENIZER_FILE, running
 from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard
-from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.tokens.tokenizer import KINDS, load_tokenizer
 
 logger = logging.getLogger(__name__)
 
-_CODE = (
-    byte_bpe,
-    corpus_documents,
-    encoding,
-    kind,
-    modernbert_bpe,
-    ragged,
-    shards,
-    tokenizer_module,
-    wordpiece,
-)
-"""Beside this module, those that decide what a shard holds."""
+_CODE = (corpus_documents, encoding, kind, ragged, shards, tokenizer_module)
+"""Beside this module and those of the kinds of tokenizers, the ones that decide what a shard holds."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +156,8 @@ def work_key(corpus: Path, tokenizer: Path, config: ShardsConfig) -> str:
     """A name for everything that decides the shards' bytes: inputs, parameters, code and the libraries' versions."""
     parts = [checksum(path) for split in SPLITS for path in corpus_shards(corpus, split)]
     parts += [checksum(tokenizer / TOKENIZER_FILE), repr(config)]
-    parts += [checksum(Path(str(module.__file__))) for module in _CODE]
+    kinds = [sys.modules[each.cutter.__module__] for each in KINDS.values()]
+    parts += [checksum(Path(str(module.__file__))) for module in (*_CODE, *kinds)]
     parts += [checksum(Path(__file__)), *(f"{name} {version(name)}" for name in ("numpy", "pyarrow", "tokenizers"))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 

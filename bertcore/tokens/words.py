@@ -27,11 +27,9 @@ MOST_OCCURRENCES = 1 << 27
 """Words that the library's trainer, which takes each occurrence for itself, is given; some 0.8 GB of text."""
 
 _VISIBLE_ASCII = "^ ?[!-~]*$"
-_ASCII_WORDS: dict[type, str] = {
-    pre_tokenizers.BertPreTokenizer: "([0-9A-Za-z]+|[^0-9A-Za-z])",
-    pre_tokenizers.ByteLevel: "('(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+| ?[0-9]+| ?[^ 0-9A-Za-z]+| )",
-}
-"""What cuts texts -> the words that it finds in those of `_VISIBLE_ASCII`."""
+_BERT_WORDS = "([0-9A-Za-z]+|[^0-9A-Za-z])"
+_BYTE_WORDS = "('(?:s|t|re|ve|m|ll|d)| ?[A-Za-z]+| ?[0-9]+| ?[^ 0-9A-Za-z]+| )"
+"""What BERT's tokenizer, and those of bytes, make a word of in texts of `_VISIBLE_ASCII`."""
 _UNUSUAL_BLANKS = "  |[\t-\r\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
 
@@ -104,7 +102,7 @@ def count_texts(cut: Tokenizer, texts: pa.StringArray | list[str], blank: str = 
     found = pc.value_counts(pa.concat_arrays([words, sentences.filter(whole)]))
     different, occurrences = found.field("values"), found.field("counts")
     counts: Counter[str] = Counter()
-    if ascii_words := _ASCII_WORDS.get(type(cut.pre_tokenizer)):
+    if (ascii_words := _ascii_words(cut, blank)) is not None:
         lowercase = getattr(cut.normalizer, "lowercase", False)
         plain = pc.match_substring_regex(different, _VISIBLE_ASCII)
         counts = _count_ascii(different.filter(plain), occurrences.filter(plain), ascii_words, lowercase)
@@ -116,12 +114,22 @@ def count_texts(cut: Tokenizer, texts: pa.StringArray | list[str], blank: str = 
     return counts
 
 
+def _ascii_words(cut: Tokenizer, blank: str) -> str | None:
+    """A pattern for the words that `cut` finds in texts of `_VISIBLE_ASCII`; None where none is known."""
+    normalizer, pre_tokenizer = cut.normalizer, cut.pre_tokenizer
+    if isinstance(pre_tokenizer, pre_tokenizers.BertPreTokenizer):
+        return _BERT_WORDS if isinstance(normalizer, normalizers.BertNormalizer) and not blank else None
+    if isinstance(pre_tokenizer, pre_tokenizers.ByteLevel) and isinstance(normalizer, normalizers.NFC | None):
+        return None if pre_tokenizer.add_prefix_space else _BYTE_WORDS
+    return None
+
+
 def _count_ascii(texts: pa.StringArray, occurrences: pa.Int64Array, words: str, lowercase: bool) -> Counter[str]:
     """What the loop of `count_texts` does one by one, for all `texts` at once."""
     lowered = pc.ascii_lower(texts) if lowercase else texts
     parts = pc.split_pattern(pc.replace_substring_regex(lowered, words, "\\1\t"), "\t")
     table = pa.table({"word": parts.flatten(), "count": occurrences.take(pc.list_parent_indices(parts))})
-    added = table.filter(pc.field("word") != "").group_by("word").aggregate([("count", "sum")])
+    added = table.filter(pc.field("word") != "").group_by("word", use_threads=False).aggregate([("count", "sum")])
     visible = pc.replace_substring(added["word"], " ", "\u0120")  # as ByteLevel writes a blank
     return Counter(dict(zip(visible.to_pylist(), added["count_sum"].to_pylist(), strict=True)))
 

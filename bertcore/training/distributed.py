@@ -14,7 +14,6 @@ The machine's part is read from the environment (empty is unset) and recorded, a
 | `BERTCORE_ACCELERATE_CONFIG` | an accelerate config file, instead of the first two | none |
 """
 
-import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -28,11 +27,9 @@ from accelerate.utils import GradientAccumulationPlugin
 from torch import distributed
 
 from bertcore import cores
+from bertcore.allocator import keep_freed_memory
 from bertcore.errors import ConfigError, TrainingError
 from bertcore.precision import precision
-
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
-"""Of glibc's malloc.h."""
 
 Value = TypeVar("Value")
 
@@ -84,13 +81,13 @@ def _configured_processes(config: str) -> tuple[int, int]:
         raise ConfigError(
             f"{ACCELERATE_CONFIG}: {config}: {said}; correct it, see infra/accelerate for examples"
         ) from None
-    _check_division(found, config)
+    _check_configured(found, config)
     if not found.use_cpu and found.num_machines == 1:
         _require_gpus(found.num_processes, f"{ACCELERATE_CONFIG}: {config}: num_processes")
     return int(found.num_processes), max(int(found.num_machines), 1)
 
 
-def _check_division(found: Any, config: str) -> None:
+def _check_configured(found: Any, config: str) -> None:
     """`ConfigError` for what gives each process pieces of weights that cannot be told from whole ones."""
     kind = DistributedType(found.distributed_type)
     if kind not in (DistributedType.NO, DistributedType.MULTI_CPU, DistributedType.MULTI_GPU, DistributedType.FSDP):
@@ -181,18 +178,6 @@ def autocast_alone(accelerator: Accelerator) -> None:
     """
     if (plugin := getattr(accelerator.state, "fsdp_plugin", None)) is not None:
         plugin.mixed_precision_policy = None
-
-
-def keep_freed_memory() -> None:
-    """Let glibc keep what tensors free instead of giving it back to the system after every operation.
-
-    Each large tensor on the CPU would else be mapped anew and cleared page by page: up to an eighth of a small
-    model's step.
-    """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_MMAP_MAX, 0)
-        library.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _add_in_one_order() -> None:

@@ -266,8 +266,8 @@ class Pretraining:
     def _evaluation_due(self) -> bool:
         """Also at the start from published weights: what they were before they were trained on."""
         step, config = self.state.step, self._config
-        at_start = step == 0 and config.init_from is None
-        if step != config.max_steps and (at_start or step % config.eval_steps):
+        untrained = step == 0 and config.init_from is None
+        if step != config.max_steps and (untrained or step % config.eval_steps):
             return False
         return not self.state.history.evaluated(step)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import dask
 import distributed
 import numpy as np
+import psutil
 import pytest
 
 from bertcore import workers
@@ -63,6 +64,13 @@ def page_faults(arrays: int) -> int:
     for _ in range(arrays):
         np.ones(2**17)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def resident_after(arrays: int) -> int:
+    """Bytes of this process after it has held so many arrays of a megabyte."""
+    kept = [np.ones(2**17) for _ in range(arrays)]
+    del kept
+    return psutil.Process().memory_info().rss
 
 
 def test_pieces_are_done_in_processes() -> None:
@@ -229,11 +237,13 @@ def test_bad_input_on_a_cluster_is_said_at_once(
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no settings for it")
-def test_arrays_on_a_cluster_are_made_in_the_memory_of_earlier_ones(
+def test_a_cluster_keeps_the_memory_of_arrays_as_long_as_a_piece_is_made(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(workers.SCHEDULER, cluster.address)
     assert max(workers.run(page_faults, [1000] * 2)) < 10_000
+    held = list(workers.run(resident_after, [500] * 2))
+    assert max(workers.run(resident_after, [0] * 2)) < min(held) - 2**28, "given back after each piece"
 
 
 def test_counts_on_a_cluster_that_loses_a_worker_are_the_same(

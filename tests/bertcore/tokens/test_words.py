@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bertcore.corpus.documents import corpus_shards
-from bertcore.tokens import byte_bpe, corpus_words, wordpiece, words
+from bertcore.tokens import byte_bpe, corpus_words, modernbert_bpe, wordpiece, words
 from bertcore.tokens.corpus_words import count_corpus
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.words import WordCounts, count_texts
@@ -19,6 +19,10 @@ CUT = {
     "uncased": (wordpiece.cutter(VocabularyConfig(lowercase=True)), ""),
     "cased": (wordpiece.cutter(VocabularyConfig(lowercase=False)), ""),
     "bytes": (byte_bpe.cutter(), " "),
+    "modernbert": (modernbert_bpe.cutter(), " "),
+    "BERT's with blanks": (wordpiece.cutter(VocabularyConfig()), " "),
+    "lower-cased bytes": (words.cutter(normalizers.Lowercase(), pre_tokenizers.ByteLevel(add_prefix_space=False)), " "),
+    "bytes with a first blank": (words.cutter(None, pre_tokenizers.ByteLevel(add_prefix_space=True)), " "),
 }
 ALPHABETS = ("aB'.\u0301 \t\u00e9\u4e1c", "".join(map(chr, range(128))))
 

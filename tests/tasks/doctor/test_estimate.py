@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
+from bertcore.allocator import keep_freed_memory
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import keep_freed_memory
 from bertcore.training.flops import forward_flops, training_flops
 from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
 from bertcore.training.step import WithObjective

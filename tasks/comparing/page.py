@@ -2,13 +2,15 @@
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 
 from bertcore.files import replace_file
 from tasks.comparing.variant import Variant
@@ -28,8 +30,9 @@ NOTE = (
     "sentences of 128 tokens, whatever a variant was trained on. Means are over the tasks that all variants have. "
     "Scores of tasks are medians over the seeds on dev, with the lowest and the highest in brackets, times 100; "
     "differences within such a range say nothing. A variant leads in a task where it is better than the majority and "
-    "the simple baseline, which counts words, by more than chance. Inference is that of the encoder alone; MiB is the "
-    "peak of the process that reads with it, Python and torch included; on a GPU, of the memory there alone."
+    "the simple baseline, which counts words, by more than chance: few dev examples or seeds prove little. Inference "
+    "is that of the encoder alone; MiB is the peak of the process that reads with it, Python and torch included; on a "
+    "GPU, of the memory there alone."
 )
 
 
@@ -61,7 +64,7 @@ def describe(variants: Sequence[Variant], budget: str) -> Document:
 
 
 def table(variants: Sequence[Variant]) -> Table:
-    """A row for each variant."""
+    """A row for each variant, and below them for what needs no network."""
     tasks = list(dict.fromkeys(task for variant in variants for task in variant.scores))
     metrics = {task: variant.scores[task].metric for variant in variants for task in variant.scores}
     header = ["Variant", "Parameters", "Tokens", "Minutes", "Tokens/s", "Training FLOPs", "Held-out loss"]
@@ -79,14 +82,16 @@ def table(variants: Sequence[Variant]) -> Table:
             _percent(variant.minimal_pairs),
             *(_cell(variant.scores.get(task)) for task in tasks),
             _percent(variant.mean_score),
-            f"{variant.led} of {len(variant.scores)}",
+            f"{variant.led} of {len(variant.scores)}" if variant.scores else NOTHING,
             count(variant.inference_tokens_per_second),
             count(variant.peak_bytes / 2**20),
         ]
         for variant in variants
     ]
+    pairs = max((variant.pairs_baseline or 0.0 for variant in variants), default=0.0)
     for name, scores in _simple_scores(variants).items():
-        pairs = max((variant.pairs_baseline or 0.0 for variant in variants), default=0.0)
+        if not scores and not (pairs and name == SIMPLE):
+            continue
         cells = {f"{task} ({metrics[task]})": percent(score) for task, score in scores.items()}
         cells |= {"Variant": name, "Mean": _percent(_mean(scores, variants))}
         cells |= {"Minimal pairs": percent(pairs)} if pairs and name == SIMPLE else {}
@@ -96,10 +101,14 @@ def table(variants: Sequence[Variant]) -> Table:
 
 def _simple_scores(variants: Sequence[Variant]) -> dict[str, dict[str, float]]:
     """By task what needs no network: the most frequent answer, and the simple baseline, or that answer where a task has
-    none. Empty without tasks."""
-    found = {task: score for variant in variants for task, score in variant.scores.items()}
-    simple = {task: score.majority if score.baseline is None else score.baseline for task, score in found.items()}
-    return {"majority": {task: score.majority for task, score in found.items()}, SIMPLE: simple} if found else {}
+    none. Of the best variant, as what they learn from is the variant's part of train."""
+    majority: dict[str, float] = {}
+    simple: dict[str, float] = {}
+    for score in (score for variant in variants for score in variant.scores.values()):
+        best = score.majority if score.baseline is None else score.baseline
+        majority[score.task] = max(score.majority, majority.get(score.task, score.majority))
+        simple[score.task] = max(best, simple.get(score.task, best))
+    return {"majority": majority, SIMPLE: simple}
 
 
 def _mean(scores: Mapping[str, float], variants: Sequence[Variant]) -> float | None:
@@ -110,7 +119,7 @@ def _mean(scores: Mapping[str, float], variants: Sequence[Variant]) -> float | N
 
 
 def _simple_mean(variants: Sequence[Variant]) -> float | None:
-    return _mean(_simple_scores(variants).get(SIMPLE, {}), variants)
+    return _mean(_simple_scores(variants)[SIMPLE], variants)
 
 
 def _percent(share: float | None) -> str:
@@ -207,7 +216,7 @@ def _beside_simple(scored: Sequence[Variant], mean: float) -> str:
     tasks = [f"`{variant.name}` in {variant.led} of {len(variant.scores)} tasks" for variant in leading]
     others = "" if len(leading) == len(scored) else ", the others in none" if leading else "no variant in any task"
     return (
-        f"Simple baselines, which count words, have a mean of {percent(mean)}; better than they and the majority, by "
+        f"The simple baselines have a mean of {percent(mean)}; better than they and the majority, by "
         f"more than chance, is {', '.join(tasks)}{others}."
     )
 
@@ -237,7 +246,7 @@ def _pairs_words(variant: Variant) -> str:
 
 def draw(variants: Sequence[Variant]) -> Rendered:
     """Score by speed, beside the simple baselines; the area of a point is the number of parameters."""
-    tasks = any(variant.scores for variant in variants)
+    tasks = any(variant.mean_score is not None for variant in variants)
     points: dict[str, Point] = {}
     for each in variants:
         if (score := each.mean_score if tasks else each.minimal_pairs) is not None:
@@ -248,18 +257,35 @@ def draw(variants: Sequence[Variant]) -> Rendered:
         parameters = {variant.name: variant.parameters for variant in variants}
         for name, point in points.items():
             axes.scatter(*point, s=400 * parameters[name] / max(parameters.values()), color=COLOURS[PRETRAINED])
-            offset, side = ((0, -14), "top") if _is_above(point, points.values()) else ((0, 12), "bottom")
-            axes.annotate(name, point, xytext=offset, textcoords="offset points", ha="center", va=side)
         if (simple := _simple_mean(variants)) is not None:
-            axes.axhline(100 * simple, color=COLOURS["baseline"], linestyle="--")
-            axes.legend([axes.lines[0]], ["simple baselines"])
+            axes.axhline(100 * simple, color=COLOURS["baseline"], linestyle="--", label="simple baselines")
+            axes.legend()
         axes.set_xlabel("inference, tokens per second")
         axes.set_ylabel("mean score of the tasks, times 100" if tasks else "minimal pairs, percent")
         axes.margins(0.2)
+        label_points(figure, axes, points)
         return render(figure)
 
 
-def _is_above(point: Point, points: Collection[Point]) -> bool:
-    """Whether another one of `points` is so close above `point` that their names would meet."""
-    across, up = (max(axis) - min(axis) for axis in zip(*points, strict=True))
-    return any(abs(x - point[0]) < across / 5 and 0 < y - point[1] < up / 5 for x, y in points)
+_BESIDE = {
+    (0, 12): ("center", "bottom"),
+    (0, -12): ("center", "top"),
+    (12, 0): ("left", "center"),
+    (-12, 0): ("right", "center"),
+}
+"""How far a name is from its point, in typographic points -> which part of it is there."""
+
+
+def label_points(figure: Figure, axes: Axes, points: Mapping[str, Point]) -> list[Annotation]:
+    """Each point's name above it, or where it would cover another one below it or beside it."""
+    figure.draw_without_rendering()  # from now on the axes stay where they are
+    labels: list[Annotation] = []
+    for name, point in points.items():
+        label = axes.annotate(name, point, xytext=(0, 0), textcoords="offset points", in_layout=False)
+        for offset, (across, up) in _BESIDE.items():
+            label.set(position=offset, horizontalalignment=across, verticalalignment=up)
+            box = label.get_window_extent()
+            if not any(box.overlaps(other.get_window_extent()) for other in labels):
+                break
+        labels.append(label)
+    return labels

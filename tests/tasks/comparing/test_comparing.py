@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 import torch
+from matplotlib.figure import Figure
 from mlflow.tracking import MlflowClient
 
 from bertcore.errors import ConfigError
@@ -157,7 +159,7 @@ def test_the_words_name_the_best_and_the_one_after_it() -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, parameters=500, minimal_pairs=None)]
     assert page.advice(found) == [
         "For fine-tuned tasks take `a`: a mean of 70.0, before `b` with a mean of 50.0.",
-        "Simple baselines, which count words, have a mean of 40.0; better than they and the majority, by more than "
+        "The simple baselines have a mean of 60.0; better than they and the majority, by more than "
         "chance, is `a` in 1 of 1 tasks, `b` in 1 of 1 tasks.",
         "For grammar without fine-tuning take `a`: 60.0 % of the minimal pairs.",
         "For the fastest inference take `b`: 300 tokens a second, before `a` with 100 tokens a second.",
@@ -182,16 +184,39 @@ def test_what_no_network_is_needed_for_is_said() -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, scores={"topic": score("topic", 0.6, lead=0.01)})]
     assert page.advice(found)[1].endswith("is `a` in 1 of 1 tasks, the others in none.")
     assert page.advice(found[1:])[1] == (
-        "Simple baselines, which count words, have a mean of 59.0; better than they and the majority, by more than "
+        "The simple baselines have a mean of 59.0; better than they and the majority, by more than "
         "chance, is no variant in any task."
     )
+    few = replace(score("topic", 0.7), dev_examples=20)
+    behind = replace(score("topic", 0.7), against_majority=Interval(-0.01, 0.2))
+    assert (few.leads, behind.leads, score("topic", 0.7).leads) == (False, False, True)
+    unlike = [replace(each, compared_tasks=["topic"]) for each in found]
+    unlike[1] = replace(unlike[1], scores={**unlike[1].scores, "other": score("other", 0.9)})
+    assert "have a mean of 60.0;" in page.advice(unlike)[1], "of the task that both have, by the better baseline"
     table = page.table([replace(each, pairs_baseline=0.55) for each in found])
     assert [dict(zip(table.header, row, strict=True))["Minimal pairs"] for row in table.rows[2:]] == ["–", "55.0"]
+    untrained = page.table([variant("a", 0.7, 1.0, scores={}, pairs_baseline=0.55)])
+    assert [row[0] for row in untrained.rows] == ["a", "simple baseline"] and untrained.rows[0][-3] == "–"
+    assert len(page.table([variant("a", 0.7, 1.0, scores={})]).rows) == 1
 
 
-def test_names_of_points_above_each_other_do_not_meet() -> None:
-    points = [(0.0, 0.0), (10.0, 50.0), (11.0, 52.0), (100.0, 100.0)]
-    assert [page._is_above(point, points) for point in points] == [False, True, False, False]
+@pytest.mark.parametrize(
+    "points",
+    [
+        {"a": (10.0, 70.0), "b": (10.5, 70.0), "c": (100.0, 80.0)},
+        {"above": (10.0, 70.0), "below": (10.0, 69.0), "far away": (10.0, 10.0)},
+        {"modernbert-deep": (1000.0, 70.0), "modernbert-wide": (1220.0, 70.1), "small": (9000.0, 30.0)},
+        {"alone": (1.0, 1.0)},
+    ],
+)
+def test_names_of_points_do_not_meet(points: dict[str, tuple[float, float]]) -> None:
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.subplots()
+    for point in points.values():
+        axes.scatter(*point)
+    boxes = [label.get_window_extent() for label in page.label_points(figure, axes, points)]
+    assert len(boxes) == len(points)
+    assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
 
 
 def test_of_two_that_are_the_same_neither_is_the_one_to_take() -> None:

@@ -60,13 +60,24 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     runs = side_by_side.Runs(prepare, systems, settings, directory, key)
     grids = runs.grids(finetuning)
     side_by_side.make(runs, grids, processes)
-    of_pretrained, *of_random = grids.values()
-    pretrained = of_pretrained.run(stage_run.report)
-    outcomes = {"pretrained": pretrained}
-    for grid in of_random:
-        outcomes[RANDOM] = grid.run()
+    outcomes = {"pretrained": grids[f"{name}.pretrained"].run(stage_run.report)}
+    if task.random_initialisation:
+        outcomes[RANDOM] = grids[f"{name}.random"].run()
+    _save(stage_run, name, task, tokenizer, finetuning, outcomes)
+    checkpoints.mark_finished(directory, "finetune", name)
 
-    simple, scores = baselines(finetuning.examples, settings[0][0].seed)
+
+def _save(
+    stage_run: StageRun,
+    name: str,
+    task: TaskConfig,
+    tokenizer: Path,
+    finetuning: Finetuning,
+    outcomes: Mapping[str, Outcome],
+) -> None:
+    """Write the model of the pre-trained encoder, what it said of dev, and the metrics beside the simple baselines."""
+    examples, pretrained = finetuning.examples, outcomes["pretrained"]
+    simple, scores = baselines(examples, task.settings()[0][0].seed)
     records = _records(finetuning, outcomes, simple)
     metrics, result = _metrics(task, finetuning, outcomes, scores, records), pretrained.result
     card = cards.of_finetuned(name, result.model, result.model_config, examples.labels, metrics)
@@ -83,9 +94,8 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
         timing["distillation"] = distilled.speeds
     write_json(METRICS / "finetune" / f"{name}.json", metrics)
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", timing)
-    compared = {key: metrics[key] for key in (*outcomes, "majority") if key in metrics}
+    compared = {system: metrics[system] for system in (*outcomes, "majority") if system in metrics}
     stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, result.steps)
-    checkpoints.mark_finished(directory, "finetune", name)
 
 
 def _metrics(
@@ -116,7 +126,7 @@ def _metrics(
     }
 
 
-def _records(finetuning: Finetuning, outcomes: dict[str, Outcome], simple: dict[str, Any]) -> Records:
+def _records(finetuning: Finetuning, outcomes: Mapping[str, Outcome], simple: dict[str, Any]) -> Records:
     """What every dev example adds to the headline metric, by system and seed."""
     baseline_units = {name: finetuning.units(predicted) for name, predicted in simple.items()}
     return Records(

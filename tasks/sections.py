@@ -109,8 +109,11 @@ def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     }
     data = {f"finetune.tasks.{name}.data": task.data for name, task in tasks.items()}
-    sources = {f"corpus.sources[{index}]": uri for index, uri in enumerate(configs["corpus"].sources)}
-    for where, path in {**pairs, **others, **data, **sources}.items():
+    corpus = configs["corpus"]
+    sources = {f"corpus.sources[{index}]": uri for index, uri in enumerate(corpus.sources)}
+    texts = corpus.contamination.texts if corpus.contamination else []
+    evaluations = {f"corpus.contamination.texts[{index}]": path for index, path in enumerate(texts)}
+    for where, path in {**pairs, **others, **data, **sources, **evaluations}.items():
         if path == "":
             raise ConfigError(f"params.yaml: {where}: found '', expected a path; correct it")
     for where, path in {**pairs, **others}.items():

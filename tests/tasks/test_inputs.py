@@ -505,13 +505,20 @@ def test_a_name_of_the_hub_is_refused_with_its_key_and_how_to_download_it(
 
 
 @pytest.mark.parametrize(
-    "where",
-    ["tokenizer.vocab_file", "minimal_pairs.pairs", "pretrain.init_from", "embed.pairs", "finetune.tasks.one.data"],
+    ("where", "value"),
+    [
+        ("corpus.contamination", {"texts": [""]}),
+        ("tokenizer.vocab_file", ""),
+        ("minimal_pairs.pairs", ""),
+        ("pretrain.init_from", ""),
+        ("embed.pairs", ""),
+        ("finetune.tasks.one.data", ""),
+    ],
 )
-def test_an_empty_path_is_refused_with_its_key(where: str, values: dict[str, Any]) -> None:
+def test_an_empty_path_is_refused_with_its_key(where: str, value: Any, values: dict[str, Any]) -> None:
     values["finetune"]["tasks"] = {"one": {"format": "glue/cola", "data": "cola"}}
     values["pretrain"]["model"], values["embed"] = {}, {}
-    set_path(values, where, "")
+    set_path(values, where, value)
     with pytest.raises(ConfigError, match=rf"^params\.yaml: {where}.*: found '', expected a path"):
         check(values)
 

@@ -99,6 +99,8 @@ def _train_and_save(accelerator: Accelerator, stop: StopRequest) -> None:
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent
         training = build(accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop))
+        if run is not None:
+            checkpoints.tell_of_others(training.checkpoints.directory)
         final = training.run()
         models = training.whole_models()
         if run is not None:

@@ -1,5 +1,6 @@
 """Which loss is normal for the training that params.yaml asks for."""
 
+from tasks.doctor.budget import TOKENS_PER_PARAMETER
 from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding, ok
 from tasks.doctor.plan import Plan
@@ -16,6 +17,8 @@ def check_loss(plan: Plan) -> Finding:
         text = "what to expect is not known: no encoder of this architecture and size was measured"
     else:
         text = "; ".join(_expected(curve, plan.tokens) for curve in found)
+    if config.init_from is None and (each := plan.tokens / count) < TOKENS_PER_PARAMETER:
+        text += f"; {each:.1f} tokens for each parameter, of which {TOKENS_PER_PARAMETER} are worth reading (make plan)"
     return ok("loss", text)
 
 

@@ -276,12 +276,16 @@ _BESIDE = {
 """How far a name is from its point, in typographic points -> which part of it is there."""
 
 
+_PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1}
+"""Behind a name, so that no line goes through it."""
+
+
 def label_points(figure: Figure, axes: Axes, points: Mapping[str, Point]) -> list[Annotation]:
     """Each point's name above it, or where it would cover another one below it or beside it."""
     figure.draw_without_rendering()  # from now on the axes stay where they are
     labels: list[Annotation] = []
     for name, point in points.items():
-        label = axes.annotate(name, point, xytext=(0, 0), textcoords="offset points", in_layout=False)
+        label = axes.annotate(name, point, xytext=(0, 0), textcoords="offset points", in_layout=False, bbox=_PAPER)
         for offset, (across, up) in _BESIDE.items():
             label.set(position=offset, horizontalalignment=across, verticalalignment=up)
             box = label.get_window_extent()

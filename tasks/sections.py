@@ -18,7 +18,7 @@ from bertcore.recipes import RECIPES
 from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.training.config import PretrainConfig
-from tasks import contradictions, params
+from tasks import contradictions, links, params
 from tasks.paths import DERIVED, FINETUNED, PRETRAINED
 
 RESERVED = (
@@ -50,7 +50,7 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     }
     entries = params.task_entries(values)
     tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
-    _check_paths(configs, tasks)
+    _check_paths(values, configs, tasks)
     contradictions.check_pretraining(configs)
     for name, task in tasks.items():
         _check_task(name, task)
@@ -86,7 +86,7 @@ def _check_names(values: dict[str, Any]) -> None:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
 
 
-def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
+def _check_paths(values: dict[str, Any], configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
     """Whether what must be local is, and no model is named that the pipeline writes anew."""
     pretrain, tokenizer, embed = configs["pretrain"], configs["tokenizer"], configs["embed"]
     models = models_of(pretrain.objective, pretrain.objective_options)
@@ -108,14 +108,9 @@ def _check_paths(configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
         "embed.pairs": None if embed.file is None else str(embed.pairs),
         **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
     }
-    data = {f"finetune.tasks.{name}.data": task.data for name, task in tasks.items()}
-    corpus = configs["corpus"]
-    sources = {f"corpus.sources[{index}]": uri for index, uri in enumerate(corpus.sources)}
-    texts = corpus.contamination.texts if corpus.contamination else []
-    evaluations = {f"corpus.contamination.texts[{index}]": path for index, path in enumerate(texts)}
-    for where, path in {**pairs, **others, **data, **sources, **evaluations}.items():
-        if path == "":
-            raise ConfigError(f"params.yaml: {where}: found '', expected a path; correct it")
+    for each in links.named(values):
+        if each.uri == "":
+            raise ConfigError(f"params.yaml: {each.key}: found '', expected a path; correct it")
     for where, path in {**pairs, **others}.items():
         if path is not None and "://" in path:
             raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")

@@ -65,11 +65,9 @@ def describe(variants: Sequence[Variant], budget: str) -> Document:
 
 def table(variants: Sequence[Variant]) -> Table:
     """A row for each variant, and below them for what needs no network."""
-    tasks = list(dict.fromkeys(task for variant in variants for task in variant.scores))
-    metrics = {task: variant.scores[task].metric for variant in variants for task in variant.scores}
+    columns = {task: f"{task} ({score.metric})" for variant in variants for task, score in variant.scores.items()}
     header = ["Variant", "Parameters", "Tokens", "Minutes", "Tokens/s", "Training FLOPs", "Held-out loss"]
-    header += ["Minimal pairs", *(f"{task} ({metrics[task]})" for task in tasks), "Mean", "Leads in"]
-    header += ["Inference tokens/s", "MiB"]
+    header += ["Minimal pairs", *columns.values(), "Mean", "Leads in", "Inference tokens/s", "MiB"]
     rows = [
         [
             variant.name if variant.teacher is None else f"{variant.name}, from {variant.teacher}",
@@ -80,7 +78,7 @@ def table(variants: Sequence[Variant]) -> Table:
             f"{variant.training_flops:.2g}",
             NOTHING if variant.mlm_loss is None else f"{variant.mlm_loss:.2f}",
             _percent(variant.minimal_pairs),
-            *(_cell(variant.scores.get(task)) for task in tasks),
+            *(_cell(variant.scores.get(task)) for task in columns),
             _percent(variant.mean_score),
             f"{variant.led} of {len(variant.scores)}" if variant.scores else NOTHING,
             count(variant.inference_tokens_per_second),
@@ -90,13 +88,13 @@ def table(variants: Sequence[Variant]) -> Table:
     ]
     pairs = max((variant.pairs_baseline or 0.0 for variant in variants), default=0.0)
     for name, scores in _simple_scores(variants).items():
-        if not scores and not (pairs and name == SIMPLE):
-            continue
-        cells = {f"{task} ({metrics[task]})": percent(score) for task, score in scores.items()}
-        cells |= {"Variant": name, "Mean": _percent(_mean(scores, variants))}
-        cells |= {"Minimal pairs": percent(pairs)} if pairs and name == SIMPLE else {}
-        rows.append([cells.get(column, NOTHING) for column in header])
-    return Table(header, rows, strong="Mean" if tasks else None)
+        cells = {columns[task]: percent(score) for task, score in scores.items()}
+        if pairs and name == SIMPLE:
+            cells["Minimal pairs"] = percent(pairs)
+        if cells:
+            cells |= {"Variant": name, "Mean": _percent(_mean(scores, variants))}
+            rows.append([cells.get(column, NOTHING) for column in header])
+    return Table(header, rows, strong="Mean" if columns else None)
 
 
 def _simple_scores(variants: Sequence[Variant]) -> dict[str, dict[str, float]]:

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertcore.compressed import read_json
+from tasks.reporting import minimal_pairs
 from tasks.reporting.comparison import STANDARD_ERRORS, Comparison, read_comparison
 from tasks.reporting.measurements import Measurements
-from tasks.reporting.minimal_pairs import strongest_baseline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class Variant:
     mlm_loss: float | None
     """On held-out sequences that are the same for all variants; None where the masked tokens are not what the model
     predicts."""
-    minimal_pairs: float | None
+    minimal_pairs: float | None = None
     """Share of them; None in the same case, and where none were scored."""
     scores: Mapping[str, Comparison]
     """By task, beside what needs no network."""
@@ -107,28 +106,26 @@ def read_variant(
     teacher: str | None = None,
 ) -> Variant:
     """From the metrics below `tree`, whose pipeline has run with `tasks`, and what was measured besides."""
-    metrics, inference, names = tree / "metrics", speed.inference, sorted(tasks)
-    measurements = Measurements.read(metrics, names)
-    trained, timing = read_json(metrics / "pretrain.json"), read_json(metrics / "timing" / "pretrain.json")
-    pairs = read_json(metrics / "minimal_pairs.json") if (metrics / "minimal_pairs.json").is_file() else {}
-    if not inference["predicts_tokens"]:  # its pairs are scored in another way
-        pairs = {}
-    shares = {system: found["accuracy"] for system, found in pairs.get("systems", {}).items()}
-    baseline = strongest_baseline(shares) if shares else None
+    inference, names = speed.inference, sorted(tasks)
+    measurements = Measurements.read(tree / "metrics", names)
+    trained = measurements.numbers("pretrain")
+    pairs: dict[str, float] = {}
+    if inference["predicts_tokens"] and measurements.has(minimal_pairs.SOURCE):  # others' are scored in another way
+        baseline, _, error = minimal_pairs.against_strongest(measurements)
+        shares = minimal_pairs.accuracies(measurements)
+        pairs = {"minimal_pairs": shares["model"], "pairs_baseline": shares[baseline], "pairs_error": error}
     return Variant(
         name=name,
         parameters=round(inference["parameters"]),
-        steps=trained["steps"],
-        tokens=trained["tokens"],
-        seconds=trained["tokens"] / timing["tokens_per_second"],
+        steps=round(trained["steps"]),
+        tokens=round(trained["tokens"]),
+        seconds=trained["tokens"] / measurements.number("timing/pretrain", "", "tokens_per_second"),
         training_flops=training_flops,
         mlm_loss=mlm_loss,
-        minimal_pairs=pairs.get("accuracy"),
-        pairs_baseline=shares[baseline] if baseline else None,
-        pairs_error=pairs["gain"][baseline]["standard_error"] if baseline else 0.0,
         scores={task: read_comparison(measurements, task) for task in names},
         inference_tokens_per_second=inference["tokens_per_second"],
         peak_bytes=inference["peak_bytes"],
         compared_tasks=compared_tasks,
         teacher=teacher,
+        **pairs,
     )

@@ -1,7 +1,5 @@
 """What the report says of minimal pairs: a phenomenon a line, beside what frequencies and lengths tell."""
 
-from collections.abc import Mapping
-
 from tasks.reporting.comparison import STANDARD_ERRORS, Verdict
 from tasks.reporting.document import NOTHING, Paragraph, Section, Table, count, percent, signed
 from tasks.reporting.measurements import Measurements
@@ -34,14 +32,14 @@ def summary(measurements: Measurements) -> dict[str, dict[str, float]]:
         return {}
     names = ("standard_error", "macro_accuracy", "macro_standard_error")
     further = {name: measurements.number(SOURCE, "systems/model", name) for name in names}
-    return {SOURCE: {**_accuracies(measurements), **further, "pairs": measurements.number(SOURCE, "", "pairs")}}
+    return {SOURCE: {**accuracies(measurements), **further, "pairs": measurements.number(SOURCE, "", "pairs")}}
 
 
 def sections(measurements: Measurements) -> list[Section]:
     """One section; none where no pairs were scored."""
     if not measurements.has(SOURCE):
         return []
-    baseline, gain, error = _against_strongest(measurements)
+    baseline, gain, error = against_strongest(measurements)
     note = _NOTE.format(
         scored=_SCORED[measurements.word(SOURCE, "", "variant")],
         baseline=_SYSTEMS[baseline].lower(),
@@ -55,26 +53,23 @@ def result(measurements: Measurements) -> list[tuple[list[str], Verdict]]:
     """All pairs against the strongest baseline, as a row of the first table; none where no pairs were scored."""
     if not measurements.has(SOURCE):
         return []
-    baseline, gain, error = _against_strongest(measurements)
-    accuracies, name = _accuracies(measurements), _SYSTEMS[baseline].lower()
+    baseline, gain, error = against_strongest(measurements)
+    shares, name = accuracies(measurements), _SYSTEMS[baseline].lower()
     verdict = Verdict.beside(name, gain > STANDARD_ERRORS * error)
-    shown = [NOTHING, f"{percent(accuracies[baseline])} {name}", NOTHING, percent(accuracies["model"])]
+    shown = [NOTHING, f"{percent(shares[baseline])} {name}", NOTHING, percent(shares["model"])]
     return [(["minimal pairs", "accuracy", *shown, signed(100 * gain, 1)], verdict)]
 
 
-def strongest_baseline(accuracies: Mapping[str, float]) -> str:
-    """The name of the system other than the model that is right most often."""
-    return max((name for name in accuracies if name != "model"), key=accuracies.__getitem__)
-
-
-def _against_strongest(measurements: Measurements) -> tuple[str, float, float]:
+def against_strongest(measurements: Measurements) -> tuple[str, float, float]:
     """The baseline that is right most often, by how much more the model is, and the standard error of that."""
-    baseline = strongest_baseline(_accuracies(measurements))
+    shares = accuracies(measurements)
+    baseline = max((name for name in shares if name != "model"), key=shares.__getitem__)
     gain, error = (measurements.number(SOURCE, f"gain/{baseline}", name) for name in ("accuracy", "standard_error"))
     return baseline, gain, error
 
 
-def _accuracies(measurements: Measurements) -> dict[str, float]:
+def accuracies(measurements: Measurements) -> dict[str, float]:
+    """System -> the share of the pairs that it is right in."""
     return {name: measurements.number(SOURCE, f"systems/{name}", "accuracy") for name in _SYSTEMS}
 
 
@@ -92,5 +87,5 @@ def _table(measurements: Measurements) -> Table:
 
 
 def _row(label: str, numbers: dict[str, float]) -> list[str]:
-    accuracies = [percent(numbers[name]) for name in _SYSTEMS]
-    return [label, count(numbers["pairs"]), *accuracies, percent(numbers["standard_error"])]
+    shares = [percent(numbers[name]) for name in _SYSTEMS]
+    return [label, count(numbers["pairs"]), *shares, percent(numbers["standard_error"])]

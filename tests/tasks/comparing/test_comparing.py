@@ -342,7 +342,7 @@ class Pipeline:
         if tree.name == self.killed_at and not stages:
             raise KeyboardInterrupt
         self.ran.append((tree.name, steps, tuple(stages)))
-        accuracies = {"bigram": 0.5, "unigram": 0.55, "model": 0.6}
+        accuracies = {"bigram": 0.5, "unigram": 0.55, "length": 0.5, "model": 0.6}
         scored = {
             "metrics": ["accuracy"],
             "pretrained": {"accuracy": 0.5},
@@ -359,7 +359,10 @@ class Pipeline:
             "minimal_pairs": {
                 "accuracy": 0.6,
                 "systems": {name: {"accuracy": share} for name, share in accuracies.items()},
-                "gain": {"bigram": {"standard_error": 0.01}, "unigram": {"standard_error": 0.02}},
+                "gain": {
+                    "bigram": {"accuracy": 0.1, "standard_error": 0.01},
+                    "unigram": {"accuracy": 0.05, "standard_error": 0.02},
+                },
             },
             **{f"finetune/{task}": scored for task in values["finetune"]["tasks"]},
         }.items():

@@ -5,7 +5,6 @@ the next attempt goes on from the last checkpoint instead of from step 0.
 """
 
 import json
-import logging
 import shutil
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from filelock import FileLock
 from bertcore.files import write_json
 from tasks.paths import CHECKPOINTS
 from tasks.tracking import lineage
-
-logger = logging.getLogger(__name__)
 
 _MARK = "finished.json"
 _REMOVED = CHECKPOINTS / ".removed"
@@ -27,17 +24,9 @@ def mark_finished(directory: Path, stage: str, task: str | None = None) -> None:
     write_json(directory / _MARK, {out: lineage.dvc_hash(Path(out)) for out in outs})
 
 
-def tell_of_others(own: Path) -> None:
-    """Where a training begins anew, say whose checkpoints lie beside its `own`: those of others that have not finished,
-    perhaps of itself before a change."""
-    if any(own.glob("step-*")):
-        return
-    found = {step.parent for step in own.parent.glob("*/step-*") if not step.parent.name.startswith("stable-")}
-    if others := sorted(str(path) for path in found if not (path / _MARK).is_file()):
-        logger.info(
-            "no checkpoint is of these inputs, parameters and code: begun anew; those in %s are of others",
-            ", ".join(others),
-        )
+def has_finished(directory: Path) -> bool:
+    """Whether the checkpoints there are of a training that `mark_finished` has marked."""
+    return (directory / _MARK).is_file()
 
 
 def clear_finished() -> None:

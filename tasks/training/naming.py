@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 from typing import Any
 
 from bertcore.files import checksum
@@ -11,6 +12,12 @@ from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.config import PretrainConfig
 from tasks.paths import CHECKPOINTS, INPUTS, OBJECTIVE, SHARDS, TOKENIZER
 from tasks.tracking.lineage import code_of
+from tasks.training.checkpoints import has_finished
+
+logger = logging.getLogger(__name__)
+
+_STABLE = "stable-"
+"""How the directories of stable phases begin, which are of no training alone."""
 
 _OF_THE_END = ("decay_share", "batch_ramp_share")
 _DECIDE_NOTHING = ("checkpoint_steps", "checkpoint_seconds", "skip_on_divergence")
@@ -56,7 +63,21 @@ class TrainingNames:
             resolved["head_warmup_steps"] = config.head_warmup
         free = (*_OF_THE_END, "max_steps") if self._mask.masked_lm_prob_start is None else _OF_THE_END
         common = {name: value for name, value in (self._deciding | resolved).items() if name not in free}
-        return Checkpoints(CHECKPOINTS / "pretrain" / f"stable-{self._key(common)}", keep=4)
+        return Checkpoints(CHECKPOINTS / "pretrain" / f"{_STABLE}{self._key(common)}", keep=4)
+
+    def tell_of_others(self) -> None:
+        """Where this training begins anew, say whose checkpoints lie beside its own: those of others that have not
+        finished, perhaps of itself before a change."""
+        own, stable = self.checkpoints, self.stable_phases
+        if any(each is not None and each.latest_step() is not None for each in (own, stable)):
+            return
+        beside = (path for path in own.directory.parent.glob("*") if not path.name.startswith(_STABLE))
+        started = (path for path in beside if Checkpoints(path).latest_step() is not None)
+        if others := sorted(str(path) for path in started if not has_finished(path)):
+            logger.info(
+                "no checkpoint is of these inputs, parameters and code: begun anew; those in %s are of others",
+                ", ".join(others),
+            )
 
     @property
     def _deciding(self) -> dict[str, Any]:

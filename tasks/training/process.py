@@ -99,8 +99,6 @@ def _train_and_save(accelerator: Accelerator, stop: StopRequest) -> None:
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent
         training = build(accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop))
-        if run is not None:
-            checkpoints.tell_of_others(training.checkpoints.directory)
         final = training.run()
         models = training.whole_models()
         if run is not None:
@@ -145,6 +143,8 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
         batches=_loaders(mask, config, vocabulary), heldout=first, heldout_longer=second[0] if second else (), rows=rows
     )
     own, stable = names.checkpoints, names.stable_phases
+    if accelerator.is_main_process:
+        names.tell_of_others()
     linked = config.objective_options | {option: str(OBJECTIVE / option) for option in models}
     config = replace(config, objective_options=linked)  # the checkpoints' names are those of the params
     given = None if config.init_from is None else published

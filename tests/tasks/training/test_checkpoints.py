@@ -76,20 +76,6 @@ def test_they_go_when_dvc_has_recorded_what_came_of_them(tree: Path) -> None:
     assert not FINISHED.exists()
 
 
-def test_those_of_other_trainings_are_told_where_one_begins_anew(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    own, other, stable = (FINISHED.with_name(name) for name in ("own", "other", "stable-other"))
-    for directory in (other, stable):
-        (directory / "step-00000007").mkdir(parents=True)
-    (FINISHED / "finished.json").write_text("{}")
-    checkpoints.tell_of_others(own)
-    assert f"begun anew; those in {other} are of others" in caplog.text
-    caplog.clear()
-    (own / "step-00000001").mkdir(parents=True)
-    checkpoints.tell_of_others(own)
-    assert not caplog.text, "it goes on"
-
-
 def test_any_stage_clears_before_it_asks_for_its_own(tree: Path) -> None:
     Path("dvc.yaml").write_text(PIPELINE.format(seed=0))
     for out in ("models/pretrained", "metrics/timing"):

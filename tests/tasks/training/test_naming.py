@@ -1,4 +1,4 @@
-"""Which trainings have a stable phase in common."""
+"""Which trainings have a stable phase in common, and what is said of checkpoints of others."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -74,3 +74,24 @@ def test_a_training_goes_on_with_another_rhythm_of_saving_and_after_the_remedy_o
     slower = replace(config, learning_rate=1e-5)
     assert own_directory(config) != own_directory(slower)
     assert directory() == directory(**same)
+
+
+@pytest.mark.parametrize("kept", ["own", "stable"])
+def test_checkpoints_of_others_are_told_where_a_training_begins_anew(
+    kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(naming, "CHECKPOINTS", tmp_path)
+    caplog.set_level("INFO")
+    names = TrainingNames(PretrainConfig(schedule="wsd", warmup_steps=10, max_steps=100), STEADY)
+    assert names.stable_phases is not None
+    other, of_others, finished = (tmp_path / "pretrain" / name for name in ("other", "stable-other", "finished"))
+    for place in (other, of_others, finished):
+        (place / "step-00000007").mkdir(parents=True)
+    (finished / "finished.json").write_text("{}")
+    names.tell_of_others()
+    assert f"begun anew; those in {other} are of others" in caplog.text
+    caplog.clear()
+    saved = names.checkpoints if kept == "own" else names.stable_phases
+    (saved.directory / "step-00000001").mkdir(parents=True)
+    names.tell_of_others()
+    assert not caplog.text, "it goes on"

@@ -28,7 +28,8 @@ from benchmarks.turns import Turns, Work, faster, take_turns
 from bertcore.instances.config import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
-from bertcore.objectives.pretraining import build_objective
+from bertcore.objectives.pretraining import build_model, build_objective
+from bertcore.objectives.replaced_tokens import GENERATOR
 from bertcore.precision import autocast
 from bertcore.recipes import RECIPES
 from bertcore.training import distributed
@@ -89,7 +90,7 @@ class Setting:
         if "teacher" in self.config.objective_options:
             teacher = build_pretraining(ModelConfig(preset=self.preset).build(vocabulary.size, vocabulary.pad))
             save_pretrained(teacher, self.teacher)
-        model = build_pretraining(self.config.model.build(vocabulary.size, vocabulary.pad))
+        model = build_model(self.config.objective, self.config.model.build(vocabulary.size, vocabulary.pad))
         objective = build_objective(self.config.objective, model, self.config.objective_options)
         for folder, each in {"": model, **objective.companions}.items():
             save_pretrained(each, self.directory / folder)
@@ -98,13 +99,13 @@ class Setting:
 def ours(setting: Setting) -> Work:
     """The training loop, as stage `pretrain` runs it."""
     text, config = Text(setting.text), setting.config
-    model = build_pretraining(config.model.build(text.vocabulary.size, text.vocabulary.pad))
+    model = build_model(config.objective, config.model.build(text.vocabulary.size, text.vocabulary.pad))
     loader = text.loader(setting.mask, setting.batch_size)
     checkpoints, accelerator = Checkpoints(setting.text / "checkpoints"), distributed.make_accelerator()
     return Pretraining(config, model, TrainingData(batches=loader), accelerator, checkpoints).train_step
 
 
-ATTENTION = {"DebertaV2ForMaskedLM": "eager"}
+ATTENTION = dict.fromkeys(("DebertaV2ForMaskedLM", "DebertaV2Model"), "eager")
 """Of classes that have no other than what is written out in them."""
 Batch = dict[str, Tensor]
 Loss = Callable[[Batch], Tensor]
@@ -126,8 +127,12 @@ class Peer:
         """The model of class `kind` from `directory`, or from the setting's, in training."""
         path, attention = directory or self.setting.directory, ATTENTION.get(kind, "sdpa")
         model = getattr(transformers, kind).from_pretrained(path, attn_implementation=attention).train()
-        self._models.append(model)
+        self.add(model)
         return model
+
+    def add(self, module: nn.Module) -> None:
+        """One that is trained, too."""
+        self._models.append(module)
 
     def step(self) -> int:
         """The real tokens of one optimizer step."""
@@ -162,21 +167,49 @@ def _albert(peer: Peer) -> Loss:
 
 
 def _electra(peer: Peer) -> Loss:
-    generator, discriminator = (
-        peer.load("ElectraForMaskedLM", peer.setting.directory / "generator"),
-        peer.load("ElectraForPreTraining"),
-    )
+    generator = peer.load("ElectraForMaskedLM", peer.setting.directory / GENERATOR)
+    discriminator = peer.load("ElectraForPreTraining")
     generator.electra.embeddings = discriminator.electra.embeddings
+    return _replaced_tokens(generator, lambda ids, mask: discriminator(input_ids=ids, attention_mask=mask).logits, 50.0)
 
+
+def _deberta_v3(peer: Peer) -> Loss:
+    """The encoder of `transformers`, with the head and the sum of two tables of microsoft/DeBERTa's code."""
+    generator = peer.load("DebertaV2ForMaskedLM", peer.setting.directory / GENERATOR)
+    encoder, width = peer.load("DebertaV2Model"), generator.config.hidden_size
+    encoder.embeddings.word_embeddings = _Sum(generator.deberta.embeddings.word_embeddings)
+    head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
+    peer.add(head)
+
+    def logits(ids: Tensor, mask: Tensor) -> Tensor:
+        states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return head(states + states[:, :1]).squeeze(-1)
+
+    return _replaced_tokens(generator, logits, 10.0)
+
+
+class _Sum(nn.Module):
+    """Embeddings from the sum of another table, which is not trained from here, and one that is."""
+
+    def __init__(self, other: nn.Embedding) -> None:
+        super().__init__()
+        self.weight, self._other = nn.Parameter(torch.zeros_like(other.weight)), [other]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return functional.embedding(ids, self._other[0].weight.detach() + self.weight)
+
+
+def _replaced_tokens(generator: Any, detect: Callable[[Tensor, Tensor], Tensor], weight: float) -> Loss:
     def loss(batch: Batch) -> Tensor:
         ids, mask, labels = batch["input_ids"], batch["attention_mask"], batch["labels"]
         generated = generator(input_ids=ids, attention_mask=mask, labels=labels)
-        masked = labels != -100
+        masked, real = labels != -100, mask.bool()
         with torch.no_grad():
             samples = torch.multinomial(generated.logits[masked].float().softmax(-1), 1).squeeze(1)
         replaced = ids.masked_scatter(masked, samples)
         told = torch.zeros_like(ids).masked_scatter(masked, (samples != labels[masked]).long())
-        return generated.loss + 50.0 * discriminator(input_ids=replaced, attention_mask=mask, labels=told).loss
+        found = detect(replaced, mask)[real]
+        return generated.loss + weight * functional.binary_cross_entropy_with_logits(found, told[real].float())
 
     return loss
 
@@ -207,6 +240,7 @@ LOSSES: dict[str, Callable[[Peer], Loss]] = {
     "roberta": partial(_masked_lm, "RobertaForMaskedLM"),
     "albert": _albert,
     "deberta": partial(_masked_lm, "DebertaV2ForMaskedLM"),
+    "deberta-v3": _deberta_v3,
     "electra": _electra,
     "distilbert": _distilbert,
     "modern": partial(_masked_lm, "ModernBertForMaskedLM"),

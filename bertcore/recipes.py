@@ -8,6 +8,65 @@ from bertcore.config import suggest
 SECTIONS = ("tokenizer", "mask", "pretrain", "finetune")
 """The sections that a recipe gives values for; those of `finetune` are for every entry of `finetune.tasks`."""
 
+# He et al. 2021, the base model with 512 tokens, and the n-gram masks of microsoft/DeBERTa's version 2. Left out:
+# the vocabularies, which are SentencePiece's, and absolute positions in the head for masked tokens.
+_DEBERTA: dict[str, dict[str, Any]] = {
+    "tokenizer": {"kind": "wordpiece"},
+    "mask": {
+        "sequence_length": 512,
+        "packing": "full_sentences",
+        "masking": "span",
+        "max_ngram": 3,
+        "duplicates": 0,
+        "masked_lm_prob": 0.15,
+        "max_predictions_per_seq": None,
+        "rounding": "bert",
+        "mask_share": 0.8,
+        "random_share": 0.1,
+        "random_ids": "whole_vocabulary",
+    },
+    "pretrain": {
+        "model": {
+            "architecture": "deberta-v2",
+            "preset": "base",
+            "hidden_act": "gelu",
+            "initializer": "normal",
+            "initializer_range": 0.02,
+            "layer_norm_eps": 1e-7,
+            "position_buckets": 256,
+            "hidden_dropout_prob": 0.1,
+            "attention_probs_dropout_prob": 0.1,
+        },
+        "objective": "mlm",
+        "batch_size": 2048,
+        "max_steps": 1_000_000,
+        "learning_rate": 2e-4,
+        "warmup_steps": 10_000,
+        "schedule": "linear",
+        "optimizer": "adamw",
+        "beta1": 0.9,
+        "beta2": 0.999,
+        "epsilon": 1e-6,
+        "weight_decay": 0.01,
+        "decay_biases_and_norms": False,
+        "max_grad_norm": 1.0,
+    },
+    # What the published code gives for MNLI with the base model; its warm-up is 1,000 of 18,400 steps.
+    "finetune": {
+        "batch_size": 64,
+        "epochs": 3,
+        "learning_rate": 3e-5,
+        "warmup_ratio": 0.05,
+        "schedule": "linear",
+        "optimizer": "adamw",
+        "epsilon": 1e-6,
+        "weight_decay": 0.01,
+        "max_grad_norm": 1.0,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+    },
+}
+
 RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     # Lan et al. 2020 and google-research/albert, version 2, the base model. The warm-up is the default's; theirs is
     # 3,125 steps.
@@ -121,63 +180,33 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "attention_dropout": 0.1,
         },
     },
-    # He et al. 2021, the base model with 512 tokens, and the n-gram masks of microsoft/DeBERTa's version 2. Left out:
-    # the vocabularies, which are SentencePiece's, and absolute positions in the head for masked tokens.
-    "deberta": {
-        "tokenizer": {"kind": "wordpiece"},
+    "deberta": _DEBERTA,
+    # He et al. 2023: the numbers of microsoft/DeBERTa's command for version 3's base model, and its code's defaults.
+    "deberta-v3": {
+        "tokenizer": _DEBERTA["tokenizer"],
         "mask": {
             "sequence_length": 512,
             "packing": "full_sentences",
-            "masking": "span",
-            "max_ngram": 3,
+            "masking": "token",
             "duplicates": 0,
             "masked_lm_prob": 0.15,
             "max_predictions_per_seq": None,
             "rounding": "bert",
-            "mask_share": 0.8,
-            "random_share": 0.1,
-            "random_ids": "whole_vocabulary",
+            "mask_share": 1.0,
+            "random_share": 0.0,
         },
         "pretrain": {
-            "model": {
-                "architecture": "deberta-v2",
-                "preset": "base",
-                "hidden_act": "gelu",
-                "initializer": "normal",
-                "initializer_range": 0.02,
-                "layer_norm_eps": 1e-7,
-                "position_buckets": 256,
-                "hidden_dropout_prob": 0.1,
-                "attention_probs_dropout_prob": 0.1,
+            **_DEBERTA["pretrain"],
+            "objective": "replaced_tokens",
+            "objective_options": {
+                "generator_layers": 0.5,
+                "mlm_weight": 1.0,
+                "detection_weight": 10.0,
             },
-            "objective": "mlm",
-            "batch_size": 2048,
-            "max_steps": 1_000_000,
-            "learning_rate": 2e-4,
-            "warmup_steps": 10_000,
-            "schedule": "linear",
-            "optimizer": "adamw",
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-6,
-            "weight_decay": 0.01,
-            "decay_biases_and_norms": False,
-            "max_grad_norm": 1.0,
+            "batch_size": 256,
+            "learning_rate": 1e-4,
         },
-        # What the published code gives for MNLI with the base model; its warm-up is 1,000 of 18,400 steps.
-        "finetune": {
-            "batch_size": 64,
-            "epochs": 3,
-            "learning_rate": 3e-5,
-            "warmup_ratio": 0.05,
-            "schedule": "linear",
-            "optimizer": "adamw",
-            "epsilon": 1e-6,
-            "weight_decay": 0.01,
-            "max_grad_norm": 1.0,
-            "dropout": 0.1,
-            "attention_dropout": 0.1,
-        },
+        "finetune": {**_DEBERTA["finetune"], "learning_rate": 1.5e-5},
     },
     # Sanh et al. 2019 and its published code: BERT's knowledge in half of the layers. A teacher has to be named:
     # pretrain.objective_options.teacher. What is left out: frequent tokens are not masked less often.

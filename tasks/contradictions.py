@@ -51,7 +51,7 @@ def check_pretraining(configs: Configs) -> None:
     model = encoder(configs, tokenizer.vocab_size)
     _check_kind(tokenizer, model)
     _check_length("mask", mask.phases[-1].sequence_length, model, own=True)
-    if architecture_of(model).generator is not None:
+    if OBJECTIVES[pretrain.objective].needs_discriminator:
         check_variant(configs["minimal_pairs"].variant, "params.yaml: minimal_pairs.variant")
     _check_objective(configs)
     _check_embedding(configs["embed"], model)
@@ -214,7 +214,8 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
         )
     check_lowercase(Path(pretrain.init_from), tokenizer, pretrain.init_from, "pretrain.init_from")
     added = pretrain.model.fields.get("max_position_embeddings", 0) > published.max_position_embeddings
-    if (Path(pretrain.init_from) / GENERATOR).is_dir() and (added or tokenizer.new_entries):
+    beside = OBJECTIVES[pretrain.objective].needs_discriminator and (Path(pretrain.init_from) / GENERATOR).is_dir()
+    if beside and (added or tokenizer.new_entries):
         key = "pretrain.model.max_position_embeddings" if added else "tokenizer.new_entries"
         raise ConfigError(
             f"params.yaml: {key}: found more than {pretrain.init_from} has, expected as many, because its "

@@ -55,6 +55,7 @@ PADDED: dict[str, Build] = {
     **_on_tokens("Bert", "bert", partial(bert.PaddedModel, has_pooler=False)),
     "DebertaV2Model": lambda config, labels: deberta.PaddedDeberta(config),
     "DebertaV2ForMaskedLM": lambda config, labels: deberta.PaddedDebertaForMaskedLM(config),
+    "DebertaV2ForPreTraining": lambda config, labels: deberta.PaddedDebertaForPreTraining(config),
     "DebertaV2ForSequenceClassification": deberta.PaddedDebertaForSequenceClassification,
     "DebertaV2ForMultipleChoice": deberta.PaddedDebertaForSequenceClassification,
     **_on_tokens("DebertaV2", "deberta", deberta.PaddedDeberta),

@@ -109,6 +109,25 @@ class PaddedDebertaForMaskedLM(_WithEncoder):
         return (functional.linear(transformed, table, self.get_parameter("cls.predictions.bias")),)
 
 
+class PaddedDebertaForPreTraining(_WithEncoder):
+    """Version 3's discriminator."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        width = config.hidden_size
+        layers = {"LayerNorm": _norm(config), "dense": nn.Linear(width, width), "classifier": nn.Linear(width, 1)}
+        self.mask_predictions = nn.ModuleDict(layers)
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        (hidden,) = self.deberta(input_ids, attention_mask)
+        normed = self.mask_predictions["LayerNorm"](hidden[:, :1] + hidden)
+        inner = self.activation(self.mask_predictions["dense"](normed))
+        return (self.mask_predictions["classifier"](inner).squeeze(-1),)
+
+
 class PaddedDebertaForSequenceClassification(_WithEncoder):
     """`DebertaV2ForSequenceClassification`."""
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bertcore.errors import ArtifactError, BertcoreError
 from bertcore.export.directory import SAMPLE, Saved, check_tokenizer, read_config, read_model
 from bertcore.export.gate import ACCEPTED, REJECTED
-from bertcore.export.probe import Expected, Probe, kind_of, outputs_of, require_equal
+from bertcore.export.probe import OUTPUTS, TOKEN, Expected, Probe, kind_of, outputs_of, require_equal
 from bertcore.model.architecture import Kind
 from bertcore.model.config import architecture_of
 from bertcore.tokens.tokenizer import load_tokenizer
@@ -60,7 +60,7 @@ def verify(directory: Path, expected: Expected | None = None, tokenizer_director
         largest = require_equal(expected.outputs, outputs, TOLERANCE, str(directory))
         said += f", outputs as in memory (difference {largest:.1g} of the largest)"
         outputs = expected.outputs
-    loaders = _verify_by_transformers(saved, probe, outputs)
+    loaders = _verify_by_transformers(saved, model, probe, outputs)
     return said + (f"; transformers loads it by {', '.join(loaders)}" if loaders else "")
 
 
@@ -84,22 +84,27 @@ def _same_config(saved: Saved, expected: Expected) -> None:
             raise ArtifactError(f"{path}: {name}: found {found!r}, expected {value!r} as in memory; save it again")
 
 
-def _verify_by_transformers(saved: Saved, probe: Probe, outputs: dict[str, Tensor]) -> list[str]:
-    """The names of the classes that loaded the directory; none where transformers is not installed, and its tokenizer
-    alone where it has no such architecture."""
+def _verify_by_transformers(saved: Saved, model: nn.Module, probe: Probe, outputs: dict[str, Tensor]) -> list[str]:
+    """The names of the classes that loaded the directory, that of the encoder where there is none with its head; none
+    where transformers is not installed, and its tokenizer alone where it has no such architecture."""
     try:
         import transformers
     except ImportError:
         return []
     transformers.utils.logging.set_verbosity_error()
-    kind = kind_of(saved.architecture, saved.directory)
-    known = saved.config.model_type in transformers.CONFIG_MAPPING
-    parts = PARTS.get(kind, {}) if known else {}
-    whole = [AUTO_CLASSES[kind]] if known else []
-    for loader in whole:
-        _load(saved, loader, (), probe, outputs, {name: name for name in outputs})
-    for loader, names in parts.items():
-        _load(saved, loader, architecture_of(saved.config).pair_head, probe, outputs, names)
+    kind, row = kind_of(saved.architecture, saved.directory), architecture_of(saved.config)
+    loaders: list[str] = []
+    if hasattr(transformers, saved.architecture):
+        loaders = [AUTO_CLASSES[kind], *(parts := PARTS.get(kind, {}))]
+        _load(saved, loaders[0], kind, (), probe, outputs, {name: name for name in outputs})
+        for loader, names in parts.items():
+            _load(saved, loader, kind, row.pair_head, probe, outputs, names)
+    elif saved.config.model_type in transformers.CONFIG_MAPPING:
+        loaders, (name,) = [AUTO_CLASSES["encoder"]], OUTPUTS["encoder"]
+        heads = tuple(name for name, _ in model.named_children() if name != row.prefix)
+        with torch.no_grad():
+            states, *_ = model.get_submodule(row.prefix)(*probe.padded())
+        _load(saved, loaders[0], "encoder", heads, probe, {name: probe.select(TOKEN, states)}, {name: name})
     tokenizer = transformers.AutoTokenizer.from_pretrained(saved.directory, local_files_only=True)
     theirs, ours = tokenizer(*SAMPLE)["input_ids"], load_tokenizer(saved.directory).encode(*SAMPLE).ids
     if theirs != ours:
@@ -107,19 +112,20 @@ def _verify_by_transformers(saved: Saved, probe: Probe, outputs: dict[str, Tenso
             f"{saved.directory}: found ids {theirs} from AutoTokenizer, expected {ours} from tokenizer.json; "
             "save the tokenizer again"
         )
-    return [*whole, *parts, "AutoTokenizer"]
+    return [*loaders, "AutoTokenizer"]
 
 
 def _load(
     saved: Saved,
     loader: str,
+    kind: Kind,
     left: tuple[str, ...],
     probe: Probe,
     expected: dict[str, Tensor],
     names: dict[str, str],
 ) -> None:
-    """Load by transformers' class `loader`, which leaves keys that begin with `left`, and compare the outputs `names`
-    (ours -> its)."""
+    """Load by transformers' class `loader`, which is one of `kind` and leaves keys that begin with `left`, and compare
+    the outputs `names` (ours -> its)."""
     import transformers
 
     model, report = getattr(transformers, loader).from_pretrained(
@@ -134,11 +140,9 @@ def _load(
             )
     names_of_inputs = ("input_ids", "attention_mask", "token_type_ids")[: 3 if saved.config.segments else 2]
     with torch.no_grad():
-        kind = kind_of(saved.architecture, saved.directory)
         inputs = dict(zip(names_of_inputs, probe.for_transformers(kind), strict=False))
         results = model.double().eval()(**inputs, return_dict=True)
-    kinds = outputs_of(saved.architecture, saved.directory)
-    found = {ours: probe.select(kinds[ours], results[theirs]) for ours, theirs in names.items()}
+    found = {ours: probe.select(OUTPUTS[kind][ours], results[theirs]) for ours, theirs in names.items()}
     require_equal({name: expected[name] for name in names}, found, TOLERANCE, f"{saved.directory}: {loader}")
 
 

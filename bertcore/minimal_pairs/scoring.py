@@ -26,8 +26,8 @@ from torch.nn import functional
 from bertcore.errors import ArtifactError, ConfigError, TextError
 from bertcore.minimal_pairs.pairs import Scorer, Variant
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.config import architecture_of, build_pretraining
-from bertcore.model.huggingface import checked_config, load_config, load_kind, load_pretrained
+from bertcore.model.config import architecture_of, build_discriminator, build_pretraining
+from bertcore.model.huggingface import checked_config, load_kind, load_pretrained
 from bertcore.model.layout import Layout
 from bertcore.precision import autocast
 from bertcore.progress import Progress
@@ -102,18 +102,15 @@ class MaskedCopies:
 
 def load_language_model(directory: Path) -> EncoderModule:
     """`load_masked_language_model`, or the encoder with its head for replaced tokens where the directory has that."""
-    if architecture_of(load_config(directory)).generator is None or load_kind(directory) == "masked_lm":
+    if load_kind(directory) != "replaced_tokens":
         return load_masked_language_model(directory)
-    return _load(build_pretraining(checked_config(directory)), directory, "head for replaced tokens")
+    return _load(build_discriminator(checked_config(directory)), directory, "head for replaced tokens")
 
 
 def load_masked_language_model(directory: Path) -> EncoderModule:
     """The encoder of a Hugging Face directory with its masked-LM head, in evaluation mode, on the GPU where there is
     one. `ArtifactError` where the directory has no such head."""
-    config = checked_config(directory)
-    generator = architecture_of(config).generator
-    model = build_pretraining(config) if generator is None else generator.build(config, None)
-    return _load(model, directory, "masked-LM head")
+    return _load(build_pretraining(checked_config(directory)), directory, "masked-LM head")
 
 
 def _load(model: EncoderModule, directory: Path, head: str) -> EncoderModule:

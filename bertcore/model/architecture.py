@@ -170,6 +170,11 @@ class EncoderModule(nn.Module):
         self.config = config
 
     @property
+    def published(self) -> "EncoderModule":
+        """The model as it is saved: itself, unless a parameter is kept in another form while it is trained."""
+        return self
+
+    @property
     def base_model(self) -> "Encoder":
         """The encoder."""
         base = getattr(self, self.prefix) if self.prefix else self
@@ -258,17 +263,22 @@ def scores(layer: nn.Linear, states: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generator:
-    """A masked language model of the same architecture, that makes the inputs of the pre-training: it shares the
-    embeddings of the model that is pre-trained, and is trained beside it."""
+class Discriminator:
+    """The encoder with a head that tells the tokens of a text from those that a generator put there: a smaller masked
+    language model of the same architecture, which is trained beside it."""
 
-    shape: Callable[[Any, float, float], Any]
-    """config of the other, shares of its width and of its layers -> config."""
-    build: Callable[[Any, Encoder | None], EncoderModule]
-    """config, the encoder whose embeddings it shares (None: its own) -> the model, called as `pretraining` is in
-    `Architecture`."""
-    flops: Callable[[Any, Tensor, int], int]
-    """As `Architecture.flops`."""
+    build: Callable[[Any], EncoderModule]
+    """config -> the model. Called with (T,) token ids, (T,) segment ids and the layout, it gives (T,) logits: that a
+    token is not the original one."""
+    generator: Callable[[Any, float | None, float | None], Any]
+    """config, shares of its width and of its layers (None: the usual ones) -> the generator's config."""
+    share: Callable[[Any, Any], None]
+    """discriminator, generator -> makes them share embeddings, as the architecture does it; the discriminator computes
+    what it did before."""
+    shared: tuple[str, ...]
+    """The fields of `config` that are the same in both, so that they can share embeddings."""
+    flops: Callable[[Any, Tensor], int]
+    """config, (B,) lengths of sequences -> floating-point operations of one forward pass, as `Architecture.flops`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,11 +301,10 @@ class Architecture:
     """config -> the encoder with the heads that it is pre-trained with.
 
     Called with (T,) token ids, (T,) segment ids, the layout and (M,) flat masked positions, it gives (M, V) logits and,
-    where there is a `pair_head`, (B, 2) logits of the pairs. It has `token_logits`. With a `generator`, whose model has
-    them instead, it is called without masked positions, and gives (T,) logits: that a token is not the original one.
+    where there is a `pair_head`, (B, 2) logits of the pairs. It has `token_logits`.
     """
-    generator: Generator | None = None
-    """Of an encoder that is pre-trained by telling the tokens of a text from those that a generator put there."""
+    discriminator: Discriminator | None = None
+    """Where the encoder can be pre-trained by replaced tokens, too."""
     heads: Mapping[HeadFamily, Callable[[Any, int], EncoderModule]]
     """config, number of labels -> the encoder with a head to be fine-tuned.
 

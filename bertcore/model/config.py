@@ -47,6 +47,14 @@ def build_pretraining(config: EncoderConfig) -> EncoderModule:
     return architecture_of(config).pretraining(config)
 
 
+def build_discriminator(config: EncoderConfig) -> EncoderModule:
+    """The encoder with its head for replaced tokens, with initial weights; see `Discriminator.build`. The architecture
+    must have one."""
+    row = architecture_of(config).discriminator
+    assert row is not None, f"{config.model_type} has no head for replaced tokens"
+    return row.build(config)
+
+
 def build_head(config: EncoderConfig, family: HeadFamily, labels: int = 2) -> EncoderModule:
     """The encoder with a head to be fine-tuned, with initial weights; see `Architecture.heads`."""
     return architecture_of(config).heads[family](config, labels)

@@ -1,11 +1,12 @@
-"""DeBERTa (He et al. 2021), version 2, on sequences without padding: its sizes, its encoder, and the encoder with each
-head.
+"""DeBERTa, version 2 (He et al. 2021) and 3 (He et al. 2023), on sequences without padding: its sizes, its encoder, and
+the encoder with each head.
 
 BERT's layers with disentangled attention in place of positions and segments among the embeddings. Not here: what some
 sizes have besides (a convolution above the first layer, embeddings of another width), and absolute positions in the
 head for masked tokens, which Hugging Face's class has not either.
 """
 
+import copy
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,15 +14,18 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from bertcore.config import within
 from bertcore.model import bert, bert_names
 from bertcore.model.architecture import (
     Architecture,
+    Discriminator,
     Encoder,
     EncoderConfig,
     read_fields,
     saved_fields,
+    scores,
 )
 from bertcore.model.bert import Activation, BertConfig, BertLayer, MaskedTokenHead
 from bertcore.model.disentangled_attention import DisentangledSelfAttention, Distances
@@ -29,6 +33,7 @@ from bertcore.model.dropout import dropout
 from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
+from bertcore.model.layout import Layout, by_rounded_rows
 from bertcore.model.normalization import LayerNorm
 
 
@@ -83,6 +88,17 @@ class DebertaConfig(EncoderConfig):
 
     def with_dropout(self, hidden: float, attention: float) -> Self:
         return dataclasses.replace(self, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention)
+
+    def generator(self, width: float | None, layers: float | None) -> Self:
+        """The generator of a discriminator of this shape, with this share of its layers, by default half of them;
+        `ValueError` for another width than its own: the two have one table of the vocabulary."""
+        if width not in (None, 1.0):
+            raise ValueError(
+                f"generator_width: found {width}, but the generator of a {self.model_type} shares the embeddings of "
+                "the model, which are as wide as its layers, expected 1.0; make it smaller by generator_layers"
+            )
+        share = 0.5 if layers is None else layers
+        return dataclasses.replace(self, num_hidden_layers=max(1, round(share * self.num_hidden_layers)))
 
     @property
     def bert(self) -> BertConfig:
@@ -183,6 +199,75 @@ class DebertaForMaskedLM(MaskedLM, _WithEncoder):
     def token_logits(self, states: Tensor) -> Tensor:
         logits: Tensor = self.cls["predictions"](states, self.deberta.token_embeddings.weight)
         return logits
+
+
+class DetectionHead(nn.Module):
+    """(T, H) states of whole sequences -> (T,) logits: that a token is a replaced one, judged with the state of [CLS]
+    added to its own. The published head, which no class of Hugging Face has."""
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__()
+        self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.classifier = nn.Linear(config.hidden_size, 1)
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden: Tensor, layout: Layout) -> Tensor:
+        # By index_select, whose gradient is added in one order; that of an index is added by several threads at once.
+        with_first = hidden.index_select(0, layout.first_tokens).index_select(0, layout.sequences) + hidden
+        inner = by_rounded_rows(lambda rows: self.activation(self.dense(self.LayerNorm(rows))), with_first)
+        return scores(self.classifier, inner).squeeze(-1)
+
+
+class DebertaForPreTraining(_WithEncoder):
+    """Version 3's discriminator (He et al. 2023): the encoder, and a head that says of every token whether it is a
+    replaced one."""
+
+    architecture = "DebertaV2ForPreTraining"
+
+    def __init__(self, config: DebertaConfig) -> None:
+        super().__init__(config)
+        self.mask_predictions = DetectionHead(config)
+        initialize(self.mask_predictions, config)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
+        """-> (T,) logits."""
+        hidden = self.deberta.hidden_states(input_ids, token_type_ids, layout)
+        logits: Tensor = self.mask_predictions(hidden, layout)
+        return logits
+
+    @property
+    def published(self) -> "DebertaForPreTraining":
+        table = self.deberta.token_embeddings
+        if not isinstance(table, Difference):
+            return self
+        return copy.deepcopy(self, {id(table): nn.Embedding.from_pretrained(table.whole, freeze=False)})
+
+
+class Difference(nn.Embedding):
+    """A table of embeddings that is the sum of another one, to which no gradient goes from here, and its own weights.
+
+    So the losses of two models with one table do not pull it to and fro (He et al. 2023, section 3.3:
+    gradient-disentangled embedding sharing). The other table is no part of this module: who trains it keeps it.
+    """
+
+    def __init__(self, whole: Tensor, other: nn.Embedding) -> None:
+        super().__init__(whole.shape[0], whole.shape[1], _weight=whole - other.weight.detach())
+        self._other = [other]
+
+    @property
+    def whole(self) -> Tensor:
+        """(V, H), without a gradient."""
+        return self._other[0].weight.detach() + self.weight.detach()
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return functional.embedding(ids, self._other[0].weight.detach()) + super().forward(ids)
+
+
+def _share_embeddings(discriminator: DebertaForPreTraining, generator: DebertaForMaskedLM) -> None:
+    table = discriminator.deberta.token_embeddings
+    whole = table.whole if isinstance(table, Difference) else table.weight.detach()
+    discriminator.deberta.embeddings.word_embeddings = Difference(whole, generator.deberta.token_embeddings)
 
 
 class ContextPooler(nn.Module):
@@ -304,11 +389,20 @@ def _write(config: DebertaConfig) -> dict[str, Any]:
     return saved_fields(config) | _REQUIRED
 
 
-def _flops(config: DebertaConfig, lengths: Tensor, masked: int) -> int:
+def _distance_flops(config: DebertaConfig, lengths: Tensor) -> int:
     # Keys and queries of distances are made once for all sequences of a batch: a hundredth of its products, left out.
-    of_distances = 8 * config.num_hidden_layers * config.hidden_size * int((lengths * lengths).sum())
-    plain = config.bert
-    return of_distances + bert.encoder_flops(plain, lengths, masked) + bert.prediction_flops(plain, masked)
+    return 8 * config.num_hidden_layers * config.hidden_size * int((lengths * lengths).sum())
+
+
+def _flops(config: DebertaConfig, lengths: Tensor, masked: int) -> int:
+    of_words = bert.encoder_flops(config.bert, lengths, masked) + bert.prediction_flops(config.bert, masked)
+    return _distance_flops(config, lengths) + of_words
+
+
+def _discriminator_flops(config: DebertaConfig, lengths: Tensor) -> int:
+    tokens, width = int(lengths.sum()), config.hidden_size
+    head = 2 * tokens * (width**2 + width)
+    return _distance_flops(config, lengths) + bert.encoder_flops(config.bert, lengths, tokens) + head
 
 
 DEBERTA = Architecture(
@@ -317,6 +411,13 @@ DEBERTA = Architecture(
     presets=PRESETS,
     encoder=DebertaModel,
     pretraining=DebertaForMaskedLM,
+    discriminator=Discriminator(
+        build=DebertaForPreTraining,
+        generator=DebertaConfig.generator,
+        share=_share_embeddings,
+        shared=("hidden_size", "vocab_size"),
+        flops=_discriminator_flops,
+    ),
     heads={
         "sequence_classification": DebertaForSequenceClassification,
         "token_classification": DebertaForTokenClassification,
@@ -326,6 +427,7 @@ DEBERTA = Architecture(
     kinds={
         "DebertaV2Model": "encoder",
         "DebertaV2ForMaskedLM": "masked_lm",
+        "DebertaV2ForPreTraining": "replaced_tokens",
         "DebertaV2ForSequenceClassification": "sequence_classification",
         "DebertaV2ForTokenClassification": "token_classification",
         "DebertaV2ForQuestionAnswering": "question_answering",

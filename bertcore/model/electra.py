@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from bertcore.model.architecture import (
     Architecture,
+    Discriminator,
     Encoder,
     EncoderModule,
-    Generator,
     read_fields,
     saved_fields,
     scores,
@@ -51,17 +51,18 @@ class ElectraConfig(BertConfig):
         super().__post_init__()
         self.at_least_one("embedding_size")
 
-    def generator(self, width: float, layers: float) -> "ElectraConfig":
-        """The generator of a discriminator of this shape, with these shares of its width and of its layers.
+    def generator(self, width: float | None, layers: float | None) -> "ElectraConfig":
+        """The generator of a discriminator of this shape, with these shares of its width, by default a quarter, and of
+        its layers, by default all.
 
         Its heads have 64 dimensions or more, as in google-research/electra.
         """
-        hidden_size = max(1, round(width * self.hidden_size))
+        hidden_size = max(1, round((0.25 if width is None else width) * self.hidden_size))
         heads = max(1, hidden_size // 64)
         return dataclasses.replace(
             self,
             hidden_size=hidden_size,
-            num_hidden_layers=max(1, round(layers * self.num_hidden_layers)),
+            num_hidden_layers=max(1, round((1.0 if layers is None else layers) * self.num_hidden_layers)),
             num_attention_heads=next(number for number in range(heads, 0, -1) if hidden_size % number == 0),
             intermediate_size=max(1, round(self.intermediate_size * hidden_size / self.hidden_size)),
         )
@@ -177,11 +178,8 @@ class ElectraForMaskedLM(MaskedLM, _WithEncoder):
         return functional.linear(self.generator_predictions(states), table, bias)
 
 
-def _generator(config: ElectraConfig, encoder: Encoder | None) -> ElectraForMaskedLM:
-    model = ElectraForMaskedLM(config)
-    if encoder is not None:
-        model.electra.embeddings = encoder.embeddings
-    return model
+def _share_embeddings(discriminator: ElectraForPreTraining, generator: ElectraForMaskedLM) -> None:
+    generator.electra.embeddings = discriminator.electra.embeddings
 
 
 class ElectraForSequenceClassification(_WithEncoder):
@@ -254,14 +252,14 @@ def _projection_flops(config: ElectraConfig, tokens: int) -> int:
 
 
 def _flops(config: ElectraConfig, lengths: Tensor, masked: int) -> int:
+    head = 2 * masked * config.embedding_size * (config.hidden_size + config.vocab_size)
+    return _projection_flops(config, int(lengths.sum())) + encoder_flops(config, lengths, masked) + head
+
+
+def _discriminator_flops(config: ElectraConfig, lengths: Tensor) -> int:
     tokens, width = int(lengths.sum()), config.hidden_size
     head = 2 * tokens * (width**2 + width)
     return _projection_flops(config, tokens) + encoder_flops(config, lengths, tokens) + head
-
-
-def _generator_flops(config: ElectraConfig, lengths: Tensor, masked: int) -> int:
-    head = 2 * masked * config.embedding_size * (config.hidden_size + config.vocab_size)
-    return _projection_flops(config, int(lengths.sum())) + encoder_flops(config, lengths, masked) + head
 
 
 ELECTRA = Architecture(
@@ -269,8 +267,14 @@ ELECTRA = Architecture(
     prefix="electra",
     presets=PRESETS,
     encoder=ElectraModel,
-    pretraining=ElectraForPreTraining,
-    generator=Generator(shape=ElectraConfig.generator, build=_generator, flops=_generator_flops),
+    pretraining=ElectraForMaskedLM,
+    discriminator=Discriminator(
+        build=ElectraForPreTraining,
+        generator=ElectraConfig.generator,
+        share=_share_embeddings,
+        shared=("embedding_size", "vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
+        flops=_discriminator_flops,
+    ),
     heads={
         "sequence_classification": ElectraForSequenceClassification,
         "token_classification": ElectraForTokenClassification,

@@ -153,7 +153,8 @@ def save_pretrained(
     extra_config: Mapping[str, Any] | None = None,
     card: str | None = None,
 ) -> None:
-    """Write `model` as `directory`, replacing it in one move, so that `transformers` loads it; same model, same bytes.
+    """Write `model.published` as `directory`, replacing it in one move, so that `transformers` loads it; same model,
+    same bytes.
 
     `model` has the attributes `config` and `architecture`, Hugging Face's class name. `extra_config` are more keys of
     config.json, such as a head's `id2label`. The files of `tokenizer_directory` are copied, with the model's positions
@@ -166,7 +167,8 @@ def save_pretrained(
         _write_config(model, beside / "config.json", extra_config or {})
         if card is not None:
             (beside / CARD_FILE).write_text(card, encoding="utf-8")
-        tensors = sorted(architecture_of(model.config).to_huggingface(model.state_dict()).items())
+        state = model.published.state_dict()
+        tensors = sorted(architecture_of(model.config).to_huggingface(state).items())
         ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
         save_file(ready, beside / WEIGHTS, metadata={"format": "pt"})
 

@@ -132,23 +132,16 @@ class Distillation(Objective):
     @staticmethod
     def _flops(config: EncoderConfig, batch: PreTrainingBatch, everywhere: bool) -> int:
         predicted = batch.layout.total if everywhere else batch.num_predictions
-        row = architecture_of(config)
-        flops = row.generator.flops if row.generator else row.flops
-        return flops(config, batch.layout.lengths.cpu(), predicted)
+        return architecture_of(config).flops(config, batch.layout.lengths.cpu(), predicted)
 
 
 def load_teacher(directory: Path, name: str) -> EncoderModule:
-    """The frozen model in `directory`, which the user calls `name`, for evaluation; of an architecture with generators,
-    a generator. `ArtifactError` where it has no head for masked tokens."""
+    """The frozen model in `directory`, which the user calls `name`, for evaluation. `ArtifactError` where it has no
+    head for masked tokens."""
     with torch.random.fork_rng(devices=[]):  # the weights that are replaced cost no draws of the training
-        teacher = _unread_teacher(load_config(directory))
+        teacher = build_pretraining(load_config(directory))
     _require_head(load_pretrained(teacher, directory), teacher, name)
     return teacher.eval().requires_grad_(False)
-
-
-def _unread_teacher(config: EncoderConfig) -> EncoderModule:
-    row = architecture_of(config)
-    return row.generator.build(config, None) if row.generator else build_pretraining(config)
 
 
 def _require_head(found: Loaded, teacher: EncoderModule, name: str) -> None:
@@ -204,7 +197,7 @@ def check(config: EncoderConfig, options: DistillationOptions, longest: int) -> 
             "copy it first: cp -rL models/pretrained TEACHER"
         )
     with torch.device("meta"):
-        teacher = _unread_teacher(load_config(Path(options.teacher)))
+        teacher = build_pretraining(load_config(Path(options.teacher)))
     _require_head(look_at_pretrained(teacher, Path(options.teacher)), teacher, options.teacher)
     theirs = teacher.config
     if theirs.vocab_size < config.vocab_size:

@@ -88,6 +88,10 @@ class Objective(nn.Module):
         tokens and masked ones."""
         return self.predictions(tokens, masked)
 
+    def model_flops(self, config: EncoderConfig, batch: PreTrainingBatch) -> int:
+        """Of one forward pass through the model, of this config, with its pre-training heads."""
+        return architecture_of(config).flops(config, batch.layout.lengths, batch.num_predictions)
+
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """Of one forward pass through what the objective computes, and trains, beside the model."""
         return 0
@@ -138,8 +142,8 @@ class ObjectiveRow:
     needs_pair_head: bool = False
     """Whether it asks something about pairs, for which not every architecture has a head; without it that head is
     frozen."""
-    needs_generator: bool = False
-    """Whether it trains a model that has a `Generator`, by what that puts into texts."""
+    needs_discriminator: bool = False
+    """Whether it trains the `Discriminator` of an architecture, beside a generator."""
     models: tuple[str, ...] = ()
     """The options that name a Hugging Face directory each, of a model with the tokenizer of this one. DVC watches what
     is in them, and the objective is given their content, wherever it then lies."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from bertcore.config import parse
 from bertcore.errors import ConfigError
-from bertcore.model.architecture import Architecture, EncoderModule
-from bertcore.model.config import ARCHITECTURES
+from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule
+from bertcore.model.config import ARCHITECTURES, build_discriminator, build_pretraining
 from bertcore.objectives import causal, distillation, masked_language_modeling, repeats, replaced_tokens, span_boundary
 from bertcore.objectives.objective import Objective, ObjectiveRow, freeze_pair_head
 
@@ -21,6 +21,11 @@ OBJECTIVES: dict[str, ObjectiveRow] = {
     "distillation": distillation.DISTILLATION,
     "replaced_tokens": replaced_tokens.REPLACED_TOKENS,
 }
+
+
+def build_model(objective: str, config: EncoderConfig) -> EncoderModule:
+    """The encoder with the heads that `objective` trains, with initial weights."""
+    return (build_discriminator if OBJECTIVES[objective].needs_discriminator else build_pretraining)(config)
 
 
 def build_objective(name: str, model: EncoderModule, options: Mapping[str, Any] | None = None) -> Objective:
@@ -63,8 +68,8 @@ def check_architecture(objective: str, architecture: str) -> None:
 
 
 def _missing(objective: ObjectiveRow, architecture: Architecture) -> str | None:
-    if objective.needs_generator != (architecture.generator is not None):
-        return "no generator" if objective.needs_generator else "no head for masked tokens but its generator's"
+    if objective.needs_discriminator and architecture.discriminator is None:
+        return "no head for replaced tokens"
     if objective.needs_pair_head and not architecture.pair_head:
         return "no head for pairs of sentences"
     return None

@@ -56,9 +56,10 @@ class RepeatedTokens(Objective):
         # The number is known, so that nobody waits for a GPU to count them.
         seen = visible(batch)
         asked = seen.nonzero_static(size=self.counts(batch)["repeats"]).squeeze(1)
-        logits = scores(self.head, hidden).squeeze(1)[asked]
+        logits = scores(self.head, hidden).squeeze(1).index_select(0, asked)
+        masked = hidden.index_select(0, batch.masked_positions)
         return {
-            "mlm": class_sums(model.token_logits(hidden[batch.masked_positions]), batch.masked_labels),
+            "mlm": class_sums(model.token_logits(masked), batch.masked_labels),
             "repeats": binary_sums(logits, repeated(batch, seen)[asked]),
         }
 

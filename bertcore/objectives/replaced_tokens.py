@@ -1,7 +1,7 @@
 """Replaced-token detection (Clark et al. 2020): which tokens of a text did a generator put there?
 
 The generator is trained on the masked tokens, in the same steps, and its samples take their places. No gradient goes
-through a sample. Both models have the same embeddings, which are trained by both losses.
+through a sample. Both models have the same embeddings, as their architecture shares them.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from bertcore.config import within
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig, EncoderModule, Generator
-from bertcore.model.config import architecture_of
+from bertcore.model.architecture import Discriminator, EncoderConfig, EncoderModule
+from bertcore.model.config import architecture_of, build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import CHUNK_ROWS
@@ -31,18 +31,20 @@ _OTHER_ROWS = 1024
 class ReplacedTokenOptions:
     """`pretrain.objective_options` of replaced-token detection."""
 
-    generator_width: float = 0.25
-    """The generator's `hidden_size` and `intermediate_size` over those of the model: a quarter beside small and large,
-    a third beside base."""
-    generator_layers: float = 1.0
-    """Its layers over those of the model."""
+    generator_width: float | None = None
+    """The generator's `hidden_size` and `intermediate_size` over those of the model. null = a quarter for ELECTRA, as
+    beside small and large (beside base: a third), and 1.0, without a choice, for DeBERTa."""
+    generator_layers: float | None = None
+    """Its layers over those of the model. null = 1.0 for ELECTRA, 0.5 for DeBERTa."""
     mlm_weight: float = 1.0
     """Of the generator's masked tokens in the loss."""
     detection_weight: float = 50.0
-    """Of all tokens, told apart from replaced ones, in the loss."""
+    """Of all tokens, told apart from replaced ones, in the loss; ELECTRA's, where recipe `deberta-v3` has 10."""
 
     def __post_init__(self) -> None:
         for name in ("generator_width", "generator_layers"):
+            if getattr(self, name) is None:
+                continue
             expected = "a share of the model's own, more than 0 and at most 1, such as 0.25: a larger generator is too "
             within(self, name, expected + "hard to see through", above=0, most=1)
         for name in ("mlm_weight", "detection_weight"):  # without either one of the two models learns nothing
@@ -54,22 +56,24 @@ class ReplacedTokens(Objective):
 
     def __init__(self, model: EncoderModule, options: ReplacedTokenOptions) -> None:
         super().__init__()
-        shape = _row(model).shape(model.config, options.generator_width, options.generator_layers)
-        self.generator = _row(model).build(shape, model.base_model)
+        shape = _row(model.config).generator(model.config, options.generator_width, options.generator_layers)
+        self.generator = build_pretraining(shape)
+        begun_with = model.published.base_model.token_embeddings.state_dict()
+        self.generator.base_model.token_embeddings.load_state_dict(begun_with)
+        _row(model.config).share(model, self.generator)
         self.weights = {"mlm": options.mlm_weight, "replaced_tokens": options.detection_weight}
 
     def load(self, model: EncoderModule, directory: Path) -> list[str]:
         """The generator of `directory` has the shape that it has there; without one it keeps its initial weights."""
         place = directory / GENERATOR
         if not place.is_dir():
-            shared = set(model.parameters())
-            return [name for name, parameter in self.named_parameters() if parameter not in shared]
+            known = {*model.parameters(), self.generator.base_model.token_embeddings.weight}
+            return [name for name, parameter in self.named_parameters() if parameter not in known]
         shape = load_config(place)
         _check_fits(model, shape, place)
-        own = {name: tensor.clone() for name, tensor in model.base_model.embeddings.state_dict().items()}
-        self.generator = _row(model).build(shape, model.base_model)
+        self.generator = build_pretraining(shape)
         missing = load_pretrained(self.generator, place).missing
-        model.base_model.embeddings.load_state_dict(own)  # those of the discriminator, where the two differ
+        _row(model.config).share(model, self.generator)
         return [f"generator.{name}" for name in missing]
 
     @property
@@ -92,20 +96,29 @@ class ReplacedTokens(Objective):
         terms["replaced_tokens"] = binary_sums(detected, replaced)
         return terms
 
+    def model_flops(self, config: EncoderConfig, batch: PreTrainingBatch) -> int:
+        return _row(config).flops(config, batch.layout.lengths)
+
     def further_flops(self, batch: PreTrainingBatch) -> int:
-        return _row(self.generator).flops(self.generator.config, batch.layout.lengths, batch.num_predictions)
+        """The generator."""
+        return super().model_flops(self.generator.config, batch)
 
 
-def _row(model: EncoderModule) -> Generator:
-    row = architecture_of(model.config).generator
-    assert row is not None, f"{model.config.model_type} has no generator"
+def _row(config: EncoderConfig) -> Discriminator:
+    row = architecture_of(config).discriminator
+    assert row is not None, f"{config.model_type} has no head for replaced tokens"
     return row
 
 
 def _check_fits(model: EncoderModule, generator: EncoderConfig, place: Path) -> None:
     """`ArtifactError` where the two could not share their embeddings, or the generator is the larger one."""
-    shared = ("embedding_size", "vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
-    for name in ("hidden_size", "num_hidden_layers", *shared):
+    if type(generator) is not type(model.config):
+        raise ArtifactError(
+            f"{place}: model_type: found {generator.model_type!r}, expected {model.config.model_type!r} as in the "
+            "model beside it; give the generator that it was trained with, or remove the folder"
+        )
+    shared = _row(model.config).shared
+    for name in dict.fromkeys(("hidden_size", "num_hidden_layers", *shared)):
         found, own = getattr(generator, name), getattr(model.config, name)
         if found != own if name in shared else found > own:
             expected = f"{own} as in the model beside it" if name in shared else f"at most the {own} of the model"
@@ -130,9 +143,14 @@ def sample(logits: Tensor, draws: Tensor) -> Tensor:
     return torch.cat(tokens).clamp_max(logits.shape[1] - 1)
 
 
+def _check(config: EncoderConfig, options: ReplacedTokenOptions, longest: int) -> None:
+    _row(config).generator(config, options.generator_width, options.generator_layers)
+
+
 REPLACED_TOKENS = ObjectiveRow(
     options=ReplacedTokenOptions,
     build=ReplacedTokens,
     packings=("full_sentences", "doc_sentences"),
-    needs_generator=True,
+    needs_discriminator=True,
+    check=_check,
 )

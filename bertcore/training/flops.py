@@ -30,8 +30,9 @@ def forward_flops(config: EncoderConfig, batch: PreTrainingBatch, objective: Obj
 
 
 def _trained(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None) -> int:
-    model = architecture_of(config).flops(config, batch.layout.lengths, batch.num_predictions)
-    return model + (objective.further_flops(batch) if objective else 0)
+    if objective is None:
+        return architecture_of(config).flops(config, batch.layout.lengths, batch.num_predictions)
+    return objective.model_flops(config, batch) + objective.further_flops(batch)
 
 
 def _frozen(batch: PreTrainingBatch, objective: Objective | None) -> int:

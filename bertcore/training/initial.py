@@ -10,8 +10,8 @@ import torch
 from bertcore.compressed import json_object
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig, EncoderModule
-from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.objectives.pretraining import build_model
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE
 from bertcore.tokens.tokenizer import (
     ENTRIES_FILES,
@@ -44,7 +44,7 @@ def initial_model(
     letters, or has other sizes than `config.model` asks for.
     """
     if config.init_from is None:
-        return build_pretraining(config.model.build(vocabulary.size, vocabulary.pad)), []
+        return build_model(config.objective, config.model.build(vocabulary.size, vocabulary.pad)), []
     known = entries_in(published)
     if known and _kind_in(published) != "wordpiece":
         known = []
@@ -52,7 +52,7 @@ def initial_model(
     check_vocabulary(published, tokenizer, config.init_from, new_entries=len(new))
     theirs = load_config(published)
     wanted = config.model.adapt(theirs)
-    model = build_pretraining(replace(wanted, max_position_embeddings=theirs.max_position_embeddings))
+    model = build_model(config.objective, replace(wanted, max_position_embeddings=theirs.max_position_embeddings))
     missing = load_pretrained(model, published).missing
     if new:
         logger.info("%s new entries begin as the mean of their pieces in the vocabulary of %s", len(new), published)
@@ -70,12 +70,12 @@ def with_entries(model: EncoderModule, known: int, pieces: Sequence[Sequence[int
     the entries, one at least, whose mean its rows are, in the embeddings and in the bias of the logits."""
     state = model.state_dict()
     with torch.device("meta"):  # what has a row for each entry has one more there
-        larger = build_pretraining(replace(model.config, vocab_size=model.config.vocab_size + 1)).state_dict()
+        larger = type(model)(replace(model.config, vocab_size=model.config.vocab_size + 1)).state_dict()
     for name, tensor in state.items():
         if tensor.shape != larger[name].shape:
             new = torch.stack([tensor[list(ids)].mean(0) for ids in pieces])
             state[name] = torch.cat([tensor[:known], new])
-    return _of(replace(model.config, vocab_size=known + len(pieces)), state)
+    return _of(type(model), replace(model.config, vocab_size=known + len(pieces)), state)
 
 
 def with_positions(model: EncoderModule, positions: int) -> EncoderModule:
@@ -88,11 +88,11 @@ def with_positions(model: EncoderModule, positions: int) -> EncoderModule:
     for name, tensor in state.items():
         if name.endswith(POSITIONS):
             state[name] = tensor[rows]
-    return _of(replace(config, max_position_embeddings=positions), state)
+    return _of(type(model), replace(config, max_position_embeddings=positions), state)
 
 
-def _of(config: EncoderConfig, state: Mapping[str, torch.Tensor]) -> EncoderModule:
-    model = build_pretraining(config)
+def _of(kind: type[EncoderModule], config: EncoderConfig, state: Mapping[str, torch.Tensor]) -> EncoderModule:
+    model = kind(config)
     model.load_state_dict(state)
     return model
 

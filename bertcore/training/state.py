@@ -21,7 +21,6 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.config import build_pretraining
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.distributed import Control, describe
@@ -171,7 +170,7 @@ def whole_model(model: EncoderModule, accelerator: Accelerator) -> EncoderModule
     if not divided(model):
         return model
     state = get_model_state_dict(model, options=_WHOLE)
-    copy = build_pretraining(model.config)
+    copy = type(model)(model.config)
     if accelerator.is_main_process:
         copy.load_state_dict(state)
     return copy

@@ -15,7 +15,7 @@ import torch
 
 from bertcore.memory import peak_bytes
 from bertcore.model.config import architecture_of
-from bertcore.model.huggingface import load_config, load_pretrained
+from bertcore.model.huggingface import load_config, load_kind, load_pretrained
 from bertcore.model.layout import Layout
 from bertcore.precision import autocast
 from bertcore.training.distributed import device
@@ -41,7 +41,7 @@ def measure(directory: Path) -> dict[str, float]:
         seconds.append(time.perf_counter() - began)
     peak = torch.cuda.max_memory_allocated() if place.type == "cuda" else peak_bytes()
     return {
-        "predicts_tokens": float(architecture_of(config).generator is None),
+        "predicts_tokens": float(load_kind(directory) != "replaced_tokens"),
         "parameters": model.num_parameters(),
         "tokens_per_second": SEQUENCES * length / min(seconds[1:]),
         "peak_bytes": peak,

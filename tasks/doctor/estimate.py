@@ -17,7 +17,7 @@ from bertcore.model.group_attention import kept_of_a_query
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Objective
-from bertcore.objectives.pretraining import build_objective
+from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import forward_flops, training_flops
 from bertcore.training.step import WithObjective
@@ -102,9 +102,9 @@ def _count(module: nn.Module, objective: Objective | None) -> Parameters:
 def _built(config: EncoderConfig, training: PretrainConfig | None) -> tuple[nn.Module, Objective | None]:
     with torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a teacher has its shape here, and not its weights
-        model = build_pretraining(config)
         if training is None:
-            return model, None
+            return build_pretraining(config), None
+        model = build_model(training.objective, config)
         objective = build_objective(training.objective, model, training.objective_options)
         return WithObjective(model, objective), objective
 

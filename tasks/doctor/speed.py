@@ -13,10 +13,9 @@ import torch
 from numpy.typing import NDArray
 
 from bertcore.model.architecture import EncoderConfig
-from bertcore.model.config import architecture_of, build_pretraining
 from bertcore.model.layers import layer_stacks
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import build_objective
+from bertcore.objectives.pretraining import OBJECTIVES, build_model, build_objective
 from bertcore.precision import autocast
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
@@ -28,6 +27,8 @@ from tasks.doctor.estimate import Work, sequence_flops
 _FEW, _MORE = 1, 4
 """Layers that are measured of a deeper model: between them lies what three cost, local and global attention among them
 as in the whole."""
+_FEW_BESIDE_A_GENERATOR = 2
+"""So that one of half as many layers has another one between them, too."""
 _VALUES = {"cpu": 2**20, "cuda": 2**26}
 """States that are computed at once at most: a smaller model needs more tokens until its speed tells anything. On a GPU
 few tokens take as long as many."""
@@ -50,28 +51,32 @@ class Speed:
 def training_speed(config: EncoderConfig, training: PretrainConfig, work: Work) -> Speed:
     """From gradients and updates here and now.
 
-    Masked tokens are predicted, whatever else the objective does; an architecture that has a generator is trained with
-    it. `work` is what a process computes at once. What the processes wait for each other is not seen.
+    Masked tokens are predicted, whatever else the objective does, and a discriminator is trained with its generator.
+    `work` is what a process computes at once. What the processes wait for each other is not seen.
     """
-    if architecture_of(config).generator is None:
+    if not OBJECTIVES[training.objective].needs_discriminator:
         training = replace(training, objective="mlm", objective_options={})
     (processes, here), before = distributed.launched_processes(), torch.get_num_threads()
     sequences = max(min(work.sequences, _VALUES[work.device] // (config.hidden_size * work.length)), 1)
     torch.set_num_threads(distributed.threads(here))
     try:
-        gradients, update = _of_depth(config, lambda part: _step(part, training, replace(work, sequences=sequences)))
+        few = _FEW_BESIDE_A_GENERATOR if OBJECTIVES[training.objective].needs_discriminator else _FEW
+        work = replace(work, sequences=sequences)
+        gradients, update = _of_depth(config, few, lambda part: _step(part, training, work))
     finally:
         torch.set_num_threads(before)
     flops = processes * sequences * sequence_flops(config, work.length, work.masked, training)
     return Speed(flops / float(gradients), float(update))
 
 
-def _of_depth(config: EncoderConfig, measure: Callable[[EncoderConfig], NDArray[np.float64]]) -> NDArray[np.float64]:
-    """What `measure` gives, or would: a deep model is not built."""
+def _of_depth(
+    config: EncoderConfig, few: int, measure: Callable[[EncoderConfig], NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """What `measure` gives, or would from `few` layers and `_MORE`: a deep model is not built."""
     if config.num_hidden_layers <= _MORE:
         return measure(config)
-    few, more = (measure(_cut(config, layers)) for layers in (_FEW, _MORE))
-    return more + (config.num_hidden_layers - _MORE) * np.maximum(more - few, 0.0) / (_MORE - _FEW)
+    less, more = (measure(_cut(config, layers)) for layers in (few, _MORE))
+    return more + (config.num_hidden_layers - _MORE) * np.maximum(more - less, 0.0) / (_MORE - few)
 
 
 def _cut(config: EncoderConfig, layers: int) -> EncoderConfig:
@@ -83,7 +88,7 @@ def _cut(config: EncoderConfig, layers: int) -> EncoderConfig:
 def _step(config: EncoderConfig, training: PretrainConfig, work: Work) -> NDArray[np.float64]:
     """(2,) seconds of the gradients of a process's sequences, and of one update."""
     device = distributed.device()
-    model = build_pretraining(config)
+    model = build_model(training.objective, config)
     objective = build_objective(training.objective, model, training.objective_options)
     module = WithObjective(model, objective).to(device).train()
     for layers in layer_stacks(module):

@@ -67,10 +67,14 @@ def saved_by(stage: str, task: str | None) -> SavedModel | None:
 
 def _pretrained(metrics: Mapping[str, Any]) -> SavedModel:
     manifest, values = _json(SHARDS / "manifest.json"), params.read()
-    objective = (values.get("pretrain") or {}).get("objective")
+    training = values.get("pretrain") or {}
     heldout = {shard["name"]: shard["sha256"] for shard in manifest["shards"] if shard["split"] == "heldout"}
-    # The loss of replaced tokens depends on the generator that replaces them, and is compared with its own kind only.
-    metric, conditions = ("mlm_loss", {}) if objective != "replaced_tokens" else ("loss", {"objective": objective})
+    metric, conditions = "mlm_loss", {}
+    if training.get("objective") == "replaced_tokens":
+        # The loss depends on the generator that replaces them, and weighs two terms: it is compared with its own kind.
+        weighed = {"architecture": (training.get("model") or {}).get("architecture")}
+        weighed |= training.get("objective_options") or {}
+        metric, conditions = "loss", {"objective": _digest(weighed)}
     digest = _digest(heldout)
     masks = {name: value for name, value in (values.get("mask") or {}).items() if name not in _OF_THE_TRAINING}
     return SavedModel(

@@ -31,8 +31,8 @@ HEADS = {
 }
 """The end of a class's name in `transformers` -> what it is for, as `bertcore.apply.directory.USES` has it, which no
 stage may depend on for what is only logged; a test compares the two."""
-_WITHOUT_WORDS = ("ElectraForPreTraining",)
-"""Says which tokens were replaced, and has no words for a mask."""
+_WITHOUT_WORDS = ("DebertaV2ForPreTraining", "ElectraForPreTraining")
+"""They say which tokens were replaced, and have no words for a mask."""
 
 
 def use_of(config: Mapping[str, Any]) -> str:

@@ -14,8 +14,13 @@ from tests.faults.variants import variant
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
-    [params(max_steps=60), variant("electra", max_steps=60), variant("distilbert", max_steps=60)],
-    ids=["static masks", "two models", "a teacher"],
+    [
+        params(max_steps=60),
+        variant("electra", max_steps=60),
+        variant("deberta-v3", max_steps=60),
+        variant("distilbert", max_steps=60),
+    ],
+    ids=["static masks", "two models", "two models with a difference", "a teacher"],
 )
 def test_three_kills_change_no_bit(values: dict[str, Any], tmp_path: Path) -> None:
     """Dropout on, three micro-batches a step, several epochs."""

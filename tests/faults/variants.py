@@ -15,6 +15,7 @@ _SECTIONS: dict[str, dict[str, Any]] = {
     "albert": {"model": {"embedding_size": 16}},
     "bert-2018": {"mask": {"duplicates": 2, "second_phase": {"sequence_length": 64, "max_predictions_per_seq": 10}}},
     "deberta": {"model": {"position_buckets": 16}},
+    "deberta-v3": {"model": {"position_buckets": 16}},
     "distilbert": {
         "model": {"num_hidden_layers": 1},
         "pretrain": {"objective_options": {"teacher": "teachers/first"}},

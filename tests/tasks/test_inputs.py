@@ -702,7 +702,10 @@ def test_one_key_changes_the_member_of_the_family(name: str, values: dict[str, A
     ("changes", "message"),
     [
         ({"mask.packing": "pairs"}, "expects 'full_sentences' or 'doc_sentences'; change it"),
-        ({"pretrain.objective": "mlm"}, "pretrain.objective: found 'mlm', but electra has no head for masked tokens"),
+        (
+            {"pretrain.objective": "mlm_sop"},
+            "pretrain.objective: found 'mlm_sop', but electra has no head for pairs of sentences",
+        ),
         (
             {"pretrain.objective_options": {"generator_width": 2.0}},
             "pretrain.objective_options.generator_width: found 2.0, expected a share of the model's own",

@@ -10,12 +10,14 @@ import torch
 import transformers
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
+from torch.nn import functional
 from transformers.models.deberta_v2 import modeling_deberta_v2 as theirs
 
 from bertcore.errors import ArtifactError
-from bertcore.model.config import ModelConfig, build_head, build_pretraining
+from bertcore.model.config import ModelConfig, build_discriminator, build_head, build_pretraining
 from bertcore.model.deberta import DEBERTA, DebertaConfig, DebertaModel
 from bertcore.model.disentangled_attention import (
     DisentangledSelfAttention,
@@ -120,6 +122,27 @@ def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> Non
     found.square().sum().backward()
     expected.square().sum().backward()
     assert_same_gradients(model, reference)
+
+
+def test_a_discriminator_is_transformers_encoder_with_the_published_head(tmp_path: Path) -> None:
+    """Which has the names of the published weights, and no class in transformers."""
+    model = saved(drawn(build_discriminator(DebertaConfig(**SIZES))), tmp_path)
+    head = {name: tensor.double() for name, tensor in load_file(tmp_path / "model.safetensors").items()}
+    reference = reference_of(tmp_path, "Model")
+    layout, ids, types, inputs = batch(LENGTHS)
+    states = reference(**inputs_of(inputs)).last_hidden_state
+    normed = functional.layer_norm(states + states[:, :1], states.shape[-1:], *_of("LayerNorm", head), eps=1e-7)
+    inner = functional.gelu(functional.linear(normed, *_of("dense", head)))
+    expected = functional.linear(inner, *_of("classifier", head)).flatten()[layout.padded_index]
+    found = model(ids, types, layout)
+    assert_close(found, expected)
+    found.square().sum().backward()
+    expected.square().sum().backward()
+    assert_same_gradients(model.base_model, reference)
+
+
+def _of(layer: str, tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    return tensors[f"mask_predictions.{layer}.weight"], tensors[f"mask_predictions.{layer}.bias"]
 
 
 def test_directories_of_transformers_load_here(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from bertcore.errors import ArtifactError
-from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
+from bertcore.model.config import ARCHITECTURES, ModelConfig, build_discriminator, build_head, build_pretraining
 from bertcore.model.electra import ElectraConfig, ElectraForMaskedLM, ElectraModel
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
@@ -95,7 +95,7 @@ def test_a_discriminator_of_any_shape_equals_transformers(
         **{**SIZES, **sizes, "embedding_size": embedding, "intermediate_size": inner, "hidden_act": activation}
     )
     directory = tmp_path_factory.mktemp("model")
-    model = saved(drawn(build_pretraining(config)), directory)
+    model = saved(drawn(build_discriminator(config)), directory)
     reference = reference_of(directory, "ForPreTraining")
     layout, ids, types, inputs = batch(lengths)
     found, padded = model(ids, types, layout), reference(**inputs).logits
@@ -138,7 +138,7 @@ def test_heads_equal_transformers(family: Any, kind: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "build"), [("ForPreTraining", build_pretraining), ("ForMaskedLM", ElectraForMaskedLM)]
+    ("kind", "build"), [("ForPreTraining", build_discriminator), ("ForMaskedLM", build_pretraining)]
 )
 def test_directories_of_transformers_load_here(kind: str, build: Any, tmp_path: Path) -> None:
     torch.manual_seed(1)

@@ -1,5 +1,7 @@
 """Replaced-token detection against a plain implementation; its samples, its generator, and what it takes over."""
 
+import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ from hypothesis import strategies as st
 from bertcore import draws
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.instances.sources import DrawnInstances, Instances, MaskConfig
-from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.config import ModelConfig, build_discriminator
+from bertcore.model.deberta import DebertaConfig, Difference
 from bertcore.model.electra import ElectraConfig
-from bertcore.model.huggingface import save_pretrained
+from bertcore.model.huggingface import load_pretrained, save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import build_objective, check_architecture
+from bertcore.objectives.pretraining import OBJECTIVES, build_objective, check_architecture
 from bertcore.objectives.replaced_tokens import GENERATOR, ReplacedTokens, sample
 from bertcore.training.config import PretrainConfig
 from bertcore.training.step import as_batch, split
@@ -24,13 +27,18 @@ from tests.samples import token_shard, vocabulary
 
 SIZES: dict[str, Any] = {
     **{"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48},
-    **{"embedding_size": 16, "initializer_range": 0.2},
+    "initializer_range": 0.2,
 }
 
 
 def discriminator(**changes: Any) -> Any:
     torch.manual_seed(1)
-    return build_pretraining(ElectraConfig(vocab_size=vocabulary().size, **SIZES | changes)).eval()
+    return build_discriminator(ElectraConfig(vocab_size=vocabulary().size, **SIZES | {"embedding_size": 16} | changes))
+
+
+def deberta() -> Any:
+    torch.manual_seed(1)
+    return build_discriminator(DebertaConfig(vocab_size=vocabulary().size, position_buckets=8, **SIZES))
 
 
 def instances(directory: Path, count: int = 6) -> Instances:
@@ -47,12 +55,14 @@ def batch(directory: Path) -> PreTrainingBatch:
     return as_batch(found, keys_of(len(found)))
 
 
-def test_the_loss_is_that_of_a_plain_implementation(tmp_path: Path) -> None:
-    model, given_batch = discriminator().double(), batch(tmp_path)
+@pytest.mark.parametrize("build", [discriminator, deberta])
+def test_the_loss_is_that_of_a_plain_implementation(build: Callable[[], Any], tmp_path: Path) -> None:
+    model, given_batch = build().double().eval(), batch(tmp_path)
     objective: Any = build_objective("replaced_tokens", model).double().eval()
     with torch.no_grad():  # some samples are to be the original tokens
         frequencies = torch.bincount(given_batch.masked_labels, minlength=vocabulary().size)
-        objective.generator.generator_lm_head["bias"] += 4.0 * frequencies
+        (bias,) = (each for each in objective.generator.parameters() if each.shape == (vocabulary().size,))
+        bias += 4.0 * frequencies
         terms = objective(model, given_batch)
 
     original = given_batch.input_ids.clone()
@@ -82,7 +92,7 @@ def test_the_loss_is_that_of_a_plain_implementation(tmp_path: Path) -> None:
 
 
 def test_no_gradient_goes_through_a_sample_and_the_embeddings_have_both(tmp_path: Path) -> None:
-    model, given_batch = discriminator(), batch(tmp_path)
+    model, given_batch = discriminator().eval(), batch(tmp_path)
     objective: Any = build_objective("replaced_tokens", model)
     table = model.base_model.token_embeddings.weight
     assert objective.generator.base_model.token_embeddings.weight is table
@@ -93,6 +103,66 @@ def test_no_gradient_goes_through_a_sample_and_the_embeddings_have_both(tmp_path
     by_detection = table.grad.clone()
     terms["mlm"].loss_sum.backward()
     assert all(each.grad is not None for each in own) and not torch.equal(table.grad, by_detection)
+
+
+def test_a_debertas_table_is_its_generators_and_a_difference_that_detection_alone_trains(tmp_path: Path) -> None:
+    model, given_batch = deberta().double().eval(), batch(tmp_path)
+    plain = copy.deepcopy(model)
+    objective: Any = build_objective("replaced_tokens", model).double().eval()
+    table, others = model.base_model.token_embeddings, objective.generator.base_model.token_embeddings
+    assert isinstance(table, Difference) and not table.weight.any() and others.weight is not table.weight
+    assert torch.equal(others.weight, plain.base_model.token_embeddings.weight)
+    with torch.no_grad():  # as after some steps of either
+        others.weight += torch.randn_like(others.weight)
+        table.weight += torch.randn_like(table.weight)
+        plain.base_model.token_embeddings.weight.copy_(others.weight + table.weight)
+    terms = objective(model, given_batch)
+    terms["replaced_tokens"].loss_sum.backward(retain_graph=True)
+    assert others.weight.grad is None
+    by_detection = table.weight.grad.clone()
+    terms["mlm"].loss_sum.backward()
+    assert others.weight.grad.any() and torch.equal(table.weight.grad, by_detection)
+
+    (logits,) = objective.generator(
+        given_batch.input_ids, given_batch.token_type_ids, given_batch.layout, given_batch.masked_positions
+    )
+    samples = sample(logits.detach()[: given_batch.num_predictions], given_batch.masked_draws)
+    inputs = given_batch.input_ids.index_copy(0, given_batch.counted_positions, samples)
+    replaced = torch.zeros(given_batch.layout.total, dtype=torch.float64)
+    replaced[given_batch.counted_positions] = (samples != given_batch.masked_labels).double()
+    found = plain(inputs, given_batch.token_type_ids, given_batch.layout)
+    torch.nn.functional.binary_cross_entropy_with_logits(found, replaced, reduction="sum").backward()
+    expected = plain.base_model.token_embeddings.weight.grad
+    torch.testing.assert_close(by_detection, expected, rtol=1e-5, atol=1e-6)  # the loss is in float32
+
+
+def test_what_is_saved_of_a_deberta_has_its_whole_table_and_goes_on_from_there(tmp_path: Path) -> None:
+    model = deberta().eval()
+    objective: Any = build_objective("replaced_tokens", model).eval()
+    with torch.no_grad():
+        for each in (model, objective.generator):
+            each.base_model.token_embeddings.weight += 0.1 * torch.randn(vocabulary().size, SIZES["hidden_size"])
+    whole = model.base_model.token_embeddings.whole
+    save_pretrained(model, tmp_path / "saved")
+    save_pretrained(objective.generator, tmp_path / "saved" / GENERATOR)
+    assert isinstance(model.base_model.token_embeddings, Difference), "what is trained on is left as it is"
+
+    again = deberta().eval()
+    assert load_pretrained(again, tmp_path / "saved").missing == []
+    assert torch.equal(again.base_model.token_embeddings.weight, whole)
+    begun: Any = build_objective("replaced_tokens", again)
+    assert begun.load(again, tmp_path / "saved") == []
+    theirs = begun.generator.base_model.token_embeddings.weight
+    assert torch.equal(theirs, objective.generator.base_model.token_embeddings.weight)
+    torch.testing.assert_close(again.base_model.token_embeddings.whole, whole)
+    another: Any = build_objective("replaced_tokens", again)
+    torch.testing.assert_close(another.generator.base_model.token_embeddings.weight, whole)
+    begun.load(again, tmp_path / "saved")
+    begun.eval()
+    given_batch = batch(tmp_path)
+    found, expected = begun(again, given_batch), objective(model, given_batch)
+    for term in expected:
+        torch.testing.assert_close(found[term].loss_sum, expected[term].loss_sum)
 
 
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(2, 40), impossible=st.integers(0, 39))
@@ -137,6 +207,12 @@ def test_a_generator_larger_than_its_discriminator_is_refused(options: dict[str,
         )
 
 
+def test_a_narrower_generator_of_a_deberta_is_refused() -> None:
+    options = OBJECTIVES["replaced_tokens"].options(generator_width=0.25)
+    with pytest.raises(ValueError, match=r"generator_width: found 0.25, but the generator of a deberta.* expected 1.0"):
+        OBJECTIVES["replaced_tokens"].check(deberta().config, options, 48)
+
+
 @pytest.mark.parametrize("option", ["mlm_weight", "detection_weight"])
 def test_a_model_that_learns_nothing_is_refused(option: str) -> None:
     with pytest.raises(ConfigError, match=rf"{option}: found 0, expected something to learn"):
@@ -144,10 +220,9 @@ def test_a_model_that_learns_nothing_is_refused(option: str) -> None:
 
 
 @pytest.mark.parametrize(("objective", "architecture", "message"), [
-    ("mlm", "electra", "'mlm', but electra has no head for masked tokens.*'replaced_tokens' .*'full_sentences'"),
-    ("mlm_nsp", "electra", "'mlm_nsp', but electra has no head for masked tokens.*expected 'replaced_tokens'"),
-    ("replaced_tokens", "bert", "'replaced_tokens', but bert has no generator; expected 'mlm' or"),
-    ("replaced_tokens", "modernbert", "'replaced_tokens', but modernbert has no generator; expected 'mlm' "),
+    ("mlm_nsp", "electra", "'mlm_nsp', but electra has no head for pairs of sentences; expected 'mlm' or "),
+    ("replaced_tokens", "bert", "'replaced_tokens', but bert has no head for replaced tokens; expected 'mlm' or"),
+    ("replaced_tokens", "modernbert", "'replaced_tokens', but modernbert has no head for replaced tokens; expected "),
 ])  # fmt: skip
 def test_an_architecture_that_does_not_fit_is_refused(objective: str, architecture: str, message: str) -> None:
     with pytest.raises(ValueError, match=rf"objective: found {message}"):
@@ -178,6 +253,10 @@ def test_without_one_all_of_the_generator_but_the_embeddings_is_new(tmp_path: Pa
     objective: Any = build_objective("replaced_tokens", model)
     new = objective.load(model, tmp_path)
     assert new == [name for name, _ in objective.named_parameters() if "embeddings." not in name]
+    of_deberta: Any = build_objective("replaced_tokens", other := deberta())
+    named = [name for name, _ in of_deberta.named_parameters()]
+    named.remove("generator.deberta.embeddings.word_embeddings.weight")
+    assert of_deberta.load(other, tmp_path) == named
     assert "generator.generator_lm_head.bias" in new and "generator.electra.embeddings_project.weight" in new
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertcore.model.config import ModelConfig, build_pretraining
-from bertcore.objectives.pretraining import build_objective
+from bertcore.model.config import ModelConfig
+from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.training.flops import peak_flops, training_flops
 from tests.bertcore.model.test_bert import random_batch
 
@@ -18,7 +18,9 @@ from tests.bertcore.model.test_bert import random_batch
         ("albert", "mlm_sop"),
         ("bert", "mlm_nsp"),
         ("deberta-v2", "mlm"),
+        ("deberta-v2", "replaced_tokens"),
         ("distilbert", "mlm"),
+        ("electra", "mlm"),
         ("electra", "replaced_tokens"),
         ("modernbert", "mlm"),
         ("roberta", "mlm"),
@@ -31,7 +33,7 @@ def test_they_are_the_products_of_a_forward_and_a_backward_pass(
     # No sequence exceeds a window: the CPU computes what lies beyond, too.
     fields = {"local_attention": 128} if architecture == "modernbert" else {}
     config = ModelConfig(architecture=architecture, preset="tiny", fields=fields).build(500)
-    model = build_pretraining(config).train()
+    model = build_model(objective, config).train()
     # A number of tokens that needs no filling up; so many that DeBERTa's distances, which are not counted, are few.
     batch = random_batch(config, 80 * [64] if architecture == "deberta-v2" else [17, 64, 39])
     batch = dataclasses.replace(batch, masked_draws=torch.rand(len(batch.masked_labels), dtype=torch.float64))

@@ -17,7 +17,7 @@ from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
-from bertcore.objectives.pretraining import build_objective
+from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import forward_flops, training_flops
 from bertcore.training.optimizers import OPTIMIZERS, build_optimizer
@@ -72,7 +72,8 @@ def train(
     config: EncoderConfig, work: Work, optimizer: str, teacher: str | None = None
 ) -> tuple[WithObjective, torch.optim.Optimizer]:
     """Three steps, as the training loop takes them."""
-    model, settings = build_pretraining(config).train(), settings_of(config.model_type, optimizer, teacher)
+    settings = settings_of(config.model_type, optimizer, teacher)
+    model = build_model(settings.objective, config).train()
     objective = build_objective(settings.objective, model, settings.objective_options)
     trained = WithObjective(model, objective)
     steps = build_optimizer(trained, settings)
@@ -171,7 +172,7 @@ def test_a_checkpoint_holds_the_parameters_and_the_optimizers_state(optimizer: s
 @pytest.mark.parametrize("architecture", OBJECTIVE)
 def test_the_flops_of_a_batch_are_those_of_its_sequences(architecture: str) -> None:
     config, work = config_of("tiny", 300, architecture), Work(sequences=5, length=32, masked=4)
-    objective = build_objective(OBJECTIVE[architecture], build_pretraining(config))
+    objective = build_objective(OBJECTIVE[architecture], build_model(OBJECTIVE[architecture], config))
     expected = training_flops(config, batch_of(work, 300), objective)
     assert work.sequences * sequence_flops(config, 32, 4, settings_of(architecture)) == expected
 

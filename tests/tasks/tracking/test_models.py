@@ -23,7 +23,7 @@ from bertcore.apply.embed import Embedder
 from bertcore.embedding import directory
 from bertcore.examples import schema
 from bertcore.model.architecture import Kind
-from bertcore.model.config import ARCHITECTURES, architecture_of, build_pretraining
+from bertcore.model.config import ARCHITECTURES, architecture_of, build_discriminator
 from bertcore.model.electra import ElectraConfig
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.serving.models import load
@@ -185,7 +185,7 @@ def test_a_pre_trained_model_is_logged_with_its_run_and_what_it_was_scored_on(pr
 def test_a_discriminator_has_no_words_and_is_compared_by_its_own_loss(project: dict[str, Path]) -> None:
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     config = ElectraConfig(vocab_size=load_config(project["encoder"]).vocab_size, embedding_size=32, **sizes)
-    save_pretrained(build_pretraining(config), Path("electra"), project["encoder"])
+    save_pretrained(build_discriminator(config), Path("electra"), project["encoder"])
     write("params.yaml", "pretrain: {objective: replaced_tokens}\n")
 
     def body(_: StageRun) -> None:

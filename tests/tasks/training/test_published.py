@@ -26,12 +26,17 @@ PUBLISHED = INPUTS / "init_from"
 SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 NARROW = {**SIZES, "embedding_size": 16, "initializer_range": 0.1}
 """Through a projection little would come at 0.02."""
+DEBERTA: dict[str, Any] = {
+    **{"relative_attention": True, "position_buckets": 16, "norm_rel_ebd": "layer_norm", "share_att_key": True},
+    **{"pos_att_type": "p2c|c2p", "position_biased_input": False, "type_vocab_size": 0},
+}
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 2, "hidden_dim": 48}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "BertForPreTraining": ("mlm_nsp", SIZES),
     "BertForMaskedLM": ("mlm", SIZES),
     "RobertaForMaskedLM": ("mlm", {**SIZES, "max_position_embeddings": 66, "type_vocab_size": 1}),
     "AlbertForPreTraining": ("mlm_sop", NARROW),
+    "DebertaV2ForMaskedLM": ("mlm", {**SIZES, **DEBERTA}),
     "ElectraForPreTraining": ("replaced_tokens", NARROW),
     "DistilBertForMaskedLM": ("mlm", DISTILBERT),
     "ModernBertForMaskedLM": ("mlm", {**SIZES, "local_attention": 16}),

@@ -92,8 +92,9 @@ class Probe:
         return rows.index_select(0, self.masked_positions) if kind == MASKED else rows
 
     def outputs_of(self, model: EncoderModule) -> dict[str, Tensor]:
-        """What `model` says: computed on the CPU, in float64, without dropout. The model itself is left as it is."""
-        own = copy.deepcopy(model).to("cpu", torch.float64).eval()
+        """What `model` says, as it is saved: computed on the CPU, in float64, without dropout. The model itself is left
+        as it is."""
+        own = copy.deepcopy(model.published).to("cpu", torch.float64).eval()
         kinds = outputs_of(model.architecture, "the model")
         positions = (self.masked_positions,) if MASKED in kinds.values() else ()
         with torch.no_grad():

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from bertcore import draws
 from bertcore.errors import ArtifactError, ConfigError
+from bertcore.export.probe import Probe
 from bertcore.instances.sources import DrawnInstances, Instances, MaskConfig
 from bertcore.model.config import ModelConfig, build_discriminator
 from bertcore.model.deberta import DebertaConfig, Difference
@@ -147,6 +148,8 @@ def test_what_is_saved_of_a_deberta_has_its_whole_table_and_goes_on_from_there(t
     save_pretrained(objective.generator, tmp_path / "saved" / GENERATOR)
     assert isinstance(model.base_model.token_embeddings, Difference), "what is trained on is left as it is"
 
+    probe = Probe.of(model.config)
+    assert torch.equal(probe.outputs_of(model)["logits"], probe.outputs_of(model.published)["logits"])
     again = deberta().eval()
     assert load_pretrained(again, tmp_path / "saved").missing == []
     assert torch.equal(again.base_model.token_embeddings.weight, whole)

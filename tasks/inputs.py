@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.formats import ENDINGS
@@ -20,7 +22,7 @@ from bertcore.embedding import FROM_CORPUS
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
-from bertcore.errors import BertcoreError, InputError
+from bertcore.errors import ArtifactError, BertcoreError, InputError
 from bertcore.examples import formats
 from bertcore.files import replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
@@ -28,7 +30,7 @@ from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
 from bertcore.minimal_pairs.pairs import read_pairs
 from bertcore.model.huggingface import check_pretrained, load_config
 from bertcore.objectives.pretraining import models_of
-from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, load_tokenizer
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, Vocabulary, load_tokenizer
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
@@ -135,9 +137,19 @@ def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> No
         check_pretrained(Path(name))
         if with_tokenizer:
             with tokenizer_directory(Path(name)) as directory:
-                check_size(load_tokenizer(directory), load_config(Path(name)), name)
+                tokenizer = load_tokenizer(directory)
+            _require_kind(tokenizer, name)
+            check_size(tokenizer, load_config(Path(name)), name)
     except BertcoreError as error:
         raise InputError(f"params.yaml: {key}: {error}") from None
+
+
+def _require_kind(tokenizer: Tokenizer, name: str) -> None:
+    """`ArtifactError` where the tokenizer of the model `name` is of a kind that no stage reads texts with."""
+    try:
+        Vocabulary.of(tokenizer)
+    except ArtifactError as error:
+        raise ArtifactError(f"{name}/{error}; give a model with such a tokenizer") from None
 
 
 def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:

@@ -25,9 +25,10 @@ Point: TypeAlias = tuple[float, float]
 
 NOTE = (
     "Every variant was pre-trained for the same wall-clock on this machine: the speed of its first steps said for how "
-    "many it is enough; minutes and tokens a second are those of the whole training. Held-out loss and minimal pairs "
-    "compare models that predict masked tokens of one vocabulary; the loss is of the same sequences for all, full "
-    "sentences of 128 tokens, whatever a variant was trained on. Means are over the tasks that all variants have. "
+    "many it is enough; minutes and tokens a second are those of the whole training. Held-out loss "
+    "compares models that predict masked tokens of one vocabulary; it is of the same sequences for all, full sentences "
+    "of 128 tokens, whatever a variant was trained on. A discriminator is asked for the pairs which sentence's tokens "
+    "are original ones. Means are over the tasks that all variants have. "
     "Scores of tasks are medians over the seeds on dev, with the lowest and the highest in brackets, times 100; "
     "differences within such a range say nothing. A variant leads in a task where it is better than the majority and "
     "the simple baseline, which counts words, by more than chance: few dev examples or seeds prove little. Inference "
@@ -68,6 +69,7 @@ def table(variants: Sequence[Variant]) -> Table:
     columns = {task: f"{task} ({score.metric})" for variant in variants for task, score in variant.scores.items()}
     header = ["Variant", "Parameters", "Tokens", "Minutes", "Tokens/s", "Training FLOPs", "Held-out loss"]
     header += ["Minimal pairs", *columns.values(), "Mean", "Leads in", "Inference tokens/s", "MiB"]
+    common = statistics.mode(variant.vocabulary for variant in variants)
     rows = [
         [
             variant.name if variant.teacher is None else f"{variant.name}, from {variant.teacher}",
@@ -76,7 +78,7 @@ def table(variants: Sequence[Variant]) -> Table:
             f"{variant.seconds / 60:.1f}",
             count(variant.tokens_per_second),
             f"{variant.training_flops:.2g}",
-            NOTHING if variant.mlm_loss is None else f"{variant.mlm_loss:.2f}",
+            _loss(variant, common),
             _percent(variant.minimal_pairs),
             *(_cell(variant.scores.get(task)) for task in columns),
             _percent(variant.mean_score),
@@ -118,6 +120,13 @@ def _mean(scores: Mapping[str, float], variants: Sequence[Variant]) -> float | N
 
 def _simple_mean(variants: Sequence[Variant]) -> float | None:
     return _mean(_simple_scores(variants)[SIMPLE], variants)
+
+
+def _loss(variant: Variant, vocabulary: str) -> str:
+    """With a mark where the masked tokens are those of another vocabulary than `vocabulary`."""
+    if variant.mlm_loss is None:
+        return NOTHING
+    return f"{variant.mlm_loss:.2f}" + ("" if variant.vocabulary == vocabulary else " (other pieces)")
 
 
 def _percent(share: float | None) -> str:

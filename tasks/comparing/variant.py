@@ -5,6 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bertcore.files import checksum
+from bertcore.tokens.kind import TOKENIZER_FILE
+from tasks.paths import TOKENIZER
 from tasks.reporting import minimal_pairs
 from tasks.reporting.comparison import STANDARD_ERRORS, Comparison, read_comparison
 from tasks.reporting.measurements import Measurements
@@ -39,11 +42,13 @@ class Variant:
     """On held-out sequences that are the same for all variants; None where the masked tokens are not what the model
     predicts."""
     minimal_pairs: float | None = None
-    """Share of them; None in the same case, and where none were scored."""
+    """Share of them; None where none were scored."""
     scores: Mapping[str, Comparison]
     """By task, beside what needs no network."""
     inference_tokens_per_second: float
     peak_bytes: float
+    vocabulary: str = ""
+    """Checksum of its tokenizer: losses are of the same pieces where it is the same."""
     pairs_baseline: float | None = None
     """Share of the minimal pairs that the best baseline has."""
     pairs_error: float = 0.0
@@ -110,7 +115,7 @@ def read_variant(
     measurements = Measurements.read(tree / "metrics", names)
     trained = measurements.numbers("pretrain")
     pairs: dict[str, float] = {}
-    if inference["predicts_tokens"] and measurements.has(minimal_pairs.SOURCE):  # others' are scored in another way
+    if measurements.has(minimal_pairs.SOURCE):
         baseline, _, error = minimal_pairs.against_strongest(measurements)
         shares = minimal_pairs.accuracies(measurements)
         pairs = {"minimal_pairs": shares["model"], "pairs_baseline": shares[baseline], "pairs_error": error}
@@ -125,6 +130,7 @@ def read_variant(
         scores={task: read_comparison(measurements, task) for task in names},
         inference_tokens_per_second=inference["tokens_per_second"],
         peak_bytes=inference["peak_bytes"],
+        vocabulary=checksum(tree / TOKENIZER / TOKENIZER_FILE),
         compared_tasks=compared_tasks,
         teacher=teacher,
         **pairs,

@@ -169,6 +169,7 @@ def test_a_roberta_has_two_positions_less_and_a_vocabulary_as_its_tokenizers(tmp
     ("name", "kind"),
     [
         *((name, kind) for name in SAMPLES for kind in ("pretraining", "sequence_classification")),
+        *((name, "replaced_tokens") for name in ("deberta", "electra")),
         *(("modernbert, mean", kind) for kind in HEADS),  # what differs is the encoder, not its heads
     ],
 )

@@ -13,7 +13,11 @@ from bertcore.errors import ConfigError
 from bertcore.minimal_pairs import scoring
 from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
 from bertcore.model.bert import BertConfig
+from bertcore.model.config import build_discriminator
+from bertcore.model.deberta import DebertaConfig, DebertaForPreTraining
 from bertcore.model.electra import ElectraForMaskedLM
+from bertcore.model.huggingface import save_pretrained
+from bertcore.model.layout import Layout
 from tests.bertcore.minimal_pairs.test_scoring import SENTENCES
 
 
@@ -43,6 +47,21 @@ def test_a_score_is_the_sum_of_the_log_probabilities_of_the_original(
         expected.append(float(torch.log(1 - torch.sigmoid(logits))[1:-1].sum()))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert len(np.unique(found)) == len(SENTENCES)
+
+
+def test_a_deberta_that_detects_is_scored_by_its_discriminator(
+    config: BertConfig, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    torch.manual_seed(5)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "initializer_range": 0.3}
+    save_pretrained(build_discriminator(DebertaConfig(vocab_size=config.vocab_size, **sizes)), tmp_path)
+    model = load_language_model(tmp_path)
+    assert isinstance(model, DebertaForPreTraining)
+    (found,) = sentence_scorer(model.double(), tokenizer)(SENTENCES[:1])
+    ids = torch.tensor(tokenizer.encode(SENTENCES[0]).ids)
+    with torch.no_grad():
+        logits = model(ids, torch.zeros_like(ids), Layout.from_lengths(torch.tensor([len(ids)])))
+    assert found == pytest.approx(float(torch.log(1 - torch.sigmoid(logits))[1:-1].sum()), rel=1e-9)
 
 
 def test_a_variant_that_masks_is_refused(config: BertConfig, tokenizer: Tokenizer, tmp_path: Path) -> None:

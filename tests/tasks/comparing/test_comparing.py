@@ -22,6 +22,7 @@ from bertcore.errors import ConfigError
 from bertcore.files import checksum
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.kind import TOKENIZER_FILE
 from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from flows import compare
@@ -29,6 +30,7 @@ from flows.locks import hold
 from tasks.comparing import held_out, inference, page, tracking
 from tasks.comparing.config import CompareConfig
 from tasks.comparing.variant import Speed, Variant, read_variant
+from tasks.paths import TOKENIZER
 from tasks.reporting.comparison import Comparison, Interval
 from tasks.reporting.measurements import REQUIRED
 from tests.import_closure import ROOT
@@ -261,6 +263,13 @@ def test_the_held_out_loss_is_of_the_same_sequences_whatever_a_model_was_trained
         assert found["mlm_loss"] == pytest.approx(math.log(vocabulary().size), abs=0.2), "no better than guessing"
 
 
+def test_a_loss_of_other_pieces_is_marked() -> None:
+    found = [variant(name, 0.7, 100.0, vocabulary=pieces) for name, pieces in (("a", "x"), ("b", "y"), ("c", "x"))]
+    rows = page.table([*found, replace(found[1], name="d", mlm_loss=None)]).rows
+    column = page.table(found).header.index("Held-out loss")
+    assert [row[column] for row in rows[:4]] == ["5.00", "5.00 (other pieces)", "5.00", "–"]
+
+
 def test_what_a_student_keeps_of_its_teacher_is_said() -> None:
     found = [variant("a", 0.7, 100.0), variant("b", 0.5, 300.0, parameters=650, teacher="a")]
     assert (
@@ -369,6 +378,8 @@ class Pipeline:
             path = tree / "metrics" / f"{name}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(content))
+        (tree / TOKENIZER).mkdir(parents=True, exist_ok=True)
+        (tree / TOKENIZER / TOKENIZER_FILE).write_text("{}")
 
 
 def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
@@ -404,9 +415,8 @@ def test_the_budget_pays_for_steps_and_a_killed_comparison_goes_on(
     assert (found.steps, found.tokens, found.seconds) == (3000, 300_000, 60.0), "half as fast as planned"
     assert (found.mlm_loss, found.minimal_pairs) == (5.0, 0.6)
     assert (found.pairs_baseline, found.pairs_error) == (0.55, 0.02) and found.knows_grammar
-    discriminator = replace(speed, inference=measured | {"predicts_tokens": 0.0})
-    of_discriminator = read_variant("one", tmp_path / "out" / "one", [], discriminator, 1.0, mlm_loss=None)
-    assert of_discriminator.mlm_loss is None and of_discriminator.minimal_pairs is None
+    discriminator = read_variant("one", tmp_path / "out" / "one", [], speed, 1.0, mlm_loss=None)
+    assert discriminator.mlm_loss is None and discriminator.minimal_pairs == 0.6
     pipeline.ran = []
     longer = written(tmp_path, text.replace("30s", "1m") + "pretrain.second_phase: null}, two: {recipe: modern}}")
     compare.compare(longer, tmp_path / "out", only_measure=True)

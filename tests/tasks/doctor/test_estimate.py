@@ -30,11 +30,14 @@ OBJECTIVE = {
     "albert": "mlm_sop",
     "bert": "mlm_nsp",
     "deberta-v2": "mlm",
+    "deberta-v3": "replaced_tokens",
     "distilbert": "mlm",
     "electra": "replaced_tokens",
 }
 OBJECTIVE |= {"modernbert": "mlm", "roberta": "mlm"}
 """What each architecture is trained with here."""
+MODEL_TYPE = {"deberta-v3": "deberta-v2"}
+"""Of those that are called otherwise here."""
 
 
 def settings_of(architecture: str, optimizer: str = "adamw", teacher: str | None = None) -> PretrainConfig:
@@ -42,7 +45,7 @@ def settings_of(architecture: str, optimizer: str = "adamw", teacher: str | None
     values: dict[str, Any] = {"objective": OBJECTIVE[architecture], "optimizer": optimizer}
     if teacher:
         values |= {"objective": "distillation", "objective_options": {"teacher": teacher}}
-    return PretrainConfig(model=ModelConfig(architecture=architecture), **values)
+    return PretrainConfig(model=ModelConfig(architecture=MODEL_TYPE.get(architecture, architecture)), **values)
 
 
 def save_teacher(directory: Path, preset: str, vocab_size: int = VOCABULARY) -> str:
@@ -51,7 +54,8 @@ def save_teacher(directory: Path, preset: str, vocab_size: int = VOCABULARY) -> 
 
 
 def config_of(preset: str, vocab_size: int = VOCABULARY, architecture: str = "bert") -> EncoderConfig:
-    return ModelConfig(architecture=architecture, preset=preset).build(vocab_size).with_dropout(0.0, 0.0)
+    model = ModelConfig(architecture=MODEL_TYPE.get(architecture, architecture), preset=preset)
+    return model.build(vocab_size).with_dropout(0.0, 0.0)
 
 
 def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
@@ -68,11 +72,8 @@ def batch_of(work: Work, vocab_size: int = VOCABULARY) -> PreTrainingBatch:
     )
 
 
-def train(
-    config: EncoderConfig, work: Work, optimizer: str, teacher: str | None = None
-) -> tuple[WithObjective, torch.optim.Optimizer]:
+def train(config: EncoderConfig, work: Work, settings: PretrainConfig) -> tuple[WithObjective, torch.optim.Optimizer]:
     """Three steps, as the training loop takes them."""
-    settings = settings_of(config.model_type, optimizer, teacher)
     model = build_model(settings.objective, config).train()
     objective = build_objective(settings.objective, model, settings.objective_options)
     trained = WithObjective(model, objective)
@@ -89,9 +90,11 @@ def train(
 def measure(architecture: str, preset: str, optimizer: str, teacher: str | None, **work: object) -> int:
     """Bytes by which this process grows while it trains; what the first step of any training needs is there before."""
     keep_freed_memory()
-    train(config_of("tiny", 100, architecture), Work(sequences=2, length=16, masked=2), "adamw")
+    first = Work(sequences=2, length=16, masked=2)
+    train(config_of("tiny", 100, architecture), first, settings_of(architecture))
     before = resident("VmRSS")
-    train(config_of(preset, architecture=architecture), Work(**work), optimizer, teacher)  # type: ignore[arg-type]
+    settings = settings_of(architecture, optimizer, teacher)
+    train(config_of(preset, architecture=architecture), Work(**work), settings)  # type: ignore[arg-type]
     return resident("VmHWM") - before
 
 
@@ -115,13 +118,19 @@ def resident(name: str) -> int:
             "electra", "mini", "adamw", Work(sequences=24, length=128, masked=19), False, marks=pytest.mark.slow
         ),
         pytest.param(
+            "deberta-v2", "mini", "adamw", Work(sequences=24, length=128, masked=19), False, marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "deberta-v3", "mini", "adamw", Work(sequences=24, length=128, masked=19), False, marks=pytest.mark.slow
+        ),
+        pytest.param(
             "albert", "mini", "lamb", Work(sequences=24, length=128, masked=19), False, marks=pytest.mark.slow
         ),
         pytest.param(
             "distilbert", "mini", "adamw", Work(sequences=12, length=128, masked=19), True, marks=pytest.mark.slow
         ),
     ],
-    ids=["tiny", "mini", "modernbert-mini", "electra-mini", "albert-mini", "student-mini"],
+    ids=["tiny", "mini", "modern-mini", "electra-mini", "deberta-mini", "v3-mini", "albert-mini", "student-mini"],
 )
 def test_memory_is_what_a_training_takes_within_30_percent(
     architecture: str, preset: str, optimizer: str, work: Work, taught: bool, tmp_path: Path
@@ -158,7 +167,7 @@ def test_parameters_are_those_of_the_model(architecture: str, matrices: int) -> 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_checkpoint_holds_the_parameters_and_the_optimizers_state(optimizer: str, architecture: str) -> None:
     config, work = config_of("tiny", 300, architecture), Work(sequences=2, length=16, masked=2)
-    trained, steps = train(config, work, optimizer)
+    trained, steps = train(config, work, settings_of(architecture, optimizer))
     states = [
         tensor
         for parameter, state in steps.state.items()

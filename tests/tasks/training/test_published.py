@@ -1,6 +1,7 @@
 """What `transformers` has saved, of each kind that the house knows: it is trained on and fine-tuned, and the result is
 read by the class that it came from."""
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import transformers
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.export import gate
 from bertcore.finetune.config import RunConfig
+from bertcore.finetune.result import Result
 from bertcore.finetune.run import finetune
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.tokenizer import kind_of, load_tokenizer
@@ -51,20 +53,25 @@ PROBLEMS = ("missing_keys", "mismatched_keys")
 
 @pytest.fixture(scope="module", params=KINDS)
 def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
-    """Its root and the reference, which is saved where stage `inputs` would have linked it; its params.yaml trains it
-    on."""
-    objective, shape = KINDS[request.param]
-    read_by = READ_BY.get(request.param, tokenizer)()
+    return tree_of(request.param, tmp_path_factory.mktemp("published") / "tree")
+
+
+def tree_of(name: str, directory: Path, longest: int | None = None, **changes: int) -> tuple[Path, Any]:
+    """Its root and the reference, with `changes` of its shape, which is saved where stage `inputs` would have linked
+    it; its params.yaml trains it on, with `longest` positions."""
+    objective, shape = KINDS[name]
+    read_by = READ_BY.get(name, tokenizer)()
     kind = kind_of(read_by)
     values = params(init_from="org/published", objective=objective, max_steps=3, learning_rate=1e-5, warmup_steps=0)
     values["pretrain"]["model"] = {"architecture": "electra"} if objective == "replaced_tokens" else {}
+    values["pretrain"]["model"] |= {"max_position_embeddings": longest} if longest else {}
     values["mask"] |= {"packing": PACKINGS.get(objective, "full_sentences")}
     values["tokenizer"] = {"kind": kind.name}
-    root = prepare(tmp_path_factory.mktemp("published") / "tree", values)
-    reference = getattr(transformers, request.param)
+    root = prepare(directory, values)
+    reference = getattr(transformers, name)
     torch.manual_seed(1)
     pad = read_by.token_to_id(kind.special.pad)
-    model = reference(reference.config_class(vocab_size=read_by.get_vocab_size(), pad_token_id=pad, **shape))
+    model = reference(reference.config_class(vocab_size=read_by.get_vocab_size(), pad_token_id=pad, **shape | changes))
     model.save_pretrained(root / PUBLISHED)
     kind.save(read_by, root / PUBLISHED, None)
     return root, model
@@ -95,20 +102,47 @@ def test_it_is_trained_on(published: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "reserved"), [("BertForMaskedLM", 0), ("RobertaForMaskedLM", 2)])
+def test_with_more_positions_it_reads_what_was_out_of_its_reach(
+    name: str, reserved: int, no_accelerator: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word that decides stands behind the last of the 24 tokens that were published."""
+    root, _ = tree_of(name, tmp_path / "tree", 48 + reserved, max_position_embeddings=24 + reserved)
+    monkeypatch.chdir(root)
+    training = build(distributed.make_accelerator(), Supervision())
+    training.run()
+    trained = training.whole_models()[""]
+    assert trained.config.max_sequence_length == 48
+    save_pretrained(trained, tmp_path / "trained", TOKENIZER)
+    gate.check(trained, tmp_path / "trained", TOKENIZER)
+    read_by, dice = load_tokenizer(TOKENIZER), random.Random(1)
+    ids = read_by.encode(" ".join(each for document in documents(60) for each in document)).ids
+    words = [dice.choice(["again", "never"]) for _ in range(96)]
+    texts = [f"{read_by.decode(ids[30 * number : 30 * (number + 1)])} {word}" for number, word in enumerate(words)]
+    result = tuned(texts, [word == "again" for word in words], tmp_path / "trained", epochs=24)
+    assert result.metrics["dev"]["accuracy"] > 0.9
+
+
+@pytest.mark.slow
 def test_it_is_fine_tuned(published: Any, tmp_path: Path) -> None:
     texts = [sentence for document in documents(12) for sentence in document]
-    rows = [
-        {"id": str(number), "text_a": text, "label": "yes" if "again" in text else "no"}
-        for number, text in enumerate(texts)
-    ]
-    schema = schema_of("classification", ["no", "yes"])
-    splits = {"train": pa.Table.from_pylist(rows, schema), "dev": pa.Table.from_pylist(rows[:32], schema)}
-    examples = ExampleSet(family="classification", labels=["no", "yes"], metrics=["accuracy"], splits=splits)
-    task = RunConfig(format="toy", data="toy", sequence_length=48, epochs=8, batch_size=8, learning_rate=3e-3)
-    result = finetune(task, examples, load_tokenizer(PUBLISHED), PUBLISHED)
+    result = tuned(texts, ["again" in text for text in texts], PUBLISHED, epochs=8)
     assert result.metrics["dev"]["accuracy"] > 0.9
     save_pretrained(result.model, tmp_path / "tuned", TOKENIZER, extra_config=result.model_config)
     _, said = transformers.AutoModelForSequenceClassification.from_pretrained(
         tmp_path / "tuned", output_loading_info=True
     )
     assert not any(said[problem] for problem in PROBLEMS)
+
+
+def tuned(texts: list[str], labels: list[bool], encoder: Path, epochs: int) -> Result:
+    """The encoder fine-tuned on all texts, scored on some of them."""
+    rows = [
+        {"id": str(number), "text_a": text, "label": "yes" if label else "no"}
+        for number, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]
+    schema = schema_of("classification", ["no", "yes"])
+    splits = {"train": pa.Table.from_pylist(rows, schema), "dev": pa.Table.from_pylist(rows[:32], schema)}
+    examples = ExampleSet(family="classification", labels=["no", "yes"], metrics=["accuracy"], splits=splits)
+    task = RunConfig(format="toy", data="toy", sequence_length=48, epochs=epochs, batch_size=8, learning_rate=3e-3)
+    return finetune(task, examples, load_tokenizer(encoder), encoder)

@@ -39,7 +39,7 @@ class ReplacedTokenOptions:
     mlm_weight: float = 1.0
     """Of the generator's masked tokens in the loss."""
     detection_weight: float = 50.0
-    """Of all tokens, told apart from replaced ones, in the loss; ELECTRA's, where recipe `deberta-v3` has 10."""
+    """Of all tokens, told apart from replaced ones, in the loss. 50 is ELECTRA's; recipe `deberta-v3` has 10."""
 
     def __post_init__(self) -> None:
         for name in ("generator_width", "generator_layers"):

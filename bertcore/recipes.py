@@ -8,6 +8,16 @@ from bertcore.config import suggest
 SECTIONS = ("tokenizer", "mask", "pretrain", "finetune")
 """The sections that a recipe gives values for; those of `finetune` are for every entry of `finetune.tasks`."""
 
+_BERTS_UPDATES: dict[str, Any] = {
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "epsilon": 1e-6,
+    "weight_decay": 0.01,
+    "decay_biases_and_norms": False,
+    "max_grad_norm": 1.0,
+}
+"""Of google-research/bert's optimizer, which ALBERT, ELECTRA and DeBERTa took over."""
+
 # He et al. 2021, the base model with 512 tokens, and the n-gram masks of microsoft/DeBERTa's version 2. Left out:
 # the vocabularies, which are SentencePiece's, and absolute positions in the head for masked tokens.
 _DEBERTA: dict[str, dict[str, Any]] = {
@@ -44,12 +54,7 @@ _DEBERTA: dict[str, dict[str, Any]] = {
         "warmup_steps": 10_000,
         "schedule": "linear",
         "optimizer": "adamw",
-        "beta1": 0.9,
-        "beta2": 0.999,
-        "epsilon": 1e-6,
-        "weight_decay": 0.01,
-        "decay_biases_and_norms": False,
-        "max_grad_norm": 1.0,
+        **_BERTS_UPDATES,
     },
     # What the published code gives for MNLI with the base model; its warm-up is 1,000 of 18,400 steps.
     "finetune": {
@@ -104,12 +109,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "learning_rate": 1.76e-3,
             "schedule": "bert",
             "optimizer": "lamb",
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-6,
-            "weight_decay": 0.01,
-            "decay_biases_and_norms": False,
-            "max_grad_norm": 1.0,
+            **_BERTS_UPDATES,
         },
         # The defaults of run_classifier.py; the paper chose rates of 1e-5 to 5e-5 by task.
         "finetune": {
@@ -158,12 +158,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "warmup_steps": 10_000,
             "schedule": "bert",
             "optimizer": "bert_adam",
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-6,
-            "weight_decay": 0.01,
-            "decay_biases_and_norms": False,
-            "max_grad_norm": 1.0,
+            **_BERTS_UPDATES,
             "second_phase": {"share": 0.1},
         },
         # The defaults of run_classifier.py; the paper chose among rates of 2e-5 to 5e-5 and 2 to 4 epochs.
@@ -277,12 +272,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
             "learning_rate": 5e-4,
             "schedule": "bert",
             "optimizer": "bert_adam",
-            "beta1": 0.9,
-            "beta2": 0.999,
-            "epsilon": 1e-6,
-            "weight_decay": 0.01,
-            "decay_biases_and_norms": False,
-            "max_grad_norm": 1.0,
+            **_BERTS_UPDATES,
         },
         "finetune": {
             "batch_size": 32,

@@ -9,7 +9,7 @@ from typing import Any
 from bertcore.config import BESIDE, convert, suggest
 from bertcore.errors import ConfigError
 from bertcore.model.albert import ALBERT
-from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule, HeadFamily, Kind
+from bertcore.model.architecture import Architecture, Discriminator, EncoderConfig, EncoderModule, HeadFamily, Kind
 from bertcore.model.bert import BERT
 from bertcore.model.deberta import DEBERTA
 from bertcore.model.distilbert import DISTILBERT
@@ -47,12 +47,16 @@ def build_pretraining(config: EncoderConfig) -> EncoderModule:
     return architecture_of(config).pretraining(config)
 
 
-def build_discriminator(config: EncoderConfig) -> EncoderModule:
-    """The encoder with its head for replaced tokens, with initial weights; see `Discriminator.build`. The architecture
-    must have one."""
+def discriminator_of(config: EncoderConfig) -> Discriminator:
+    """What is known of the encoder's head for replaced tokens, which its architecture must have."""
     row = architecture_of(config).discriminator
     assert row is not None, f"{config.model_type} has no head for replaced tokens"
-    return row.build(config)
+    return row
+
+
+def build_discriminator(config: EncoderConfig) -> EncoderModule:
+    """The encoder with its head for replaced tokens, with initial weights; see `Discriminator.build`."""
+    return discriminator_of(config).build(config)
 
 
 def build_head(config: EncoderConfig, family: HeadFamily, labels: int = 2) -> EncoderModule:

@@ -13,8 +13,8 @@ from torch.nn import functional
 
 from bertcore.config import within
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import Discriminator, EncoderConfig, EncoderModule
-from bertcore.model.config import architecture_of, build_pretraining
+from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.config import build_pretraining, discriminator_of
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import CHUNK_ROWS
@@ -56,11 +56,12 @@ class ReplacedTokens(Objective):
 
     def __init__(self, model: EncoderModule, options: ReplacedTokenOptions) -> None:
         super().__init__()
-        shape = _row(model.config).generator(model.config, options.generator_width, options.generator_layers)
+        row = discriminator_of(model.config)
+        shape = row.generator(model.config, options.generator_width, options.generator_layers)
         self.generator = build_pretraining(shape)
         begun_with = model.published.base_model.token_embeddings.state_dict()
         self.generator.base_model.token_embeddings.load_state_dict(begun_with)
-        _row(model.config).share(model, self.generator)
+        row.share(model, self.generator)
         self.weights = {"mlm": options.mlm_weight, "replaced_tokens": options.detection_weight}
 
     def load(self, model: EncoderModule, directory: Path) -> list[str]:
@@ -73,7 +74,7 @@ class ReplacedTokens(Objective):
         _check_fits(model, shape, place)
         self.generator = build_pretraining(shape)
         missing = load_pretrained(self.generator, place).missing
-        _row(model.config).share(model, self.generator)
+        discriminator_of(model.config).share(model, self.generator)
         return [f"generator.{name}" for name in missing]
 
     @property
@@ -97,17 +98,11 @@ class ReplacedTokens(Objective):
         return terms
 
     def model_flops(self, config: EncoderConfig, batch: PreTrainingBatch) -> int:
-        return _row(config).flops(config, batch.layout.lengths)
+        return discriminator_of(config).flops(config, batch.layout.lengths)
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """The generator."""
         return super().model_flops(self.generator.config, batch)
-
-
-def _row(config: EncoderConfig) -> Discriminator:
-    row = architecture_of(config).discriminator
-    assert row is not None, f"{config.model_type} has no head for replaced tokens"
-    return row
 
 
 def _check_fits(model: EncoderModule, generator: EncoderConfig, place: Path) -> None:
@@ -117,7 +112,7 @@ def _check_fits(model: EncoderModule, generator: EncoderConfig, place: Path) -> 
             f"{place}: model_type: found {generator.model_type!r}, expected {model.config.model_type!r} as in the "
             "model beside it; give the generator that it was trained with, or remove the folder"
         )
-    shared = _row(model.config).shared
+    shared = discriminator_of(model.config).shared
     for name in dict.fromkeys(("hidden_size", "num_hidden_layers", *shared)):
         found, own = getattr(generator, name), getattr(model.config, name)
         if found != own if name in shared else found > own:
@@ -144,7 +139,7 @@ def sample(logits: Tensor, draws: Tensor) -> Tensor:
 
 
 def _check(config: EncoderConfig, options: ReplacedTokenOptions, longest: int) -> None:
-    _row(config).generator(config, options.generator_width, options.generator_layers)
+    discriminator_of(config).generator(config, options.generator_width, options.generator_layers)
 
 
 REPLACED_TOKENS = ObjectiveRow(

@@ -31,6 +31,7 @@ from tasks.reporting.task_tables import SECONDS
 HERE = Path(__file__).parent
 _OF_PROTOCOL = ("Train", "Dev", "Epochs", SECONDS)
 _OF_A_PAGE = 5
+_OF_AN_ABSTRACT = 10
 
 
 def main() -> None:
@@ -115,6 +116,17 @@ def _prepare_wikiann(data: Path, out: Path) -> None:
         (out / f"{name}.txt").write_text(re.sub(r"(?m)^de:", "", text), encoding="utf-8")
 
 
+def _prepare_bc5cdr_documents(data: Path, out: Path) -> None:
+    """Sentences of BC5CDR ten by ten as documents: they stand in the order of their abstracts, whose borders are not
+    marked, and an abstract has nine on average."""
+    for name in ("train", "test"):
+        sentences = read_text(data / "ner" / "bc5cdr" / f"{name}.tsv.zst").strip("\n").split("\n\n")
+        starts = range(0, len(sentences), _OF_AN_ABSTRACT)
+        documents = ["\n\n".join(sentences[start : start + _OF_AN_ABSTRACT]) for start in starts]
+        text = "".join(f"-DOCSTART-\tO\n\n{document}\n\n" for document in documents)
+        (out / f"{name}.tsv").write_text(text, encoding="utf-8")
+
+
 def _prepare_ag_news(data: Path, out: Path) -> None:
     """The training rows ("title description", class from 0) and the test rows (class from 1, title, description)."""
     source = data / "topic" / "ag_news"
@@ -134,6 +146,7 @@ PREPARED = {
     "docstring_pages": _prepare_docstring_pages,
     "ag_news": _prepare_ag_news,
     "nli": _prepare_nli,
+    "bc5cdr_documents": _prepare_bc5cdr_documents,
     "wikiann": _prepare_wikiann,
 }
 """What stands below `prepared/` -> the function that makes it of the data."""

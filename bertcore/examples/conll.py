@@ -1,13 +1,15 @@
 """Tagged words in columns, one word a line and a blank line between sentences: CoNLL-2003, WNUT, CoNLL-U and their kin.
 
 Tags that mark entities are converted to IOB2, whatever the scheme of the files; others, such as parts of speech, are
-kept and scored by accuracy. `-DOCSTART-` lines are left out, and so are CoNLL-U's ranges (`3-4`) and empty nodes.
+kept and scored by accuracy. Lines that begin a document (`-DOCSTART-`, CoNLL-U's `# newdoc`) are no words, and neither
+are CoNLL-U's ranges (`3-4`) and empty nodes.
 """
 
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +35,8 @@ from bertcore.examples.schema import TAGGING, ExampleSet
 BROKEN_TAG, REPAIRED = "tag without a form", "tag that breaks the scheme, repaired"
 
 _DOCUMENT = b"-DOCSTART-"
+_NEW_DOCUMENT = re.compile(rb"#\s*newdoc\b")
+"""Of CoNLL-U, a comment."""
 _NO_WORD = re.compile(r"\d+[-.]\d+")
 
 
@@ -56,6 +60,9 @@ class ConllOptions(SplitOptions):
     scheme: Literal["auto", "iob1", "iob2", "bioes", "none"] = "auto"
     """How tags mark entities. `auto`: the scheme that train's tags break least; `none`: they mark no entities (parts of
     speech, say) and are scored by accuracy."""
+    unit: Literal["sentence", "document"] = "sentence"
+    """What is read at once: a sentence, or all sentences of a document, so that what was said before helps. Documents
+    begin at lines `-DOCSTART-`, or `# newdoc` where comments begin with `#`."""
     labels: list[str] | None = None
     """Types of entities (of scheme `none`: tags); null: those of train."""
     on_error: OnError = "strict"
@@ -72,6 +79,8 @@ class Sentence:
     """None where the file has none."""
     rows: list[int]
     """Line numbers of the words, or of each the row of its sentence."""
+    document: int = 0
+    """How many documents have begun before it, or with it."""
 
 
 def read(directory: Path, options: ConllOptions) -> ExampleSet:
@@ -88,12 +97,13 @@ def from_sentences(
     """The sentences of each split, train first, as a tagging task; errors name a split's file as `where` does."""
     scheme = _scheme(options, sentences["train"], where["train"])
     names, tables = options.labels, {}
+    join = _documents if options.unit == "document" else iter
     for split, found in sentences.items():
         if scheme is not None:
             found = list(_in_iob2(found, scheme, where[split], bad))
         if names is None:
             names = sorted(_classes((tag for sentence in found for tag in sentence.tags or []), scheme))
-        tables[split] = _table(_known(found, names, scheme, where[split], bad))
+        tables[split] = _table(join(_known(found, names, scheme, where[split], bad)))
         if not tables[split].num_rows:
             raise InputError(f"{where[split]}: found no usable sentence, expected some; check file and options")
     tables = with_dev(tables, options, where["train"])
@@ -170,8 +180,8 @@ class _Layout:
 
 
 def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> Iterator[Sentence]:
-    layout = None
-    for lines in _blocks(path, options.comment):
+    layout, document = None, 0
+    for document, lines in _blocks(path, options.comment):
         words, tags, rows = [], [], []
         for number, line in lines:
             try:
@@ -192,23 +202,32 @@ def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> I
         else:
             if words:
                 assert layout is not None
-                yield Sentence(words, None if layout.tag is None else tags, rows)
+                yield Sentence(words, None if layout.tag is None else tags, rows, document)
+    if options.unit == "document" and not document:
+        raise InputError(
+            f"{path}: found no line -DOCSTART-, nor # newdoc as a comment, expected one before each document (unit: "
+            "document); add them, or take unit: sentence"
+        )
 
 
-def _blocks(path: Path, comment: str | None) -> Iterator[list[tuple[int, bytes]]]:
-    """The numbered lines of each sentence."""
+def _blocks(path: Path, comment: str | None) -> Iterator[tuple[int, list[tuple[int, bytes]]]]:
+    """The numbered lines of each sentence, and how many documents have begun."""
     lines: list[tuple[int, bytes]] = []
+    document = 0
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1:
             line = line.removeprefix(BOM_UTF8)
-        if line.strip() and not line.startswith(_DOCUMENT):
-            if comment is None or not line.startswith(comment.encode()):
+        is_comment = comment is not None and line.startswith(comment.encode())
+        begins = line.startswith(_DOCUMENT) or (is_comment and _NEW_DOCUMENT.match(line) is not None)
+        if line.strip() and not begins:
+            if not is_comment:
                 lines.append((number, line))
         elif lines:
-            yield lines
+            yield document, lines
             lines = []
+        document += begins
     if lines:
-        yield lines
+        yield document, lines
 
 
 def _in_iob2(sentences: Iterable[Sentence], scheme: str, where: str, bad: BadRows) -> Iterator[Sentence]:
@@ -240,6 +259,17 @@ def _known(
         known = "one of" if scheme is None else "O or an entity of a type among"
         message = f"found the tag {sentence.tags[unseen[0]]!r}, expected {known}: {', '.join(names)}"
         bad.add(f"{where}:{sentence.rows[unseen[0]]}", BadRowError(UNSEEN_LABEL, message))
+
+
+def _documents(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Of each document its sentences as one."""
+    for document, parts in groupby(sentences, key=lambda sentence: sentence.document):
+        words, tags, rows = [], [], []
+        for part in parts:
+            words += part.words
+            tags += part.tags or []
+            rows += part.rows
+        yield Sentence(words, tags or None, rows, document)
 
 
 def _classes(tags: Iterable[str], scheme: str | None) -> set[str]:

@@ -1,3 +1,4 @@
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -55,6 +56,49 @@ def test_conllu(tmp_path: Path) -> None:
     assert examples.splits["dev"].to_pylist() == [
         {"id": "0", "words": ["do", "n't", "#"], "tags": ["AUX", "PART", "SYM"]}
     ]
+
+
+def test_documents_are_read_as_one(tmp_path: Path) -> None:
+    more = "\nlate NN I-NP O\n"  # a second sentence of the second document
+    files(
+        tmp_path,
+        train=CONLL_2003 + more,
+        dev="up IN I-PP O\n\n" + CONLL_2003,
+        test=re.sub("(?m) .*$", "", CONLL_2003),
+    )
+    splits = conll.read(tmp_path, ConllOptions(unit="document", labels=["MISC", "ORG", "PER"])).splits
+    first, second = splits["train"].to_pylist()
+    assert first == {"id": "0", "words": ["EU", "rejects", "German", "call"], "tags": ["B-ORG", "O", "B-MISC", "O"]}
+    assert second == {"id": "1", "words": ["Peter", "Blackburn", "late"], "tags": ["B-PER", "I-PER", "O"]}
+    before, *_ = splits["dev"]["words"].to_pylist()
+    assert before == ["up"] and splits["dev"].num_rows == 3, "what stands before the first mark is a document, too"
+    assert splits["test"]["words"].to_pylist()[1] == ["Peter", "Blackburn"]
+
+
+def test_entities_of_two_sentences_stay_two(tmp_path: Path) -> None:
+    text = "-DOCSTART- O\n\nin O\nYork I-LOC\n\nYork I-LOC\nis O\n"
+    splits = conll.read(files(tmp_path, train=text, dev=text), ConllOptions(unit="document", scheme="iob1")).splits
+    assert splits["train"]["tags"].to_pylist() == [["O", "B-LOC", "B-LOC", "O"]]
+
+
+def test_a_bad_sentence_leaves_the_rest_of_its_document(tmp_path: Path) -> None:
+    text = "-DOCSTART- O\n\na B-A\n\nb\n\nc O\n"
+    examples = conll.read(files(tmp_path, train=text, dev=text), ConllOptions(unit="document", on_error="skip"))
+    assert examples.splits["train"]["words"].to_pylist() == [["a", "c"]]
+    assert examples.dropped == {WRONG_COLUMNS: 2}
+
+
+def test_documents_of_conllu(tmp_path: Path) -> None:
+    text = "# newdoc id = 1\n# text = a\n1\ta\tX\n\n1\tb\tY\n\n# newdoc\n1\tc\tX\n\n"
+    options = ConllOptions(token_column=1, comment="#", scheme="none", unit="document")
+    splits = conll.read(files(tmp_path, train=text, dev=text), options).splits
+    assert splits["dev"]["words"].to_pylist() == [["a", "b"], ["c"]]
+
+
+def test_documents_without_a_mark_are_refused(tmp_path: Path) -> None:
+    files(tmp_path, train=CONLL_2003, dev="a NN I-NP O\n")
+    with pytest.raises(InputError, match=r"dev\.txt: found no line -DOCSTART-.*unit: sentence"):
+        conll.read(tmp_path, ConllOptions(unit="document"))
 
 
 def test_white_space_in_words_is_kept_and_blank_lines_may_hold_tabs(tmp_path: Path) -> None:

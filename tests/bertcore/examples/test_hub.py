@@ -190,6 +190,7 @@ def test_tables_and_tagged_words(tmp_path: Path) -> None:
         ["hf://o/names", "conll", {"tag_name": "pos_tags"}],
         ["hf://o/broken", "conll"],
         ["hf://o/numbers", "conll"],
+        ["hf://o/names", "conll", {"unit": "document"}],
         ["hf://o/names", "table", {"text_colum": "tokens"}],
     ]
     errors = [message for _, message in run(asked, repositories, tmp_path)]
@@ -200,6 +201,7 @@ def test_tables_and_tagged_words(tmp_path: Path) -> None:
         "hf://o/names: train: no column 'pos_tags' among tokens, ner_tags; correct the option tag_name",
         "hf://o/broken: dev:3: found the tags ['B-PER', 'I-PER'], expected 1, one for each word",
         "hf://o/numbers: train:1: found the tag 1, expected a name, or a class that has one",
+        "hf://o/names: found unit: document, expected sentence",
         "options of table: unknown key 'text_colum'; did you mean 'text_column'?",
     ]
     assert [message[: len(part)] for message, part in zip(errors, expected, strict=True)] == expected

@@ -1,6 +1,7 @@
 """Parameters that are sound each for itself and cannot work together: found before anything is computed."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
+from bertcore.finetune.encoder_tokenizer import readable_tokenizer
 from bertcore.instances.config import LABELS, MaskConfig
 from bertcore.minimal_pairs.scoring import check_variant
 from bertcore.model.architecture import EncoderConfig, HeadFamily
 from bertcore.model.config import architecture_of, build_head
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
-from bertcore.objectives.replaced_tokens import GENERATOR
+from bertcore.objectives.replaced_tokens import GENERATOR, check_generator
+from bertcore.tokens.kind import TOKENIZER_FILE
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, check_vocabulary_file, entries_of
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import check_lowercase, check_vocabulary, vocabulary_remedy
@@ -112,8 +115,7 @@ def _check_segments(name: str, task: TaskConfig, configs: Configs) -> None:
 
 
 def _check_teacher(where: str, task: TaskConfig, directory: Path) -> None:
-    """Whether it was fine-tuned for a task of this kind. Its labels and its tokenizer are compared when they are there,
-    by stage finetune."""
+    """Whether it was fine-tuned for a task of this kind."""
     config = load_config(directory)
     with torch.device("meta"):
         heads = [build_head(config, _HEADS[family]).architecture for family in FORMATS[task.format].families]
@@ -208,19 +210,32 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
         fitting = architecture_of(published).tokenizers
         kind = tokenizer.kind if not fitting or tokenizer.kind in fitting else fitting[0]
         other = "" if kind == tokenizer.kind else f", with tokenizer.kind: {kind}"
+        if (Path(pretrain.init_from) / TOKENIZER_FILE).is_file():
+            _begun_with(readable_tokenizer, Path(pretrain.init_from))
         raise ConfigError(
             f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.init_from, expected the "
             f"vocabulary of {pretrain.init_from}; {vocabulary_remedy(kind, str(pretrain.init_from))}{other}"
         )
     check_lowercase(Path(pretrain.init_from), tokenizer, pretrain.init_from, "pretrain.init_from")
     added = pretrain.model.fields.get("max_position_embeddings", 0) > published.max_position_embeddings
-    beside = OBJECTIVES[pretrain.objective].needs_discriminator and (Path(pretrain.init_from) / GENERATOR).is_dir()
+    generator = Path(pretrain.init_from) / GENERATOR
+    beside = OBJECTIVES[pretrain.objective].needs_discriminator and generator.is_dir()
     if beside and (added or tokenizer.new_entries):
         key = "pretrain.model.max_position_embeddings" if added else "tokenizer.new_entries"
         raise ConfigError(
             f"params.yaml: {key}: found more than {pretrain.init_from} has, expected as many, because its "
             f"{GENERATOR}/ is not enlarged with it; give a copy without that folder, which begins with a new generator"
         )
+    if beside:
+        _begun_with(check_generator, published, generator)
+
+
+def _begun_with(check: Callable[..., object], *arguments: object) -> None:
+    """Errors of `check` name the key of the published model."""
+    try:
+        check(*arguments)
+    except ArtifactError as error:
+        raise ArtifactError(f"params.yaml: pretrain.init_from: {error}") from None
 
 
 def _check_objective(configs: Configs) -> None:

@@ -10,6 +10,8 @@ import json
 import logging
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +24,18 @@ from bertcore.embedding import FROM_CORPUS
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
-from bertcore.errors import ArtifactError, BertcoreError, InputError
+from bertcore.errors import BertcoreError, InputError
 from bertcore.examples import formats
+from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
-from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
+from bertcore.finetune.distillation import check_teachers_entries, load_teacher
+from bertcore.finetune.encoder_tokenizer import check_size, readable_tokenizer
+from bertcore.finetune.run import FAMILIES
 from bertcore.minimal_pairs.pairs import read_pairs
 from bertcore.model.huggingface import check_pretrained, load_config
 from bertcore.objectives.pretraining import models_of
-from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, Vocabulary, load_tokenizer
+from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
@@ -65,7 +70,7 @@ def run(_: StageRun) -> None:
         for file in configs["minimal_pairs"].files:
             read_pairs(Path(file).expanduser())
         for name, task in tasks.items():
-            _check_models(name, task)
+            _check_models(name, task, configs["tokenizer"])
             _read_examples(name, task, entries[name], configs, beside / name)
             _write(entries[name].get("options", {}), beside / "options" / f"{name}.json")
         text = {"sources": values["corpus"]["sources"], "language": configs["corpus"].language}
@@ -105,8 +110,13 @@ def _check_sources(config: CorpusConfig) -> None:
 def _check_vocabulary(config: TokenizerConfig) -> None:
     """Read an existing vocabulary once, so that one that cannot be used is told now."""
     if config.vocab_file is not None:
-        files = [Path(name) for name in (config.vocab_file, config.merges_file) if name is not None]
-        KINDS[config.kind].read(files, config.lowercase, f"params.yaml: tokenizer.vocab_file: {config.vocab_file}")
+        _given_tokenizer(config)
+
+
+def _given_tokenizer(config: TokenizerConfig) -> Tokenizer:
+    """That of the vocabulary that params.yaml names."""
+    files = [Path(name) for name in (config.vocab_file, config.merges_file) if name is not None]
+    return KINDS[config.kind].read(files, config.lowercase, f"params.yaml: tokenizer.vocab_file: {config.vocab_file}")
 
 
 def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> None:
@@ -123,33 +133,41 @@ def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> No
         _check_model(name, f"pretrain.objective_options.{option}")
 
 
-def _check_models(name: str, task: TaskConfig) -> None:
-    """Whether the models that a task begins with can be used."""
-    _check_model(task.init_from, f"finetune.tasks.{name}.init_from", with_tokenizer=True)
-    if task.distillation:
-        _check_model(task.distillation.teacher, f"finetune.tasks.{name}.distillation.teacher", with_tokenizer=True)
-
-
-def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> None:
-    if name is None:
+def _check_models(name: str, task: TaskConfig, config: TokenizerConfig) -> None:
+    """Whether the models that a task begins with can be used, and a teacher with the tokenizer of its student, where
+    that is there already."""
+    student = _check_model(task.init_from, f"finetune.tasks.{name}.init_from", with_tokenizer=True)
+    if task.distillation is None:
         return
-    try:
+    teacher, key = task.distillation.teacher, f"finetune.tasks.{name}.distillation.teacher"
+    _check_model(teacher, key, with_tokenizer=True)
+    if task.init_from is None and config.vocab_file is not None and not config.new_entries:
+        student = _given_tokenizer(config)
+    if student is not None:
+        with _naming(key):
+            check_teachers_entries(Path(teacher), teacher, student)
+
+
+def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> Tokenizer | None:
+    """Whether the model can be used; its tokenizer, where that is read."""
+    if name is None:
+        return None
+    with _naming(key):
         check_pretrained(Path(name))
-        if with_tokenizer:
-            with tokenizer_directory(Path(name)) as directory:
-                tokenizer = load_tokenizer(directory)
-            _require_kind(tokenizer, name)
-            check_size(tokenizer, load_config(Path(name)), name)
+        if not with_tokenizer:
+            return None
+        tokenizer = readable_tokenizer(Path(name))
+        check_size(tokenizer, load_config(Path(name)), name)
+        return tokenizer
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Errors say which key of params.yaml they are about."""
+    try:
+        yield
     except BertcoreError as error:
         raise InputError(f"params.yaml: {key}: {error}") from None
-
-
-def _require_kind(tokenizer: Tokenizer, name: str) -> None:
-    """`ArtifactError` where the tokenizer of the model `name` is of a kind that no stage reads texts with."""
-    try:
-        Vocabulary.of(tokenizer)
-    except ArtifactError as error:
-        raise ArtifactError(f"{name}/{error}; give a model with such a tokenizer") from None
 
 
 def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:
@@ -163,6 +181,15 @@ def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: 
         said = str(error).replace(str(links), str(given if given.is_dir() else given.parent))
         raise InputError(f"params.yaml: finetune.tasks.{name}.data: {said}") from None
     contradictions.check_pairs(name, task, examples, configs)
+    if task.distillation is not None:
+        _check_labels(task.distillation.teacher, f"finetune.tasks.{name}.distillation.teacher", task, examples)
+
+
+def _check_labels(teacher: str, key: str, task: TaskConfig, examples: ExampleSet) -> None:
+    """Whether the teacher knows the labels of the examples."""
+    tokenizer = readable_tokenizer(Path(teacher))
+    with _naming(key):
+        load_teacher(Path(teacher), teacher, FAMILIES[examples.family](task, examples, tokenizer), tokenizer)
 
 
 def _clear_removed(tasks: set[str]) -> None:

@@ -41,14 +41,16 @@ def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenize
             f"{name}/config.json: {CRF}: found a model whose tags a chain chooses, which the student does not learn, "
             "expected one without; fine-tune the teacher with crf: false"
         )
-    _check_entries(directory, name, config.vocab_size, tokenizer)
+    check_teachers_entries(directory, name, tokenizer)
     optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional)
     if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(optional)]:
         raise ArtifactError(f"{name}: found no tensor for {missing[0]!r}, expected a whole fine-tuned model")
     return teacher.eval().requires_grad_(False)
 
 
-def _check_entries(directory: Path, name: str, vocab_size: int, tokenizer: Tokenizer) -> None:
+def check_teachers_entries(directory: Path, name: str, tokenizer: Tokenizer) -> None:
+    """`ArtifactError` unless every id means to the teacher what it means to the student's `tokenizer`."""
+    vocab_size = load_config(directory).vocab_size
     remedy = "give a teacher with the student's tokenizer"
     ids, theirs = tokenizer.get_vocab(), entries_in(directory)
     mine = sorted(ids, key=ids.__getitem__)

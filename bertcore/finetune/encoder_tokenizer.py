@@ -12,7 +12,7 @@ from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, Kind, max_length_of
-from bertcore.tokens.tokenizer import KINDS
+from bertcore.tokens.tokenizer import KINDS, Vocabulary, load_tokenizer
 
 
 @contextmanager
@@ -44,6 +44,18 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
         made = Path(folder)
         kind.save(tokenizer, made, max_length_of(settings))
         yield made
+
+
+def readable_tokenizer(encoder: Path) -> Tokenizer:
+    """The tokenizer of `encoder`, a Hugging Face directory; `ArtifactError` where it has none, or one of a kind that no
+    stage reads texts with."""
+    with tokenizer_directory(encoder) as directory:
+        tokenizer = load_tokenizer(directory)
+    try:
+        Vocabulary.of(tokenizer)
+    except ArtifactError as error:
+        raise ArtifactError(f"{encoder}/{error}; give a model with such a tokenizer") from None
+    return tokenizer
 
 
 def check_size(tokenizer: Tokenizer, config: EncoderConfig, where: str) -> None:

@@ -70,9 +70,8 @@ class ReplacedTokens(Objective):
         if not place.is_dir():
             known = {*model.parameters(), self.generator.base_model.token_embeddings.weight}
             return [name for name, parameter in self.named_parameters() if parameter not in known]
-        shape = load_config(place)
-        _check_fits(model, shape, place)
-        self.generator = build_pretraining(shape)
+        check_generator(model.config, place)
+        self.generator = build_pretraining(load_config(place))
         missing = load_pretrained(self.generator, place).missing
         discriminator_of(model.config).share(model, self.generator)
         return [f"generator.{name}" for name in missing]
@@ -105,16 +104,17 @@ class ReplacedTokens(Objective):
         return super().model_flops(self.generator.config, batch)
 
 
-def _check_fits(model: EncoderModule, generator: EncoderConfig, place: Path) -> None:
-    """`ArtifactError` where the two could not share their embeddings, or the generator is the larger one."""
-    if type(generator) is not type(model.config):
+def check_generator(model: EncoderConfig, place: Path) -> None:
+    """`ArtifactError` where `model` and the generator in `place` could not share their embeddings, or it is larger."""
+    generator = load_config(place)
+    if type(generator) is not type(model):
         raise ArtifactError(
-            f"{place}: model_type: found {generator.model_type!r}, expected {model.config.model_type!r} as in the "
+            f"{place}: model_type: found {generator.model_type!r}, expected {model.model_type!r} as in the "
             "model beside it; give the generator that it was trained with, or remove the folder"
         )
-    shared = discriminator_of(model.config).shared
+    shared = discriminator_of(model).shared
     for name in dict.fromkeys(("hidden_size", "num_hidden_layers", *shared)):
-        found, own = getattr(generator, name), getattr(model.config, name)
+        found, own = getattr(generator, name), getattr(model, name)
         if found != own if name in shared else found > own:
             expected = f"{own} as in the model beside it" if name in shared else f"at most the {own} of the model"
             raise ArtifactError(

@@ -19,9 +19,11 @@ from tokenizers import Tokenizer, models
 
 from bertcore.errors import ArtifactError, BertcoreError, ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
-from bertcore.model.config import ModelConfig, build_pretraining
-from bertcore.model.huggingface import save_pretrained
+from bertcore.model.config import ModelConfig, build_discriminator, build_head, build_pretraining
+from bertcore.model.huggingface import label_names, save_pretrained
 from bertcore.model.roberta import RobertaConfig
+from bertcore.objectives.replaced_tokens import GENERATOR
+from bertcore.recipes import RECIPES
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.tokens.wordpiece import save_tokenizer
@@ -697,10 +699,11 @@ def with_recipe_of(name: str) -> dict[str, Any]:
     return params.complete(values | {"recipe": name})
 
 
-@pytest.mark.parametrize("name", ["albert", "electra", "modern"])
+@pytest.mark.parametrize("name", sorted(RECIPES.keys() - {"distilbert", "roberta"}))  # which have tests of their own
 def test_one_key_changes_the_member_of_the_family(name: str, values: dict[str, Any]) -> None:
     configs, tasks = check(with_recipe_of(name))
-    expected = {"modern": "modernbert"}.get(name, name)
+    expected = {"modern": "modernbert", "bert-2018": "bert"}.get(name, name.replace("deberta-v3", "deberta"))
+    expected = expected.replace("deberta", "deberta-v2")
     assert configs["pretrain"].model.architecture == expected and configs["pretrain"].model.preset == "tiny"
     assert tasks.keys() == values["finetune"]["tasks"].keys()
 
@@ -731,6 +734,82 @@ def test_what_excludes_a_generator_is_found_first(changes: dict[str, Any], messa
         check(values)
     assert message in str(error.value) and str(error.value).startswith("params.yaml: "), str(error.value)
     assert "\n" not in str(error.value)
+
+
+def published_discriminator(directory: Path, generator: dict[str, Any]) -> Path:
+    """An ELECTRA of preset tiny, and beside it a generator with other `generator` values."""
+    entries = tokenizer(120).get_vocab_size()
+    with tempfile.TemporaryDirectory() as folder:
+        save_tokenizer(tokenizer(120), Path(folder), lowercase=True)
+        for place, fields in ((directory, {}), (directory / GENERATOR, generator)):
+            config = ModelConfig(architecture="electra", preset="tiny", fields=fields).build(entries)
+            model = build_pretraining(config) if fields else build_discriminator(config)
+            save_pretrained(model, place, Path(folder))
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("generator", "message"),
+    [
+        ({"num_hidden_layers": 3}, r"num_hidden_layers: found 3, expected at most the \d of the model"),
+        ({"embedding_size": 32}, "embedding_size: found 32, expected .* as in the model beside it"),
+    ],
+)
+def test_a_published_generator_that_does_not_fit_is_found_first(
+    generator: dict[str, Any], message: str, project: Path
+) -> None:
+    values = with_recipe_of("electra")
+    published_discriminator(project / "electra", {"num_hidden_layers": 1})
+    values["pretrain"] |= {"init_from": "electra", "model": {"architecture": "electra"}}
+    values["tokenizer"] |= {"vocab_file": "electra/vocab.txt"}
+    check(values)
+    shutil.rmtree(project / "electra")
+    published_discriminator(project / "electra", generator)
+    with pytest.raises(ArtifactError, match=f"^params.yaml: pretrain.init_from: electra/generator: {message}"):
+        check(values)
+
+
+def test_a_published_model_of_sentencepiece_is_refused_for_its_tokenizer(project: Path, values: dict[str, Any]) -> None:
+    with_a_tokenizer_of_sentencepiece(whole_model(project / "encoder"))
+    (project / "encoder" / "vocab.txt").unlink()
+    values["recipe"] = None
+    values["mask"] |= {"packing": "full_sentences"}
+    values["pretrain"] |= {"model": {"architecture": "bert"}, "init_from": "encoder", "objective": "mlm"}
+    values["pretrain"]["objective_options"] = {}
+    with pytest.raises(ArtifactError) as error:
+        check(values)
+    said = "params.yaml: pretrain.init_from: encoder/tokenizer.json: found a tokenizer of the kind Unigram, expected"
+    assert str(error.value).startswith(said) and "\n" not in str(error.value)
+
+
+def test_pairs_cannot_be_learned_from_packed_texts(values: dict[str, Any]) -> None:
+    values = with_recipe_of("bert-2018")
+    values["mask"]["packing"] = "full_sentences"
+    with pytest.raises(ConfigError, match=r"^params\.yaml: .*'full_sentences'.*'mlm_nsp'|'mlm_nsp'.*'full_sentences'"):
+        check(values)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "pretrain.init_from",
+        "pretrain.objective_options.teacher",
+        "finetune.tasks.topic.init_from",
+        "finetune.tasks.topic.distillation.teacher",
+    ],
+)
+def test_a_published_architecture_that_is_not_here_is_refused(path: str, project: Path, values: dict[str, Any]) -> None:
+    distilled(project, values)
+    other = whole_model(project / "other")
+    (other / "config.json").write_text(json.dumps({"model_type": "xlnet", "hidden_size": 128}))
+    values["finetune"]["tasks"] = {"topic": {"format": "pydoc/topic", "data": "corpus"}}
+    set_path(values, path, "other")
+    if path == "pretrain.init_from":
+        del values["pretrain"]["model"]["preset"]
+    with pytest.raises(ArtifactError) as error:
+        check(values)
+    said = f"params.yaml: {path}: other/config.json: model_type: found 'xlnet'"
+    assert str(error.value).startswith(said) and "\n" not in str(error.value), error.value
 
 
 @pytest.mark.parametrize(("name", "section"), [("shards", "{}"), ("finetune", "{tasks: {}}")])
@@ -780,6 +859,41 @@ def test_a_teacher_of_another_kind_of_task_is_found_first(tmp_path: Path, values
             check(values)
     (teacher / "config.json").write_text(json.dumps(config | {"architectures": ["BertForSequenceClassification"]}))
     check(values)
+
+
+def fine_tuned(directory: Path, labels: list[str]) -> Path:
+    """A classifier with its tokenizer."""
+    with tempfile.TemporaryDirectory() as folder:
+        save_tokenizer(tokenizer(120), Path(folder), lowercase=True)
+        shape = ModelConfig(preset="tiny").build(tokenizer(120).get_vocab_size())
+        model = build_head(shape, "sequence_classification", len(labels))
+        save_pretrained(model, directory, Path(folder), label_names(labels))
+    return directory
+
+
+def test_a_teacher_of_other_labels_or_entries_is_found_before_anything_is_computed(
+    project: Path, values: dict[str, Any]
+) -> None:
+    options = {"text_column": "a", "label_column": "label"}
+    distillation = {"teacher": "teacher"}
+    table_task(project, values, "a\tlabel\nx y\t1\nu\t0\n", options=options, distillation=distillation)
+    teacher = fine_tuned(project / "teacher", ["0", "1"])
+    run()
+    values["finetune"]["tasks"]["own"]["init_from"] = "encoder"
+    write(project, values)
+    student = whole_model(project / "encoder")
+    run()
+    entries = (student / "vocab.txt").read_text().split("\n")
+    (student / "tokenizer.json").unlink()
+    (student / "vocab.txt").write_text("\n".join([*entries[:7], entries[8], entries[7], *entries[9:]]))
+    with pytest.raises(InputError, match=r"^params.yaml: finetune.tasks.own.distillation.teacher: teacher: .*entry"):
+        run()
+    values["finetune"]["tasks"]["own"]["init_from"] = None
+    write(project, values)
+    shutil.rmtree(teacher)
+    fine_tuned(teacher, ["0", "2"])
+    with pytest.raises(InputError, match=r"^params.yaml: finetune.tasks.own.distillation.teacher: .*: label2id: found"):
+        run()
 
 
 def test_a_question_needs_room_for_the_separators_of_its_tokenizer(roberta: dict[str, Any]) -> None:

@@ -105,9 +105,8 @@ def _simple_scores(variants: Sequence[Variant]) -> dict[str, dict[str, float]]:
     majority: dict[str, float] = {}
     simple: dict[str, float] = {}
     for score in (score for variant in variants for score in variant.scores.values()):
-        best = score.majority if score.baseline is None else score.baseline
         majority[score.task] = max(score.majority, majority.get(score.task, score.majority))
-        simple[score.task] = max(best, simple.get(score.task, best))
+        simple[score.task] = max(score.simple, simple.get(score.task, score.simple))
     return {"majority": majority, SIMPLE: simple}
 
 
@@ -136,12 +135,8 @@ def _percent(share: float | None) -> str:
 def _cell(score: Comparison | None) -> str:
     if score is None:
         return NOTHING
-    low, high = _range(score)
+    low, high = score.spread
     return percent(score.pretrained) + ("" if low == high else f" ({percent(low)}–{percent(high)})")
-
-
-def _range(score: Comparison) -> tuple[float, float]:
-    return score.ranges.get(PRETRAINED, (score.pretrained, score.pretrained))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +165,7 @@ class _Need:
 def advice(variants: Sequence[Variant]) -> list[str]:
     """Which variant to take for what, with the one after it."""
     scored = [variant for variant in variants if variant.mean_score is not None]
-    ranges = [_range(score) for variant in scored for score in variant.scores.values()]
+    ranges = [score.spread for variant in scored for score in variant.scores.values()]
     widest = max((high - low for low, high in ranges), default=0.0)
     paired = [variant for variant in variants if variant.knows_grammar]
     needs = [
@@ -191,13 +186,13 @@ def advice(variants: Sequence[Variant]) -> list[str]:
             what="For the fastest inference",
             candidates=variants,
             value=lambda each: each.inference_tokens_per_second,
-            words=lambda each: f"{count(each.inference_tokens_per_second)} tokens a second",
+            words=lambda each: f"{count(each.inference_tokens_per_second)} tokens a second{_warning(each)}",
         ),
         _Need(
             what="For the smallest model",
             candidates=variants,
             value=lambda each: -each.parameters,
-            words=lambda each: f"{count(each.parameters)} parameters",
+            words=lambda each: f"{count(each.parameters)} parameters{_warning(each)}",
         ),
     ]
     said = [need.said() for need in needs if need.candidates]
@@ -217,6 +212,11 @@ def advice(variants: Sequence[Variant]) -> list[str]:
     return said
 
 
+def _warning(variant: Variant) -> str:
+    """Behind what speaks for a variant that has learned nothing of use."""
+    return " (better than the simple baselines in no task)" if variant.scores and not variant.led else ""
+
+
 def _beside_simple(scored: Sequence[Variant], mean: float) -> str:
     """In how many tasks the variants are worth their network."""
     leading = [variant for variant in scored if variant.led]
@@ -232,7 +232,8 @@ def _kept(student: Variant, teacher: Variant) -> str:
     """What the student is beside the variant that it has learned from."""
     score = ""
     if student.mean_score is not None and teacher.mean_score is not None and teacher.mean_score > 0:
-        score = f"keeps {percent(student.mean_score / teacher.mean_score)} % of its teacher's mean score, "
+        kept = percent(student.mean_score / teacher.mean_score)
+        score = f"keeps {kept} % of its teacher's mean score{_warning(teacher)}, "
     faster = student.inference_tokens_per_second / teacher.inference_tokens_per_second
     return (
         f"`{student.name}` {score}has {percent(student.parameters / teacher.parameters)} % of the parameters of "

@@ -84,6 +84,7 @@ class Variant:
         """For MLflow, whose page that compares runs begins with the first one."""
         found: dict[str, float | None] = {
             "mean_score": self.mean_score,
+            "tasks_led": self.led if self.scores else None,
             "parameters": self.parameters,
             "steps": self.steps,
             "tokens": self.tokens,
@@ -94,8 +95,11 @@ class Variant:
             "minimal_pairs": self.minimal_pairs,
             "inference_tokens_per_second": self.inference_tokens_per_second,
             "peak_bytes": self.peak_bytes,
-            **{f"{task}/{score.metric}": score.pretrained for task, score in self.scores.items()},
         }
+        for task, score in self.scores.items():
+            found[f"{task}/{score.metric}"] = score.pretrained
+            found[f"{task}/{score.metric}_low"], found[f"{task}/{score.metric}_high"] = score.spread
+            found[f"{task}/simple_baseline"] = score.simple
         return {name: float(value) for name, value in found.items() if value is not None}
 
 

@@ -65,6 +65,16 @@ class Comparison:
         return None if self.random_initialisation is None else self.pretrained - self.random_initialisation
 
     @property
+    def spread(self) -> tuple[float, float]:
+        """The lowest and the highest score of the pre-trained encoder over the seeds."""
+        return self.ranges.get(PRETRAINED, (self.pretrained, self.pretrained))
+
+    @property
+    def simple(self) -> float:
+        """Of the best simple method, or of the majority where the task has none."""
+        return self.majority if self.baseline is None else self.baseline
+
+    @property
     def baseline_label(self) -> str:
         return readable(self.baseline_name) if self.baseline_name else ""
 

@@ -278,6 +278,12 @@ def test_what_a_student_keeps_of_its_teacher_is_said() -> None:
     ) in page.advice(found)
     unscored = [replace(each, scores={}) for each in found]
     assert any(said.startswith("`b` has 65.0 % of the parameters of `a`") for said in page.advice(unscored))
+    plateau = [replace(each, scores={"topic": score("topic", 0.5, lead=0.0)}) for each in found]
+    said = page.advice(plateau)
+    none = "(better than the simple baselines in no task)"
+    assert f"For the smallest model take `b`: 650 parameters {none}, before `a` with 1,000 parameters {none}." in said
+    assert f"take `b`: 300 tokens a second {none}, before `a`" in "".join(said)
+    assert f"keeps 100.0 % of its teacher's mean score {none}, has" in "".join(said)
     elsewhere = [found[0], replace(found[1], teacher="c")]
     assert not any("teacher" in said for said in page.advice(elsewhere))
 
@@ -317,6 +323,12 @@ def test_mlflow_has_a_run_for_each_variant_below_one(tmp_path: Path, monkeypatch
     )
     assert [child.info.run_name for child in children] == ["a", "b"]
     assert children[0].data.metrics["mean_score"] == 0.7 and children[0].data.metrics["tokens_per_second"] == 500.0
+    of_task = {name: value for name, value in children[0].data.metrics.items() if name.startswith("topic/")}
+    assert of_task == {
+        **{"topic/accuracy": 0.7, "topic/accuracy_low": 0.69, "topic/accuracy_high": 0.72},
+        "topic/simple_baseline": 0.6,
+    }
+    assert children[0].data.metrics["tasks_led"] == 1
     assert children[0].data.params == {"pretrain.max_steps": "7"} and len(children[1].data.params) == 150
     assert [each.path for each in client.list_artifacts(parent)] == ["page.html"]
     assert tracking.log(variants, values, tmp_path / "page.html") == parent, "a finished comparison is not logged twice"

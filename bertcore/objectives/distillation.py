@@ -87,7 +87,7 @@ class Distillation(Objective):
     def forward(self, model: EncoderModule, batch: PreTrainingBatch) -> dict[str, Sums]:
         counts, masked = self.counts(batch), batch.masked_positions
         rows = None
-        if not self._everywhere and "cosine" not in counts:  # of the last layer, the masked tokens alone
+        if not self.of_every_token:  # of the last layer, the masked tokens alone
             rows, masked = masked, torch.arange(len(masked), device=masked.device)
         inputs = batch.input_ids, batch.token_type_ids, batch.layout, rows
         teacher = self._teacher[0].to(batch.input_ids.device)
@@ -115,6 +115,10 @@ class Distillation(Objective):
     def logit_rows(self, tokens: int, masked: int) -> int:
         """Where all tokens have logits, the gradient of the masked ones stands in an array as large."""
         return 2 * tokens + masked if self._everywhere else 2 * masked
+
+    @property
+    def of_every_token(self) -> bool:
+        return self._everywhere or "cosine" in self.weights
 
     @property
     def _everywhere(self) -> bool:

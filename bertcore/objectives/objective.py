@@ -71,6 +71,11 @@ class Objective(nn.Module):
         """What a batch, on the CPU, becomes before a step of the training; held-out batches stay as they are."""
         return batch
 
+    @property
+    def of_every_token(self) -> bool:
+        """Whether it asks something of all tokens, so that the last layer is computed and kept for all of them."""
+        return False
+
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         """Term -> number of predictions in `batch`."""
         raise NotImplementedError

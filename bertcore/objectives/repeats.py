@@ -47,6 +47,10 @@ class RepeatedTokens(Objective):
         self._config, self._table_width = model.config, model.base_model.token_embeddings.embedding_dim
         initialize(self.head, model.config)
 
+    @property
+    def of_every_token(self) -> bool:
+        return True
+
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         masked = batch.num_predictions
         return {"mlm": masked, "repeats": batch.layout.total - masked}

@@ -80,6 +80,10 @@ class ReplacedTokens(Objective):
     def companions(self) -> dict[str, EncoderModule]:
         return {GENERATOR: self.generator}
 
+    @property
+    def of_every_token(self) -> bool:
+        return True
+
     def counts(self, batch: PreTrainingBatch) -> dict[str, int]:
         return {"mlm": batch.num_predictions, "replaced_tokens": batch.layout.total}
 

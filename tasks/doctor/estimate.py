@@ -127,13 +127,15 @@ def training_memory(
     steps = {"muon": 2 * count.hidden_matrices, "lamb": count.total}.get(optimizer, 0)
     masked = work.sequences * work.masked
     logit_rows = objective.logit_rows(work.tokens, masked) if objective else masked
-    passing = max(_activations(config, work, count, logit_rows), _FLOAT * steps)
+    last_layer = objective is not None and objective.of_every_token
+    passing = max(_activations(config, work, count, logit_rows, last_layer), _FLOAT * steps)
     state = state_bytes(count, optimizer, averaged=training is not None and training.ema_decay is not None)
     return Memory(weights=state + gradients + _FLOAT * count.frozen, passing=passing)
 
 
-def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_rows: int) -> int:
-    """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below.
+def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_rows: int, last_layer: bool) -> int:
+    """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below; or
+    where it makes those of the `last_layer`, if that is kept whole.
 
     A teacher keeps nothing; what it computes with for a while is less than what the backward pass does.
     """
@@ -141,6 +143,8 @@ def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_row
     rounded = copied * work.value_bytes
     kept = sum(_encoder_bytes(each, work) for each in count.encoders) + rounded
     kept += _head_bytes(config, work, logit_rows)
+    if last_layer:
+        kept += work.tokens * _layer_bytes(config, work, config.num_hidden_layers - 1)
     return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
 
 

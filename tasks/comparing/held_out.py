@@ -20,21 +20,22 @@ from bertcore.training.held_out import HeldOut
 from bertcore.training.step import WithObjective
 from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
 
-LENGTH, SEQUENCES = 128, 2048
+LENGTH, TOKENS = 128, 2**18
 
 
-def measure(directory: Path, shards: Path, tokenizer: Path) -> dict[str, float]:
-    """Of the model in `directory`, which predicts masked tokens, on full sentences of the held-out shards."""
+def measure(directory: Path, shards: Path, tokenizer: Path, length: int = LENGTH) -> dict[str, float]:
+    """Of the model in `directory`, which predicts masked tokens, on full sentences of the held-out shards, `length`
+    tokens at once or as many as the model reads."""
     model = build_pretraining(load_config(directory))
     load_pretrained(model, directory)
-    length = min(LENGTH, model.config.max_sequence_length)
+    length = min(length, model.config.max_sequence_length)
     config = MaskConfig(packing="full_sentences", sequence_length=length, duplicates=0, seed=1).held_out
     vocabulary = Vocabulary.of(load_tokenizer(tokenizer))
     names = [entry.name for entry in Manifest.read(shards).of_split("heldout")]
     sources = [DrawnInstances.of(TokenShard.open(shards / name), name, 0, config, vocabulary) for name in names]
     accelerator = make_accelerator()
     module = WithObjective(model, build_objective("mlm", model)).to(accelerator.device)
-    held_out = HeldOut(sources, SEQUENCES, accelerator, Control(1))
+    held_out = HeldOut(sources, TOKENS // length, accelerator, Control(1))
     return {"mlm_loss": held_out.evaluate(module, {"mlm": 1.0}, 0, lambda: None)["eval/mlm_loss"]}
 
 

@@ -10,6 +10,7 @@ others have published, for tasks that start from it (`init_from: published`).
 import argparse
 import csv
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -118,13 +119,30 @@ def _prepare_wikiann(data: Path, out: Path) -> None:
 
 def _prepare_bc5cdr_documents(data: Path, out: Path) -> None:
     """Sentences of BC5CDR ten by ten as documents: they stand in the order of their abstracts, whose borders are not
-    marked, and an abstract has nine on average."""
-    for name in ("train", "test"):
+    marked, and an abstract has nine on average. Once with their tags, and once with those of `_as_mentions`."""
+    for split, name in (("train", "train"), ("dev", "test")):
         sentences = read_text(data / "ner" / "bc5cdr" / f"{name}.tsv.zst").strip("\n").split("\n\n")
         starts = range(0, len(sentences), _OF_AN_ABSTRACT)
         documents = ["\n\n".join(sentences[start : start + _OF_AN_ABSTRACT]) for start in starts]
-        text = "".join(f"-DOCSTART-\tO\n\n{document}\n\n" for document in documents)
-        (out / f"{name}.tsv").write_text(text, encoding="utf-8")
+        for kind, texts in (("types", documents), ("mentions", map(_as_mentions, documents))):
+            text = "".join(f"-DOCSTART-\tO\n\n{document}\n\n" for document in texts)
+            (out / kind).mkdir(exist_ok=True)
+            (out / kind / f"{split}.tsv").write_text(text, encoding="utf-8")
+
+
+def _as_mentions(document: str) -> str:
+    """The entities of a document are `First`, or `Later` where the same words, whatever their case, were one before."""
+    rows = [line.split("\t") for line in document.split("\n")]
+    tags, seen = [row[-1] for row in rows], set()
+    for start, tag in enumerate(tags):
+        if tag.startswith("B-"):
+            inside = itertools.takewhile(lambda other: other.startswith("I-"), tags[start + 1 :])
+            entity = rows[start : start + 1 + len(list(inside))]
+            words = tuple(row[0].lower() for row in entity)
+            for row in entity:
+                row[-1] = f"{row[-1][0]}-{'Later' if words in seen else 'First'}"
+            seen.add(words)
+    return "\n".join(map("\t".join, rows))
 
 
 def _prepare_ag_news(data: Path, out: Path) -> None:

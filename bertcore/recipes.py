@@ -375,25 +375,19 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 
-BY_PRESET: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
+BY_PRESET: dict[str, dict[str, dict[str, Any]]] = {
     "electra": {
         "base": {
-            "pretrain": {
-                "objective_options": {"generator_width": 1 / 3},
-                "batch_size": 256,
-                "max_steps": 766_000,
-                "learning_rate": 2e-4,
-            },
+            "objective_options": {"generator_width": 1 / 3},
+            "batch_size": 256,
+            "max_steps": 766_000,
+            "learning_rate": 2e-4,
         },
-        "large": {
-            "mask": {"masked_lm_prob": 0.25},
-            "pretrain": {"batch_size": 2048, "max_steps": 400_000, "learning_rate": 2e-4},
-            "finetune": {"learning_rate": 5e-5, "layer_decay": 0.9},
-        },
+        "large": {"batch_size": 2048, "max_steps": 400_000, "learning_rate": 2e-4},
     },
-    "roberta": {"large": {"pretrain": {"learning_rate": 4e-4, "warmup_steps": 30_000}}},
+    "roberta": {"large": {"learning_rate": 4e-4, "warmup_steps": 30_000}},
 }
-"""Recipe -> preset of its architecture -> section -> values in place of the recipe's own, where others are
+"""Recipe -> preset of its architecture -> values for `pretrain` in place of the recipe's own, where others are
 published."""
 
 
@@ -409,14 +403,13 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
         return result
     if not isinstance(name, str) or name not in RECIPES:
         raise ValueError(f"recipe: found {name!r}; {suggest(str(name), RECIPES)}, or null for the plain defaults")
+    recipe = dict(RECIPES[name])
     given = values.get("pretrain")
-    of_preset = BY_PRESET.get(name, {}).get(_preset(given), {})
-    recipe = {section: _over(of_preset.get(section), own) for section, own in RECIPES[name].items()}
     if isinstance(given, Mapping) and given.get("init_from") is not None:
         own = recipe["pretrain"]["model"]
         model = {"architecture": own["architecture"]} if "architecture" in own else {}
         recipe["pretrain"] = {**recipe["pretrain"], "model": model}
-    recipe["pretrain"] = _fitting(recipe["pretrain"], given)
+    recipe["pretrain"] = _fitting(name, recipe["pretrain"], given)
     for section in ("tokenizer", "mask", "pretrain"):
         result[section] = _over(values.get(section), recipe[section])
     finetune = values.get("finetune")
@@ -426,22 +419,19 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _preset(given: Any) -> str:
-    """The one that a section `pretrain` names."""
-    model = given.get("model") if isinstance(given, Mapping) else None
-    return str(model.get("preset")) if isinstance(model, Mapping) else ""
-
-
-def _fitting(recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """A recipe's values for `pretrain`, beside what the section gives: without a warm-up that would be a large part of
-    a shorter training. Its rates of embeddings, head and vectors keep their shares of a `learning_rate` that is given;
-    with another optimizer neither says anything, and nor does the decay that its own one needs. Its `model` is of its
-    architecture, its `objective_options` of its objective."""
+def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """A recipe's values for `pretrain`, beside what the section gives: those of its preset, and without a warm-up that
+    would be a large part of a shorter training. Its rates of embeddings, head and vectors keep their shares of a
+    `learning_rate` that is given; with another optimizer neither says anything, and nor does the decay that its own one
+    needs. Its `model` is of its architecture, its `objective_options` of its objective."""
     values = given if isinstance(given, Mapping) else {}
     model, steps, rate = values.get("model"), values.get("max_steps"), values.get("learning_rate")
+    preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
     found = dict(recipe)
     if _differs(model, found.get("model"), "architecture"):
         found.pop("model")
+    else:
+        found = _over(BY_PRESET.get(name, {}).get(preset), found)
     if _differs(values, found, "objective"):
         found.pop("objective_options", None)
     if isinstance(steps, int) and found.get("warmup_steps", 0) > _LONGEST_WARMUP_SHARE * steps:

@@ -1,7 +1,8 @@
 """Parameters that are sound each for itself and cannot work together: found before anything is computed."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from bertcore.compressed import read_json
 from bertcore.config import parse
 from bertcore.corpus.cleaning import MARKS_ARE_LETTERS
 from bertcore.embedding.config import EmbedConfig
-from bertcore.errors import ArtifactError, ConfigError
+from bertcore.errors import ArtifactError, BertcoreError, ConfigError, InputError
 from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
@@ -23,7 +24,6 @@ from bertcore.model.config import architecture_of, build_head
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
 from bertcore.objectives.replaced_tokens import GENERATOR, check_generator
-from bertcore.tokens.kind import TOKENIZER_FILE
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, check_vocabulary_file, entries_of
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import check_lowercase, check_vocabulary, vocabulary_remedy
@@ -41,6 +41,15 @@ _HEADS: dict[str, HeadFamily] = {
 """`ExampleSet.family` -> the head that a task of it has."""
 _READ_BY = {"crf": "tagging", "labels_on": "tagging", "null_threshold": "question_answering"}
 """Field of a task -> the only family that reads it."""
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Errors say which key of params.yaml they are about."""
+    try:
+        yield
+    except BertcoreError as error:
+        raise InputError(f"params.yaml: {key}: {error}") from None
 
 
 def check_pretraining(configs: Configs) -> None:
@@ -210,8 +219,8 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
         fitting = architecture_of(published).tokenizers
         kind = tokenizer.kind if not fitting or tokenizer.kind in fitting else fitting[0]
         other = "" if kind == tokenizer.kind else f", with tokenizer.kind: {kind}"
-        if (Path(pretrain.init_from) / TOKENIZER_FILE).is_file():
-            _begun_with(readable_tokenizer, Path(pretrain.init_from))
+        with naming("pretrain.init_from"):
+            readable_tokenizer(Path(pretrain.init_from))
         raise ConfigError(
             f"params.yaml: tokenizer.vocab_file: found nothing (null) beside pretrain.init_from, expected the "
             f"vocabulary of {pretrain.init_from}; {vocabulary_remedy(kind, str(pretrain.init_from))}{other}"
@@ -227,15 +236,8 @@ def _check_published(pretrain: PretrainConfig, tokenizer: TokenizerConfig) -> No
             f"{GENERATOR}/ is not enlarged with it; give a copy without that folder, which begins with a new generator"
         )
     if beside:
-        _begun_with(check_generator, published, generator)
-
-
-def _begun_with(check: Callable[..., object], *arguments: object) -> None:
-    """Errors of `check` name the key of the published model."""
-    try:
-        check(*arguments)
-    except ArtifactError as error:
-        raise ArtifactError(f"params.yaml: pretrain.init_from: {error}") from None
+        with naming("pretrain.init_from"):
+            check_generator(published, generator)
 
 
 def _check_objective(configs: Configs) -> None:

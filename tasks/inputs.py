@@ -10,8 +10,6 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ from bertcore.examples import formats
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
-from bertcore.finetune.distillation import check_teachers_entries, load_teacher
+from bertcore.finetune.distillation import check_teacher, check_teachers_entries
 from bertcore.finetune.encoder_tokenizer import check_size, readable_tokenizer
 from bertcore.finetune.run import FAMILIES
 from bertcore.minimal_pairs.pairs import read_pairs
@@ -39,6 +37,7 @@ from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
+from tasks.contradictions import naming
 from tasks.links import link, named
 from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS, TEXT
 from tasks.sections import RESERVED, check, check_no_output
@@ -144,7 +143,7 @@ def _check_models(name: str, task: TaskConfig, config: TokenizerConfig) -> None:
     if task.init_from is None and config.vocab_file is not None and not config.new_entries:
         student = _given_tokenizer(config)
     if student is not None:
-        with _naming(key):
+        with naming(key):
             check_teachers_entries(Path(teacher), teacher, student)
 
 
@@ -152,22 +151,13 @@ def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> To
     """Whether the model can be used; its tokenizer, where that is read."""
     if name is None:
         return None
-    with _naming(key):
+    with naming(key):
         check_pretrained(Path(name))
         if not with_tokenizer:
             return None
         tokenizer = readable_tokenizer(Path(name))
         check_size(tokenizer, load_config(Path(name)), name)
         return tokenizer
-
-
-@contextmanager
-def _naming(key: str) -> Iterator[None]:
-    """Errors say which key of params.yaml they are about."""
-    try:
-        yield
-    except BertcoreError as error:
-        raise InputError(f"params.yaml: {key}: {error}") from None
 
 
 def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:
@@ -187,9 +177,9 @@ def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: 
 
 def _check_labels(teacher: str, key: str, task: TaskConfig, examples: ExampleSet) -> None:
     """Whether the teacher knows the labels of the examples."""
-    tokenizer = readable_tokenizer(Path(teacher))
-    with _naming(key):
-        load_teacher(Path(teacher), teacher, FAMILIES[examples.family](task, examples, tokenizer), tokenizer)
+    family = FAMILIES[examples.family](task, examples, readable_tokenizer(Path(teacher)))
+    with naming(key):
+        check_teacher(Path(teacher), teacher, family)
 
 
 def _clear_removed(tasks: set[str]) -> None:

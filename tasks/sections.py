@@ -9,7 +9,7 @@ from bertcore.corpus.config import CorpusConfig
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import ConfigError
 from bertcore.examples.formats import FORMATS, parse_options
-from bertcore.examples.hub import check_format
+from bertcore.examples.hub import check_format, check_options
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig
@@ -55,7 +55,11 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     for name, task in tasks.items():
         _check_task(name, task)
         contradictions.check_task(name, task, configs)
-        parse_options(task.format, entries[name].get("options", {}), f"params.yaml: finetune.tasks.{name}.options")
+        where = f"params.yaml: finetune.tasks.{name}.options"
+        options = parse_options(task.format, entries[name].get("options", {}), where)
+        if task.data.startswith("hf://"):
+            with contradictions.naming(f"finetune.tasks.{name}.options"):
+                check_options(task.data, options)
     _check_derived(tasks, configs["corpus"])
     return configs, tasks
 

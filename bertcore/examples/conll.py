@@ -61,8 +61,9 @@ class ConllOptions(SplitOptions):
     """How tags mark entities. `auto`: the scheme that train's tags break least; `none`: they mark no entities (parts of
     speech, say) and are scored by accuracy."""
     unit: Literal["sentence", "document"] = "sentence"
-    """What is read at once: a sentence, or all sentences of a document, so that what was said before helps. Documents
-    begin at lines `-DOCSTART-`, or `# newdoc` where comments begin with `#`."""
+    """What is one text, of which `sequence_length` tokens are read at once: a sentence, or all sentences of a document,
+    so that what was said before helps. Documents begin at lines `-DOCSTART-`, or `# newdoc` where comments begin with
+    `#`; examples, batches and predictions are of documents then."""
     labels: list[str] | None = None
     """Types of entities (of scheme `none`: tags); null: those of train."""
     on_error: OnError = "strict"
@@ -180,7 +181,7 @@ class _Layout:
 
 
 def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> Iterator[Sentence]:
-    layout, document = None, 0
+    layout, document, sentences = None, 0, 0
     for document, lines in _blocks(path, options.comment):
         words, tags, rows = [], [], []
         for number, line in lines:
@@ -202,11 +203,12 @@ def _read_file(path: Path, options: ConllOptions, split: str, bad: BadRows) -> I
         else:
             if words:
                 assert layout is not None
+                sentences += 1
                 yield Sentence(words, None if layout.tag is None else tags, rows, document)
-    if options.unit == "document" and not document:
+    if options.unit == "document" and sentences and not document:
         raise InputError(
-            f"{path}: found no line -DOCSTART-, nor # newdoc as a comment, expected one before each document (unit: "
-            "document); add them, or take unit: sentence"
+            f"{path}: found no sentence behind a line -DOCSTART-, nor behind # newdoc as a comment, expected such a "
+            "line before each document (unit: document); add them, or take unit: sentence"
         )
 
 
@@ -217,15 +219,14 @@ def _blocks(path: Path, comment: str | None) -> Iterator[tuple[int, list[tuple[i
     for number, line in enumerate(read_lines(path), start=1):
         if number == 1:
             line = line.removeprefix(BOM_UTF8)
-        is_comment = comment is not None and line.startswith(comment.encode())
-        begins = line.startswith(_DOCUMENT) or (is_comment and _NEW_DOCUMENT.match(line) is not None)
-        if line.strip() and not begins:
-            if not is_comment:
-                lines.append((number, line))
+        if comment is not None and line.startswith(comment.encode()):
+            document += _NEW_DOCUMENT.match(line) is not None
+        elif line.strip() and not line.startswith(_DOCUMENT):
+            lines.append((number, line))
         elif lines:
             yield document, lines
             lines = []
-        document += begins
+        document += line.startswith(_DOCUMENT)
     if lines:
         yield document, lines
 

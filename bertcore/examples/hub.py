@@ -10,6 +10,7 @@ import pyarrow as pa
 from bertcore import hub
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
+from bertcore.examples.conll import ConllOptions
 from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, is_empty
 from bertcore.examples.formats import parse_options
 from bertcore.examples.glue import TASKS, GlueTask
@@ -60,6 +61,15 @@ def check_format(uri: str, format_name: str) -> None:
         )
 
 
+def check_options(uri: str, options: Any) -> None:
+    """`ConfigError` where the options of a format, as its dataclass, ask for what no set on the hub has."""
+    if isinstance(options, ConllOptions) and options.unit == "document":
+        raise ConfigError(
+            f"{uri}: found unit: document, expected sentence: a row of a data set does not say where documents begin; "
+            "download it as files with lines -DOCSTART-, or take unit: sentence"
+        )
+
+
 def read_hub(uri: str, format_name: str, options: Mapping[str, Any] | None = None) -> ExampleSet:
     """The data set at `uri` (`hf://ORG/NAME[/CONFIG][@REVISION]`): of `glue/TASK` and `squad` the columns are known, of
     `table`, `choices` and `conll` they are named by `options`, which are as in params.yaml and may name splits, too.
@@ -68,6 +78,7 @@ def read_hub(uri: str, format_name: str, options: Mapping[str, Any] | None = Non
     """
     check_format(uri, format_name)
     parsed = parse_options(format_name, options or {}, f"options of {format_name}")
+    check_options(uri, parsed)
     if format_name in BY_COLUMNS:
         return BY_COLUMNS[format_name](uri, hub.load(hub.parse_uri(uri)), parsed)
     task, bad = format_name.removeprefix("glue/"), BadRows(on_error=parsed.on_error)

@@ -33,11 +33,6 @@ def read_choices(uri: str, loaded: Mapping[str, Any], options: ChoicesOptions) -
 
 def read_tagged(uri: str, loaded: Mapping[str, Any], options: ConllOptions) -> ExampleSet:
     """The sentences of `loaded` likewise, from its columns `options.token_name` and `options.tag_name`."""
-    if options.unit == "document":
-        raise InputError(
-            f"{uri}: found unit: document, expected sentence: a row of a data set does not say where documents begin; "
-            "download it as files with lines -DOCSTART-, or take unit: sentence"
-        )
     bad = BadRows(on_error=options.on_error)
     chosen = _choose(uri, loaded, options)
     where = {split: f"{uri}: {split}" for split in chosen}

@@ -8,6 +8,7 @@ standard deviations of the labels.
 import json
 from pathlib import Path
 
+import torch
 from tokenizers import Tokenizer
 
 from bertcore.errors import ArtifactError
@@ -21,9 +22,21 @@ from bertcore.tokens.tokenizer import check_entries, entries_in
 def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenizer) -> EncoderModule:
     """The fine-tuned model in `directory`, which the user calls `name`, for evaluation; `ArtifactError` unless it is of
     the same head family and labels, and every id means to it what it means to the student's `tokenizer`."""
+    check_teacher(directory, name, family)
+    check_teachers_entries(directory, name, tokenizer)
     config = load_config(directory)
-    raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     teacher = family.build(config.with_dropout(0.0, 0.0))
+    optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional)
+    if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(optional)]:
+        raise ArtifactError(f"{name}: found no tensor for {missing[0]!r}, expected a whole fine-tuned model")
+    return teacher.eval().requires_grad_(False)
+
+
+def check_teacher(directory: Path, name: str, family: Family) -> None:
+    """`ArtifactError` unless the model in `directory` was fine-tuned for the same head and labels."""
+    raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    with torch.device("meta"):
+        teacher = family.build(load_config(directory))
     found, expected = raw.get("architectures"), teacher.architecture
     if found != [expected]:
         raise ArtifactError(
@@ -41,11 +54,6 @@ def load_teacher(directory: Path, name: str, family: Family, tokenizer: Tokenize
             f"{name}/config.json: {CRF}: found a model whose tags a chain chooses, which the student does not learn, "
             "expected one without; fine-tune the teacher with crf: false"
         )
-    check_teachers_entries(directory, name, tokenizer)
-    optional = tuple(f"{architecture_of(config).prefix}.{part}" for part in architecture_of(config).optional)
-    if missing := [each for each in load_pretrained(teacher, directory).missing if not each.startswith(optional)]:
-        raise ArtifactError(f"{name}: found no tensor for {missing[0]!r}, expected a whole fine-tuned model")
-    return teacher.eval().requires_grad_(False)
 
 
 def check_teachers_entries(directory: Path, name: str, tokenizer: Tokenizer) -> None:

@@ -143,7 +143,7 @@ def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_row
     rounded = copied * work.value_bytes
     kept = sum(_encoder_bytes(each, work) for each in count.encoders) + rounded
     kept += _head_bytes(config, work, logit_rows)
-    if last_layer:
+    if last_layer and not work.checkpointing:  # which computes one layer again, whichever it is
         kept += work.tokens * _layer_bytes(config, work, config.num_hidden_layers - 1)
     return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
 

@@ -611,8 +611,9 @@ def test_a_stage_ends_with_status_2_and_its_error_in_one_line(project: Path, val
 
 
 def published(directory: Path, **changes: Any) -> str:
-    """A directory with the config of a small published model."""
+    """A directory with the config of a small published model, and its tokenizer."""
     directory.mkdir()
+    save_tokenizer(tokenizer(100), directory, lowercase=True)
     config = asdict(ModelConfig(preset="tiny", fields=changes).build(100))
     (directory / "config.json").write_text(json.dumps(config))
     return str(directory)
@@ -702,8 +703,8 @@ def with_recipe_of(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", sorted(RECIPES.keys() - {"distilbert", "roberta"}))  # which have tests of their own
 def test_one_key_changes_the_member_of_the_family(name: str, values: dict[str, Any]) -> None:
     configs, tasks = check(with_recipe_of(name))
-    expected = {"modern": "modernbert", "bert-2018": "bert"}.get(name, name.replace("deberta-v3", "deberta"))
-    expected = expected.replace("deberta", "deberta-v2")
+    others = {"modern": "modernbert", "bert-2018": "bert", "deberta": "deberta-v2", "deberta-v3": "deberta-v2"}
+    expected = others.get(name, name)
     assert configs["pretrain"].model.architecture == expected and configs["pretrain"].model.preset == "tiny"
     assert tasks.keys() == values["finetune"]["tasks"].keys()
 
@@ -765,7 +766,7 @@ def test_a_published_generator_that_does_not_fit_is_found_first(
     check(values)
     shutil.rmtree(project / "electra")
     published_discriminator(project / "electra", generator)
-    with pytest.raises(ArtifactError, match=f"^params.yaml: pretrain.init_from: electra/generator: {message}"):
+    with pytest.raises(InputError, match=f"^params.yaml: pretrain.init_from: electra/generator: {message}"):
         check(values)
 
 
@@ -776,16 +777,19 @@ def test_a_published_model_of_sentencepiece_is_refused_for_its_tokenizer(project
     values["mask"] |= {"packing": "full_sentences"}
     values["pretrain"] |= {"model": {"architecture": "bert"}, "init_from": "encoder", "objective": "mlm"}
     values["pretrain"]["objective_options"] = {}
-    with pytest.raises(ArtifactError) as error:
+    with pytest.raises(InputError) as error:
         check(values)
     said = "params.yaml: pretrain.init_from: encoder/tokenizer.json: found a tokenizer of the kind Unigram, expected"
     assert str(error.value).startswith(said) and "\n" not in str(error.value)
+    (project / "encoder" / "tokenizer.json").rename(project / "encoder" / "spiece.model")
+    with pytest.raises(InputError, match="pretrain.init_from: encoder: found neither tokenizer.json nor vocab.txt"):
+        check(values)
 
 
 def test_pairs_cannot_be_learned_from_packed_texts(values: dict[str, Any]) -> None:
     values = with_recipe_of("bert-2018")
     values["mask"]["packing"] = "full_sentences"
-    with pytest.raises(ConfigError, match=r"^params\.yaml: .*'full_sentences'.*'mlm_nsp'|'mlm_nsp'.*'full_sentences'"):
+    with pytest.raises(ConfigError, match=r"^params\.yaml: mask\.packing: found 'full_sentences' with .* 'mlm_nsp'"):
         check(values)
 
 
@@ -839,6 +843,13 @@ def test_a_task_whose_data_cannot_be_read_is_found_before_anything_is_computed(
         run()
     assert str(error.value).startswith("params.yaml: finetune.tasks.own.data: task/") and "txt" in str(error.value)
     assert not Path("data/inputs").exists()
+
+
+def test_documents_of_a_set_on_the_hub_are_refused(values: dict[str, Any]) -> None:
+    entry = {"format": "conll", "data": "hf://o/names", "options": {"unit": "document"}}
+    values["finetune"]["tasks"] = {"names": entry}
+    with pytest.raises(InputError, match=r"^params.yaml: finetune.tasks.names.options: hf://o/names: found unit: doc"):
+        check(values)
 
 
 def test_pairs_of_texts_need_an_encoder_with_two_segments(project: Path, values: dict[str, Any]) -> None:

@@ -97,7 +97,10 @@ def test_documents_of_conllu(tmp_path: Path) -> None:
 
 def test_documents_without_a_mark_are_refused(tmp_path: Path) -> None:
     files(tmp_path, train=CONLL_2003, dev="a NN I-NP O\n")
-    with pytest.raises(InputError, match=r"dev\.txt: found no line -DOCSTART-.*unit: sentence"):
+    with pytest.raises(InputError, match=r"dev\.txt: found no sentence behind a line -DOCSTART-.*unit: sentence"):
+        conll.read(tmp_path, ConllOptions(unit="document"))
+    files(tmp_path, dev="-DOCSTART- -X- O O\n")
+    with pytest.raises(InputError, match=r"dev\.txt: found no usable sentence"):
         conll.read(tmp_path, ConllOptions(unit="document"))
 
 

@@ -213,6 +213,23 @@ def test_a_teacher_is_in_memory_and_in_no_checkpoint(tmp_path: Path) -> None:
     assert memory.weights == without.weights + 4 * count.frozen and memory.passing > without.passing
 
 
+def test_a_last_layer_that_all_tokens_need_is_counted_unless_it_is_computed_again() -> None:
+    work, config = (
+        Work(sequences=32, length=512, masked=77, device="cuda"),
+        config_of("base", architecture="modernbert"),
+    )
+    repeats = settings_of("modernbert")
+    masked = dataclasses.replace(repeats, objective="mlm")
+
+    def added(work: Work) -> int:
+        totals = [training_memory(config, work, "adamw", settings).total for settings in (repeats, masked)]
+        return totals[0] - totals[1]
+
+    of_a_token = 16 * config.hidden_size  # bytes, and more: what two norms and six products keep of it
+    assert added(work) > work.tokens * of_a_token
+    assert added(dataclasses.replace(work, checkpointing=True)) < work.tokens * of_a_token / 100
+
+
 def test_what_needs_more_and_what_needs_less() -> None:
     work, config = Work(sequences=64, length=128, masked=19), config_of("base")
 

@@ -10,7 +10,6 @@ others have published, for tasks that start from it (`init_from: published`).
 import argparse
 import csv
 import io
-import itertools
 import json
 import re
 import subprocess
@@ -25,6 +24,7 @@ import yaml
 from benchmarks import results
 from benchmarks.machine import describe
 from bertcore.compressed import read_text
+from bertcore.examples.tag_schemes import entities
 from flows.environment import project_environment
 from tasks.reporting.document import TABLES, read_tables
 from tasks.reporting.task_tables import SECONDS
@@ -133,15 +133,12 @@ def _prepare_bc5cdr_documents(data: Path, out: Path) -> None:
 def _as_mentions(document: str) -> str:
     """The entities of a document are `First`, or `Later` where the same words, whatever their case, were one before."""
     rows = [line.split("\t") for line in document.split("\n")]
-    tags, seen = [row[-1] for row in rows], set()
-    for start, tag in enumerate(tags):
-        if tag.startswith("B-"):
-            inside = itertools.takewhile(lambda other: other.startswith("I-"), tags[start + 1 :])
-            entity = rows[start : start + 1 + len(list(inside))]
-            words = tuple(row[0].lower() for row in entity)
-            for row in entity:
-                row[-1] = f"{row[-1][0]}-{'Later' if words in seen else 'First'}"
-            seen.add(words)
+    seen: set[tuple[str, ...]] = set()
+    for _, start, end in entities([row[-1] or "O" for row in rows]):  # nothing stands between sentences
+        words = tuple(row[0].lower() for row in rows[start:end])
+        for row in rows[start:end]:
+            row[-1] = f"{row[-1][0]}-{'Later' if words in seen else 'First'}"
+        seen.add(words)
     return "\n".join(map("\t".join, rows))
 
 

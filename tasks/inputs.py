@@ -69,8 +69,10 @@ def run(_: StageRun) -> None:
         for file in configs["minimal_pairs"].files:
             read_pairs(Path(file).expanduser())
         for name, task in tasks.items():
-            _check_models(name, task, configs["tokenizer"])
-            _read_examples(name, task, entries[name], configs, beside / name)
+            teachers_tokenizer = _check_models(name, task, configs["tokenizer"])
+            examples = _read_examples(name, task, entries[name], configs, beside / name)
+            if examples is not None and teachers_tokenizer is not None:
+                _check_labels(name, task, examples, teachers_tokenizer)
             _write(entries[name].get("options", {}), beside / "options" / f"{name}.json")
         text = {"sources": values["corpus"]["sources"], "language": configs["corpus"].language}
         _write(text, beside / TEXT.relative_to(INPUTS))
@@ -94,10 +96,8 @@ def _check_text_pairs(config: EmbedConfig) -> None:
 def _check_sources(config: CorpusConfig) -> None:
     """Look at the files that the sources read, and name those of directories that none reads."""
     for index, uri in enumerate(config.sources):
-        try:
+        with naming(f"corpus.sources[{index}]"):
             source_of(uri).look()
-        except InputError as error:
-            raise InputError(f"params.yaml: corpus.sources[{index}]: {error}") from None
         if unread := source_of(uri).unread:
             first = ", ".join(map(str, unread[:3])) + (", …" if len(unread) > 3 else "")
             logger.warning(
@@ -132,19 +132,20 @@ def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> No
         _check_model(name, f"pretrain.objective_options.{option}")
 
 
-def _check_models(name: str, task: TaskConfig, config: TokenizerConfig) -> None:
+def _check_models(name: str, task: TaskConfig, config: TokenizerConfig) -> Tokenizer | None:
     """Whether the models that a task begins with can be used, and a teacher with the tokenizer of its student, where
-    that is there already."""
+    that is there already. The teacher's tokenizer, if there is one."""
     student = _check_model(task.init_from, f"finetune.tasks.{name}.init_from", with_tokenizer=True)
     if task.distillation is None:
-        return
+        return None
     teacher, key = task.distillation.teacher, f"finetune.tasks.{name}.distillation.teacher"
-    _check_model(teacher, key, with_tokenizer=True)
+    theirs = _check_model(teacher, key, with_tokenizer=True)
     if task.init_from is None and config.vocab_file is not None and not config.new_entries:
         student = _given_tokenizer(config)
     if student is not None:
         with naming(key):
             check_teachers_entries(Path(teacher), teacher, student)
+    return theirs
 
 
 def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> Tokenizer | None:
@@ -160,10 +161,13 @@ def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> To
         return tokenizer
 
 
-def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path) -> None:
-    """Read a task's local data once, so that a file that cannot be used is told now and not after the pre-training."""
+def _read_examples(
+    name: str, task: TaskConfig, entry: dict[str, Any], configs: dict[str, Any], links: Path
+) -> ExampleSet | None:
+    """Read a task's local data once, so that a file that cannot be used is told now and not after the pre-training; the
+    examples, unless they are to be made or downloaded."""
     if task.data == DERIVED or "://" in task.data:
-        return
+        return None
     try:
         examples = formats.read(task.format, links, entry.get("options", {}))
     except BertcoreError as error:
@@ -171,14 +175,15 @@ def _read_examples(name: str, task: TaskConfig, entry: dict[str, Any], configs: 
         said = str(error).replace(str(links), str(given if given.is_dir() else given.parent))
         raise InputError(f"params.yaml: finetune.tasks.{name}.data: {said}") from None
     contradictions.check_pairs(name, task, examples, configs)
-    if task.distillation is not None:
-        _check_labels(task.distillation.teacher, f"finetune.tasks.{name}.distillation.teacher", task, examples)
+    return examples
 
 
-def _check_labels(teacher: str, key: str, task: TaskConfig, examples: ExampleSet) -> None:
-    """Whether the teacher knows the labels of the examples."""
-    family = FAMILIES[examples.family](task, examples, readable_tokenizer(Path(teacher)))
-    with naming(key):
+def _check_labels(name: str, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
+    """Whether the task's teacher, whose tokenizer is given, knows the labels of the examples."""
+    assert task.distillation is not None, "a tokenizer of no teacher"
+    teacher = task.distillation.teacher
+    family = FAMILIES[examples.family](task, examples, tokenizer)
+    with naming(f"finetune.tasks.{name}.distillation.teacher"):
         check_teacher(Path(teacher), teacher, family)
 
 

@@ -5,9 +5,6 @@ from typing import Any
 
 from bertcore.config import suggest
 
-SECTIONS = ("tokenizer", "mask", "pretrain", "finetune")
-"""The sections that a recipe gives values for; those of `finetune` are for every entry of `finetune.tasks`."""
-
 _BERTS_UPDATES: dict[str, Any] = {
     "beta1": 0.9,
     "beta2": 0.999,

@@ -38,12 +38,9 @@ class Workers:
         self.started: server.Service | None = None
 
     def online(self) -> bool:
-        from prefect.exceptions import ObjectNotFound
-
-        try:
-            workers = self._client.read_workers_for_work_pool(self._pool)
-        except ObjectNotFound:
+        if not self.pool_exists():
             return False
+        workers = self._client.read_workers_for_work_pool(self._pool)
         # A worker counts as online for 90 s after its end; those of earlier `make pretrain`s have certainly ended.
         return any(worker.status == "ONLINE" and not worker.name.startswith(TAG) for worker in workers)
 

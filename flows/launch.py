@@ -114,8 +114,8 @@ def _in_one_line(url: str) -> Iterator[None]:
     except (httpx.HTTPError, PrefectException) as error:
         cause = error.http_exc if isinstance(error, ObjectNotFound) else error
         said = (str(cause) or type(cause).__name__).splitlines()[0]
-        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
-            said += "; set PREFECT_API_AUTH_STRING as the server has it"
+        if isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code == httpx.codes.UNAUTHORIZED:
+            said = "asks for another password; set PREFECT_API_AUTH_STRING as the server has it"
         raise server.LaunchError(f"the Prefect server at {url}: {said}") from error
 
 

@@ -23,7 +23,7 @@ from bertcore.files import replace_file
 from bertcore.finetune.config import TaskConfig
 from bertcore.model.config import ARCHITECTURES, FROM_ELSEWHERE, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
-from bertcore.recipes import RECIPES
+from bertcore.recipes import BY_PRESET, RECIPES
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks.params import flatten
@@ -79,6 +79,12 @@ def _recipes() -> Iterator[str]:
     for key in _in_their_order(recipes.values()):
         cells = [f"`{json.dumps(recipe[key])}`" if key in recipe else "–" for recipe in recipes.values()]
         yield f"| `{key}` | {' | '.join(cells)} |"
+    yield "\nSome presets of `pretrain.model` have values of their own in place of these:\n"
+    yield "| `recipe` | `preset` | values |\n|:--|:--|:--|"
+    for recipe, presets in BY_PRESET.items():
+        for preset, values in presets.items():
+            found = (f"`pretrain.{key}: {json.dumps(value)}`" for key, value in flatten(values).items())
+            yield f"| `{recipe}` | `{preset}` | {', '.join(found)} |"
     yield ""
 
 

@@ -14,10 +14,13 @@ from typing import Any
 
 import psutil
 import pytest
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 
 from tests.faults.prefect_runs import Project
 from tests.flows.conftest import ROOT, STAGE, Tree, make_tree
+from tests.samples import empty_store
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +28,7 @@ SECTIONS = """
 from bertcore.errors import ConfigError
 
 def check(values):
-    if unknown := set(values["pretrain"]) - {"learning_rate"}:
+    if unknown := set(values["pretrain"]) - {"learning_rate", "seed"}:
         raise ConfigError(f"params.yaml: pretrain: unknown key {min(unknown)!r}; did you mean 'learning_rate'?")
 """
 """In the place of `tasks.sections`, which needs torch."""
@@ -61,6 +64,12 @@ elif name.startswith("finetune@"):
 """
 """What a sweep ranks by, lowest at the rate 0.3, and scores as the stage `finetune` writes them."""
 
+TRACKED = """
+if name == "pretrain" and Path(os.environ["MEET"]).with_name("tracked").exists():
+    from tasks.tracking import runs
+    runs.start(name, {"prefect.flow_run_id": os.environ["BERTCORE_PIPELINE_RUN"]}).end("FINISHED")
+"""
+"""What a stage tells MLflow when it begins, where a file says that a test looks there."""
 
 EVALUATED = """
 if name == "pretrain":
@@ -115,9 +124,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tree, place = make_tree(tmp_path_factory.mktemp("side") / "tree"), tmp_path_factory.mktemp("meet")
     for name in ("variation", "params"):
         shutil.copy(ROOT / "tasks" / f"{name}.py", tree.root / "tasks")
+    shutil.copytree(ROOT / "tasks" / "tracking", tree.root / "tasks" / "tracking")
     (tree.root / "tasks" / "sections.py").write_text(SECTIONS)
     (tree.root / "stage.py").write_text(
-        STAGE.replace('if Path(f"fail-', MEET + SUMMARY + EVALUATED + 'if Path(f"fail-', 1)
+        STAGE.replace('if Path(f"fail-', MEET + SUMMARY + TRACKED + EVALUATED + 'if Path(f"fail-', 1)
     )
     with (tree.root / ".gitignore").open("a") as file:
         file.write("/home/\n/runs.log\n*.log\n")
@@ -218,6 +228,56 @@ def test_a_sweep_stops_what_is_worse_than_the_median_and_says_so(served: Served)
     ]  # fmt: skip
     (stopped,) = served.prefect.ask("POST", "/flow_runs/filter", {"flow_runs": {"name": {"any_": [rows[2][0]]}}})
     assert stopped["state"]["type"] == "CANCELLED"
+
+
+@pytest.fixture
+def tracked(served: Served) -> Iterator[MlflowClient]:
+    """The store to which the toy's stages speak as long as this lasts."""
+    shutil.copy(empty_store(), served.tree.root / "mlflow.db")
+    said = served.place.with_name("tracked")
+    said.touch()
+    yield MlflowClient(f"sqlite:///{served.tree.root / 'mlflow.db'}")
+    said.unlink()
+
+
+def test_a_sweep_of_draws_and_seeds_is_one_run_of_mlflow_with_its_runs_below(
+    served: Served, tracked: MlflowClient
+) -> None:
+    ranges = {"pretrain.learning_rate": {"min": 0.31, "max": 0.9, "log": True}}
+    run = served.ended(served.run("sweep-flow", params=ranges, draws=2, seeds=[1, 2], at_once=2))
+    assert run["state"]["name"] == "Completed", served.prefect.log("worker")
+    file = served.tree.root / "sweeps" / f"{run['name']}.csv"
+    with file.open(newline="") as stream:
+        header, *rows = csv.reader(stream)
+    assert header == ["Run", "pretrain.learning_rate", "pretrain.seed", "pretrain.mlm_loss", "Outcome"]
+    rates = {row[1] for row in rows}
+    assert len(rates) == 2 and {(row[1], row[2]) for row in rows} == {(rate, seed) for rate in rates for seed in "12"}
+    assert all(0.31 <= float(rate) <= 0.9 for rate in rates) and {row[-1] for row in rows} == {"Completed"}
+
+    (sweep,) = _in_mlflow(tracked, f"tags.`prefect.flow_run_id` = '{run['id']}'")
+    assert (sweep.info.run_name, sweep.info.status) == (f"sweep {run['name']}", "FINISHED")
+    below = _in_mlflow(tracked, f"tags.`mlflow.parentRunId` = '{sweep.info.run_id}'")
+    assert {found.info.run_name for found in below} == {row[0] for row in rows} and len(below) == 4
+    assert {found.info.status for found in below} == {"FINISHED"}
+    kept = Path(tracked.download_artifacts(sweep.info.run_id, file.name, str(served.place.parent)))
+    assert kept.read_bytes() == file.read_bytes()
+    assert "MLflow has no table" not in served.prefect.log("worker")
+
+
+def test_a_run_that_its_sweep_has_stopped_says_so_in_mlflow(served: Served, tracked: MlflowClient) -> None:
+    grid = {"pretrain.learning_rate": [0.36, 0.46, 2.4]}
+    run = served.ended(served.run("sweep-flow", params=grid, at_once=2, stop_below_median_of=2))
+    assert run["state"]["name"] == "Completed", served.prefect.log("worker")
+    (sweep,) = _in_mlflow(tracked, f"tags.`prefect.flow_run_id` = '{run['id']}'")
+    below = _in_mlflow(tracked, f"tags.`mlflow.parentRunId` = '{sweep.info.run_id}'")
+    (reason,) = [found.data.tags["sweep.stopped"] for found in below if "sweep.stopped" in found.data.tags]
+    assert len(below) == 3 and reason.startswith("stopped at step 100: held-out loss 4")
+
+
+def _in_mlflow(client: MlflowClient, condition: str) -> list[Run]:
+    experiment = client.get_experiment_by_name("bert-pretraining")
+    assert experiment is not None
+    return client.search_runs([experiment.experiment_id], condition)
 
 
 def test_a_sweep_whose_process_was_lost_goes_on_with_its_runs(served: Served) -> None:

@@ -78,27 +78,32 @@ def test_two_machines_give_the_bits_of_two_processes_on_one(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("loss", [signal.SIGKILL, signal.SIGSTOP], ids=["ended", "silent"])
-def test_when_a_machine_is_lost_the_other_ends_within_a_minute_with_one_line(tmp_path: Path, loss: int) -> None:
-    """Its connections close, or stay open without an answer, as when it has lost its power or its network."""
+@pytest.mark.parametrize(("lost", "left"), [("second", "first"), ("first", "second")])
+def test_when_a_machine_is_lost_the_other_ends_within_a_minute_with_one_line(
+    tmp_path: Path, lost: str, left: str, loss: int
+) -> None:
+    """Its connections close, or stay open without an answer, as when it has lost its power or its network. The first
+    one takes with it what the others have found each other by."""
     machines = Machines(prepare(tmp_path / "tree", params(max_steps=100_000)))
     machines.start()
     training = Training(machines.root)
     while not training.steps():
         assert machines.first.poll() is None, machines.log("first")
         time.sleep(0.1)
-    second = [*psutil.Process(machines.second.pid).children(recursive=True), psutil.Process(machines.second.pid)]
-    for process in second:
+    parent = psutil.Process(getattr(machines, lost).pid)
+    gone = [*parent.children(recursive=True), parent]
+    for process in gone:
         process.send_signal(loss)
-    assert machines.first.wait(60) not in (0, 2)
-    for process in second:
+    assert getattr(machines, left).wait(60) not in (0, 2)
+    for process in gone:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    machines.second.wait(10)
-    lines = [line for line in machines.log("first").splitlines() if "error:" in line.lower()]
-    assert len(lines) == 1, machines.log("first")
+    getattr(machines, lost).wait(10)
+    lines = [line for line in machines.log(left).splitlines() if "error:" in line.lower()]
+    assert len(lines) == 1, machines.log(left)
     assert lines[0].startswith("error: another process of the training is no more (")
     assert "run the same command again to go on from the last checkpoint" in lines[0]
-    assert "Traceback" not in machines.log("first")
+    assert "Traceback" not in machines.log(left)
 
 
 def test_machines_with_other_versions_are_refused_in_one_line(tmp_path: Path) -> None:

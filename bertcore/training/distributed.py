@@ -15,6 +15,7 @@ The machine's part is read from the environment (empty is unset) and recorded, a
 """
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,11 +39,16 @@ _EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
 _CONFIG = Path(__file__).with_name("launch.yaml")
 
 
+_QUIET = {"LOGLEVEL": "CRITICAL", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+"""What torch's launcher and its stores say of a connection that is lost: each tells it at length, beside the processes
+themselves, who say it in a line."""
+
+
 def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
     """The command that runs `python -m module` in every training process, and the environment it needs."""
     # quiet: the failing process says why; the launcher would add a traceback of its own.
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--quiet"]
-    environment = dict(os.environ)
+    environment = _QUIET | os.environ
     if config := os.environ.get(ACCELERATE_CONFIG):
         if (processes := _configured_processes(config)[0]) > 0:
             environment[_EXPECTED] = str(processes)
@@ -253,9 +259,15 @@ class Control:
             raise TrainingError(problem)
 
 
-def lost_a_process(error: RuntimeError) -> bool:
-    """Whether an exchange failed because a process at its other end is no more."""
-    return any(sign in str(error) for sign in ("closed by peer", "reset by peer", "Broken pipe", "Socket Timeout"))
+def how_lost(error: RuntimeError) -> str:
+    """What an exchange says that failed because a process at its other end is no more; empty where it failed
+    otherwise."""
+    found = _LOST.match(str(error))
+    return found[1] if found else ""
+
+
+_LOST = re.compile(r"(?:\[\S+\] )?(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout)(?: \[\S+\]:\d+)?)")
+"""Without the place in gloo's code before it, and its advice after it."""
 
 
 def _switch(variable: str, *, default: bool = False) -> bool:

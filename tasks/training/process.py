@@ -25,7 +25,7 @@ from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.agreement import UnlikeError, require_agreement
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import lost_a_process
+from bertcore.training.distributed import how_lost
 from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import check_vocabulary, initial_model
 from bertcore.training.loader import BatchRamp, Loader, Phases
@@ -66,9 +66,9 @@ def _train(stop: StopRequest) -> None:
             print(f"error: {error}", file=sys.stderr)
         raise ProcessEnded(UNLIKE) from None
     except RuntimeError as error:
-        if not lost_a_process(error):
+        if not (reason := how_lost(error)):
             raise
-        _say_lost(str(error).splitlines()[0])
+        _say_lost(reason)
         raise ProcessEnded(LOST) from None
 
 

@@ -102,7 +102,8 @@ def test_when_a_machine_is_lost_the_other_ends_within_a_minute_with_one_line(
     lines = [line for line in machines.log(left).splitlines() if "error:" in line.lower()]
     assert len(lines) == 1, machines.log(left)
     assert lines[0].startswith("error: another process of the training is no more (")
-    assert "run the same command again to go on from the last checkpoint" in lines[0]
+    assert lines[0].endswith("); run the same command again to go on from the last checkpoint")
+    assert ".cc:" not in lines[0] and len(lines[0]) < 200
     assert "Traceback" not in machines.log(left)
 
 

@@ -244,7 +244,10 @@ def main(name: str) -> None:
         client, experiment = open_experiment()
         run_id = made_by(client, experiment, str(saved.directory), lineage.dvc_hash(saved.directory))
         if run_id is None:
-            raise ConfigError(f"{saved.directory}: found no run that made it, expected one in this store; run {name}")
+            raise ConfigError(
+                f"{saved.directory}: found no run that made it, expected one in this store; make it anew: "
+                f"dvc repro --force --single-item {name}"
+            )
         model = log(client, run_id, saved)
     print(f"{model.name}: {model.model_id}")
 

@@ -74,7 +74,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         environment = {"INITIAL_NO_AUTH_ACTION_COUNT": str(SETUP_ACTIONS), "PATH": "/usr/bin:/bin"}
         process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
     try:
-        _until_it_answers(f"{url}/moto-api/", process, log)
+        answers(f"{url}/moto-api/", process, log)
         anybody = Store(url, "anybody", "anything")
         iam, keys = anybody.client("iam"), {}
         for user, rights in RIGHTS.items():
@@ -90,7 +90,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         process.wait(20)
 
 
-def _until_it_answers(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def answers(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
     deadline = time.monotonic() + 60
     while True:
         try:

@@ -66,8 +66,9 @@ def run(_: StageRun) -> None:
         _check_sources(configs["corpus"])
         _check_vocabulary(configs["tokenizer"])
         _check_pretraining(configs["pretrain"], configs["tokenizer"])
-        for file in configs["minimal_pairs"].files:
-            read_pairs(Path(file).expanduser())
+        for section in (configs["minimal_pairs"], configs["pretrain"].eval_pairs):
+            for file in section.files if section else ():
+                read_pairs(Path(file).expanduser())
         for name, task in tasks.items():
             teachers_tokenizer = _check_models(name, task, configs["tokenizer"])
             examples = _read_examples(name, task, entries[name], configs, beside / name)

@@ -17,7 +17,18 @@ from bertcore.errors import BertcoreError, ConfigError, InputError
 from bertcore.files import visible_files
 from bertcore.minimal_pairs.pairs import EMBEDDED
 from tasks import params
-from tasks.paths import DERIVED, ENCODERS, INPUTS, MERGES, MINIMAL_PAIRS, OBJECTIVE, SOURCE, TEACHERS, VOCABULARY
+from tasks.paths import (
+    DERIVED,
+    ENCODERS,
+    EVAL_PAIRS,
+    INPUTS,
+    MERGES,
+    MINIMAL_PAIRS,
+    OBJECTIVE,
+    SOURCE,
+    TEACHERS,
+    VOCABULARY,
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,11 @@ def named(values: Mapping[str, Any]) -> Iterator[Named]:
         yield Named("tokenizer.merges_file", merges, MERGES)
     yield Named("pretrain.init_from", pretrain.get("init_from"), INPUTS / "init_from")
     yield from _models(pretrain)
-    yield from _pairs((values.get("minimal_pairs") or {}).get("pairs"))
+    for key, section, place in (
+        ("minimal_pairs", values.get("minimal_pairs"), MINIMAL_PAIRS),
+        ("pretrain.eval_pairs", pretrain.get("eval_pairs"), EVAL_PAIRS),
+    ):
+        yield from _pairs(f"{key}.pairs", (section or {}).get("pairs"), place)
     anchors = (values.get("embed") or {}).get("pairs")
     yield Named("embed.pairs", None if anchors in FROM_CORPUS else anchors, INPUTS / "embed")
     for task, entry in params.task_entries(values).items():
@@ -107,12 +122,12 @@ def _models(pretrain: Mapping[str, Any]) -> Iterator[Named]:
         yield Named("pretrain.objective_options", None, OBJECTIVE)
 
 
-def _pairs(given: str | list[str] | None) -> Iterator[Named]:
+def _pairs(key: str, given: str | list[str] | None, place: Path) -> Iterator[Named]:
     if given is None or given == EMBEDDED:
-        yield Named("minimal_pairs.pairs", None, MINIMAL_PAIRS)
+        yield Named(key, None, place)
         return
     for index, uri in enumerate(given if isinstance(given, list) else [given]):
-        yield Named(f"minimal_pairs.pairs[{index}]", uri, MINIMAL_PAIRS / str(index))
+        yield Named(f"{key}[{index}]", uri, place / str(index))
 
 
 def link(each: Named, place: Path) -> None:

@@ -16,6 +16,7 @@ OBJECTIVE = INPUTS / "objective"
 VOCABULARY = INPUTS / "vocabulary"
 MERGES = VOCABULARY / "merges"
 MINIMAL_PAIRS = INPUTS / "minimal_pairs"
+EVAL_PAIRS = INPUTS / "eval_pairs"
 TEXT = INPUTS / "text.json"
 """What the card of an encoder says of its text: `sources` and `language` of section corpus, and none of what only
 changes the text where it changes `CORPUS`, too."""

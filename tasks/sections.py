@@ -23,6 +23,7 @@ from tasks.paths import DERIVED, FINETUNED, PRETRAINED
 
 RESERVED = (
     *("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs", "embed"),
+    "eval_pairs",
     *("pretrained", "embedding"),
 )
 """Folders of data/inputs and predictions, and registered models, that no task may be named after."""
@@ -103,7 +104,12 @@ def _check_paths(values: dict[str, Any], configs: dict[str, Any], tasks: dict[st
         for name, task in tasks.items()
         if task.distillation
     }
-    pairs = {f"minimal_pairs.pairs[{index}]": file for index, file in enumerate(configs["minimal_pairs"].files)}
+    pairs = {
+        f"{key}.pairs[{index}]": file
+        for key, section in (("minimal_pairs", configs["minimal_pairs"]), ("pretrain.eval_pairs", pretrain.eval_pairs))
+        if section is not None
+        for index, file in enumerate(section.files)
+    }
     others = {
         **teachers,
         "tokenizer.vocab_file": tokenizer.vocab_file,

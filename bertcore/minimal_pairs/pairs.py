@@ -45,9 +45,34 @@ class MinimalPairsConfig:
     @property
     def files(self) -> list[str]:
         """The files that are read; none where the pairs are the embedded ones, or are left out."""
-        if self.pairs is None or self.pairs == EMBEDDED:
-            return []
-        return [self.pairs] if isinstance(self.pairs, str) else self.pairs
+        return [] if self.pairs is None or self.pairs == EMBEDDED else _as_list(self.pairs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalPairsConfig:
+    """`pretrain.eval_pairs`: minimal pairs that are scored at every evaluation of a training, which gives a curve."""
+
+    pairs: str | list[str]
+    """A file of JSON lines or several, as `minimal_pairs.pairs`."""
+    share: float = 0.1
+    """Of the pairs of every paradigm."""
+
+    def __post_init__(self) -> None:
+        within(self, "share", "more than 0 and at most 1; 1 takes all pairs", above=0, most=1)
+        if self.pairs in ([], EMBEDDED):
+            raise ValueError(
+                f"pairs: found {self.pairs!r}, expected files: the pre-training does not see the corpus's sentences; "
+                "name some, or set eval_pairs to null"
+            )
+
+    @property
+    def files(self) -> list[str]:
+        """Those that are read."""
+        return _as_list(self.pairs)
+
+
+def _as_list(pairs: str | list[str]) -> list[str]:
+    return [pairs] if isinstance(pairs, str) else pairs
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Any
 from bertcore.config import parse, suggest, within
 from bertcore.draws import check_seed
 from bertcore.errors import ConfigError
+from bertcore.minimal_pairs.pairs import EvalPairsConfig
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
@@ -81,6 +82,8 @@ class PretrainConfig(OptimizationConfig):
     """Steps between two evaluations on held-out text; there is always one at the end."""
     eval_sequences: int = 2048
     """Held-out sequences used at most."""
+    eval_pairs: EvalPairsConfig | None = None
+    """Minimal pairs scored at every evaluation, by the first process while the others wait; None = none."""
     checkpoint_seconds: int = 120
     """Seconds between two checkpoints."""
     checkpoint_steps: int | None = None
@@ -267,12 +270,12 @@ def check_division(config: PretrainConfig, processes: int, divided: bool, severa
                 f"{name}: found {size} for {processes} processes that divide the weights, expected a multiple: all "
                 "must make the same number of passes"
             )
-    if divided and (config.batch_size_start is not None or config.ema_decay is not None):
-        name = "ema_decay" if config.batch_size_start is None else "batch_size_start"
-        raise ConfigError(
-            f"pretrain.{name}: found {getattr(config, name)} where the processes divide the weights, expected null; "
-            "remove it, or take infra/accelerate/gpus.yaml"
-        )
+    for name in ("batch_size_start", "ema_decay", "eval_pairs"):
+        if divided and (found := getattr(config, name)) is not None:
+            raise ConfigError(
+                f"pretrain.{name}: found {found} where the processes divide the weights, expected null; remove it, or "
+                "take infra/accelerate/gpus.yaml"
+            )
     if divided and several:
         raise ConfigError(
             f"pretrain.objective: found {config.objective!r} where the processes divide the weights, expected one that "

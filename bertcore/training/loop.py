@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -23,6 +23,7 @@ from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig, check_division
 from bertcore.training.distributed import Control, activation_checkpointing, compiled
 from bertcore.training.divergence import DivergenceGuard, LossWatch, Rows
+from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flops import peak_flops
 from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.held_out import HeldOut
@@ -49,6 +50,8 @@ class TrainingData:
     """Sequences that are only evaluated."""
     heldout_longer: Sequence[InstanceSource] = ()
     """The same text in sequences of the second phase's length, evaluated from its first step on."""
+    pairs: EvalPairs = field(default_factory=EvalPairs)
+    """Minimal pairs, scored at every evaluation."""
     rows: Rows = lambda step: []
     """Where the sequences of a step come from, for the record of one that diverged."""
 
@@ -90,6 +93,7 @@ class Pretraining:
         evaluated, key = config.eval_sequences, config.encoder_key
         self._heldout = HeldOut(data.heldout, evaluated, accelerator, self._control, encoder_key=key)
         self._heldout_longer = HeldOut(data.heldout_longer, evaluated, accelerator, self._control, SECOND_PHASE, key)
+        self._pairs = data.pairs
         self._feed = Feed(data.batches, self._gradients.prepare, accelerator)
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes
@@ -261,7 +265,7 @@ class Pretraining:
         metrics = self._heldout.evaluate(self._module, weights, step, between)
         if self._config.second_phase is not None and step >= self._config.first_phase_steps:
             metrics |= self._heldout_longer.evaluate(self._module, weights, step, between)
-        return metrics
+        return metrics | self._pairs.evaluate(self.model, self._control, between)
 
     def _evaluation_due(self) -> bool:
         """Also at the start from published weights: what they were before they were trained on."""

@@ -92,7 +92,8 @@ def _curves(measurements: Measurements, summary: Summary) -> Figure:
 
 
 def _accuracy(measurements: Measurements, summary: Summary) -> Figure:
-    """Accuracy of the masked LM and of every other term of the objective that has one."""
+    """Accuracy of the masked LM and of every other term of the objective that has one, and of minimal pairs that were
+    scored during the training."""
     pretrain = summary["pretrain"]
     panels: list[tuple[str, str, str, float | None]] = [
         ("mlm_accuracy", "Masked LM accuracy", "unigram baseline", pretrain["unigram_accuracy"])
@@ -106,6 +107,8 @@ def _accuracy(measurements: Measurements, summary: Summary) -> Figure:
                 panels.append((accuracy, title, "most frequent label", majority))
             else:
                 panels.append((accuracy, title, "by length alone", by_length))
+    if not measurements.curve("curves/pretrain_eval", "eval/minimal_pairs").empty:
+        panels.append(("minimal_pairs", "Minimal pairs", "chance", 0.5))
     figure = Figure(figsize=(10, 4.0), layout="constrained")
     for axes, (name, title, label, reference) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True

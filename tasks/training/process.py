@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator
+from tokenizers import Tokenizer
 
 from bertcore.export import gate
 from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
+from bertcore.minimal_pairs.pairs import read_pairs, subset
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.shards import Manifest
@@ -26,6 +28,7 @@ from bertcore.training import distributed
 from bertcore.training.agreement import UnlikeError, require_agreement
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import how_lost
+from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import check_vocabulary, initial_model
 from bertcore.training.loader import BatchRamp, Loader, Phases
@@ -35,7 +38,7 @@ from bertcore.training.signs_of_life import PATIENCE, SignsOfLife, store_of
 from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
 from tasks import cards, params
-from tasks.paths import INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
+from tasks.paths import EVAL_PAIRS, INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
@@ -125,7 +128,8 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     names = TrainingNames(config, mask)
     require_agreement(distributed.Control(accelerator.num_processes), names.run)
-    vocabulary = Vocabulary.of(load_tokenizer(TOKENIZER))
+    tokenizer = load_tokenizer(TOKENIZER)
+    vocabulary = Vocabulary.of(tokenizer)
     torch.manual_seed(config.seed)
     published = INPUTS / "init_from"
     model, new_heads = initial_model(config, vocabulary, TOKENIZER, published)
@@ -140,7 +144,11 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
 
     first, *second = heldout
     data = TrainingData(
-        batches=_loaders(mask, config, vocabulary), heldout=first, heldout_longer=second[0] if second else (), rows=rows
+        batches=_loaders(mask, config, vocabulary),
+        heldout=first,
+        heldout_longer=second[0] if second else (),
+        pairs=_eval_pairs(config, tokenizer),
+        rows=rows,
     )
     own, stable = names.checkpoints, names.stable_phases
     if accelerator.is_main_process:
@@ -149,6 +157,13 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
     config = replace(config, objective_options=linked)  # the checkpoints' names are those of the params
     given = None if config.init_from is None else published
     return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads, given)
+
+
+def _eval_pairs(config: PretrainConfig, tokenizer: Tokenizer) -> EvalPairs:
+    if config.eval_pairs is None:
+        return EvalPairs()
+    files = (EVAL_PAIRS / str(index) for index in range(len(config.eval_pairs.files)))
+    return EvalPairs(subset([pair for file in files for pair in read_pairs(file)], config.eval_pairs.share), tokenizer)
 
 
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:

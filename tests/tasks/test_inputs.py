@@ -208,6 +208,7 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
         "corpus/2/source.json": '{"uri": "https://example.org/a.txt"}\n',
         "embed/source.json": '{"uri": null}\n',
         "encoders/cola/source.json": '{"uri": null}\n',
+        "eval_pairs/source.json": '{"uri": null}\n',
         "init_from/source.json": '{"uri": null}\n',
         "minimal_pairs/source.json": '{"uri": null}\n',
         "objective/source.json": '{"uri": null}\n',
@@ -519,6 +520,7 @@ def test_a_name_of_the_hub_is_refused_with_its_key_and_how_to_download_it(
         ("corpus.contamination", {"texts": [""]}),
         ("tokenizer.vocab_file", ""),
         ("minimal_pairs.pairs", ""),
+        ("pretrain.eval_pairs", {"pairs": ""}),
         ("pretrain.init_from", ""),
         ("embed.pairs", ""),
         ("finetune.tasks.one.data", ""),
@@ -919,20 +921,32 @@ def test_a_question_needs_room_for_the_separators_of_its_tokenizer(roberta: dict
                 check(params.complete(roberta))
 
 
-def test_minimal_pairs_are_linked_and_read_before_any_work(project: Path, values: dict[str, Any]) -> None:
+@pytest.mark.parametrize("where", ["minimal_pairs", "pretrain.eval_pairs"])
+def test_minimal_pairs_are_linked_and_read_before_any_work(where: str, project: Path, values: dict[str, Any]) -> None:
     (project / "pairs.jsonl").write_text('{"good": "a b", "bad": "b a", "kind": "order"}\n')
-    values["minimal_pairs"] = {"pairs": ["pairs.jsonl"]}
+    set_path(values, where, {"pairs": ["pairs.jsonl"]})
     values["finetune"]["tasks"] = {}
     write(project, values)
     Path("predictions/minimal_pairs").mkdir(parents=True)
     run()
-    assert Path("data/inputs/minimal_pairs/0/pairs.jsonl").is_symlink()
+    assert Path("data/inputs", where.rpartition(".")[2], "0/pairs.jsonl").is_symlink()
     assert Path("predictions/minimal_pairs").is_dir()
     (project / "pairs.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match=r"^pairs\.jsonl:1: found dict, expected an object with good, bad, kind"):
         run()
-    values["minimal_pairs"] = {"pairs": "hf://nyu-mll/blimp"}
-    with pytest.raises(ConfigError, match=r"minimal_pairs\.pairs\[0\]: found 'hf://.*', expected a local path"):
+    set_path(values, where, {"pairs": "hf://nyu-mll/blimp"})
+    with pytest.raises(ConfigError, match=rf"{where}\.pairs\[0\]: found 'hf://.*', expected a local path"):
+        check(values)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [({"pairs": "corpus"}, "'corpus', expected files"), ({"pairs": []}, r"\[\], expected files")],
+    ids=["those of the corpus", "none"],
+)
+def test_pairs_that_a_training_cannot_score_are_refused(given: Any, found: str, values: dict[str, Any]) -> None:
+    values["pretrain"]["eval_pairs"] = given
+    with pytest.raises(ConfigError, match=rf"^params.yaml: pretrain\.eval_pairs\.pairs: found {found}"):
         check(values)
 
 

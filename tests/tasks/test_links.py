@@ -16,7 +16,8 @@ corpus:
   sources: [pydoc, texts, {uri: "law-*.txt"}, "https://host/a.txt"]
   contamination: {texts: [dev]}
 tokenizer: {vocab_file: model/vocab.json, merges_file: model/merges.txt}
-pretrain: {init_from: model, objective: distillation, objective_options: {teacher: model}}
+pretrain:
+  {init_from: model, objective: distillation, objective_options: {teacher: model}, eval_pairs: {pairs: pairs}}
 minimal_pairs: {pairs: [pairs]}
 embed: {pairs: anchors}
 finetune:
@@ -68,6 +69,7 @@ def test_every_name_has_a_place(tree: Path) -> None:
         "vocabulary/vocab.json": tree / "model/vocab.json",
         "vocabulary/merges/merges.txt": tree / "model/merges.txt",
         "minimal_pairs/0/a.jsonl": tree / "pairs/a.jsonl",
+        "eval_pairs/0/a.jsonl": tree / "pairs/a.jsonl",
         "embed/a.jsonl": tree / "anchors/a.jsonl",
         "own/train.tsv": tree / "own/train.tsv",
         **{

@@ -542,6 +542,20 @@ def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_th
     assert first_table(project)[3][-1] == "no better than majority"
 
 
+@pytest.mark.parametrize("scored", [False, True])
+def test_pairs_that_were_scored_while_training_are_a_curve(project: Path, scored: bool) -> None:
+    rows = (
+        ("step,eval/mlm_loss,eval/minimal_pairs", "20,5.0,0.55", "40,4.0,0.6")
+        if scored
+        else ("step,eval/mlm_loss", "40,4")
+    )
+    write(project, {"curves/pretrain_eval.csv": "\n".join(rows) + "\n"})
+    with patch.object(plots.Axes, "set_title") as titled:
+        make(project, pictures=True)
+    titles = [call.args[0] for call in titled.call_args_list]
+    assert "Masked LM accuracy" in titles and ("Minimal pairs" in titles) == scored
+
+
 def test_an_adaptation_stands_beside_the_weights_that_it_started_from(project: Path) -> None:
     write(project, {"curves/pretrain_eval.csv": "step,eval/mlm_loss\n0,5.5\n40,4.0\n"})
     markdown, summary, _ = make(project, pictures=True)

@@ -1,0 +1,38 @@
+"""Minimal pairs scored while a model is trained: a curve of how often it prefers the right sentence."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from bertcore.minimal_pairs.pairs import Pair, score
+from bertcore.minimal_pairs.results import outcomes
+from bertcore.minimal_pairs.scoring import sentence_scorer
+from bertcore.model.architecture import EncoderModule
+from bertcore.training.distributed import Control
+
+_AT_ONCE = 500
+"""Pairs between two looks at whether the training is to stop."""
+
+
+class EvalPairs:
+    """Some pairs and the tokenizer that cuts them. The first process scores them; all are told the result."""
+
+    def __init__(self, pairs: Sequence[Pair] = (), tokenizer: Tokenizer | None = None) -> None:
+        self._pairs, self._tokenizer = pairs, tokenizer
+
+    def evaluate(self, model: EncoderModule, control: Control, between: Callable[[], None]) -> dict[str, float]:
+        """`eval/minimal_pairs`, the share of the pairs whose good sentence `model` finds likelier, ties half; nothing
+        where there are no pairs. `between` is called before every few pairs, by every process.
+
+        `InputError` for a sentence that the model cannot read.
+        """
+        if self._tokenizer is None or not self._pairs:
+            return {}
+        scorer, found = sentence_scorer(model, self._tokenizer), []
+        for start in range(0, len(self._pairs), _AT_ONCE):
+            between()
+            if control.main:
+                found.append(outcomes(score(self._pairs[start : start + _AT_ONCE], scorer)))
+        share, *_ = control.gather(float(np.concatenate(found).mean()) if control.main else 0.0)
+        return {"eval/minimal_pairs": share}

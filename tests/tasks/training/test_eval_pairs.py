@@ -1,0 +1,107 @@
+"""Minimal pairs scored while a model is trained: what stands in the curves, and that the training is none other."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bertcore.minimal_pairs.pairs import read_pairs, score, subset
+from bertcore.minimal_pairs.results import outcomes
+from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
+from bertcore.tokens.tokenizer import load_tokenizer
+from bertcore.training import eval_pairs
+from tasks.paths import EVAL_PAIRS, PRETRAINED
+from tests.faults.trainings import Training, params, prepare
+from tests.faults.variants import variant
+from tests.samples import sentences
+
+SHARE = 0.5
+
+
+def training(root: Path, values: dict[str, Any], world: int = 1, **more: Any) -> Training:
+    """A training that scores half of eight pairs: a sentence of the text, and its words the other way round."""
+    values["pretrain"]["eval_pairs"] = {"pairs": "pairs.jsonl", "share": SHARE}
+    place = prepare(root, values) / EVAL_PAIRS / "0"
+    place.mkdir(parents=True)
+    texts = dict.fromkeys(sentences(60, 1))
+    rows = [{"good": text, "bad": " ".join(reversed(text.split())), "kind": "order"} for text in list(texts)[:8]]
+    (place / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Training(root, world, **more)
+
+
+def curve(of: Training) -> "pd.Series[float]":
+    return pd.read_csv(of.root / "metrics/curves/pretrain_eval.csv", index_col="step")["eval/minimal_pairs"]
+
+
+def of_what_was_saved(of: Training) -> float:
+    pairs = subset(read_pairs(of.root / EVAL_PAIRS), SHARE)
+    assert len(pairs) == 4
+    scorer = sentence_scorer(load_language_model(of.root / PRETRAINED), load_tokenizer(of.root / PRETRAINED))
+    return float(outcomes(score(pairs, scorer)).mean())
+
+
+@pytest.mark.parametrize("recipe", [None, "electra"])
+def test_the_curve_ends_at_the_score_of_what_is_saved(
+    recipe: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
+    values = {"max_steps": 40, "eval_steps": 10}
+    found = training(tmp_path / "tree", params(**values) if recipe is None else variant(recipe, **values))
+    assert found.finish() == 0, found.log.read_text()
+    points = curve(found)
+    assert list(points.index) == [10, 20, 30, 40] and points.iloc[-1] == of_what_was_saved(found)
+    assert found.curves()["eval/minimal_pairs"] == list(points.items())
+    assert json.loads((found.root / "metrics/pretrain.json").read_text())["minimal_pairs"] == points.iloc[-1]
+
+
+@pytest.mark.slow
+def test_the_training_is_the_one_without_pairs(tmp_path: Path) -> None:
+    """The same weights and losses, in two processes, too, of which one was killed."""
+    values = params(max_steps=60, eval_steps=10)
+    without = Training(prepare(tmp_path / "without", params(max_steps=60, eval_steps=10)), world=2)
+    assert without.finish() == 0, without.log.read_text()
+    found = training(tmp_path / "with", values, world=2)
+    found.kill_at_first_checkpoint()
+    assert found.finish() == 0 and found.resumed, found.log.read_text()
+    assert len(curve(found)) == 6
+    name = "models/pretrained/model.safetensors"
+    assert found.result()[name] == without.result()[name]
+    losses = [pd.read_csv(of.root / "metrics/curves/pretrain_eval.csv")["eval/loss"] for of in (found, without)]
+    assert losses[0].equals(losses[1])
+
+
+@pytest.mark.slow
+def test_weights_that_are_divided_score_no_pairs(tmp_path: Path) -> None:
+    values = params(max_steps=4, optimizer="adamw")
+    found = training(tmp_path / "tree", values, world=2, divided=True)
+    assert found.finish() == 2
+    said = "pretrain.eval_pairs: found EvalPairsConfig("
+    assert said in found.log.read_text() and "expected null; remove it" in found.log.read_text()
+
+
+def test_a_stop_is_heeded_between_two_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    class StopError(Exception):
+        pass
+
+    class Control:
+        main = True
+
+        def gather(self, value: float) -> list[float]:
+            return [value]
+
+    def stop() -> None:
+        calls.append(1)
+        if len(calls) == 3:
+            raise StopError
+
+    calls: list[int] = []
+    monkeypatch.setattr(eval_pairs, "_AT_ONCE", 2)
+    monkeypatch.setattr(eval_pairs, "sentence_scorer", lambda *_: None)
+    monkeypatch.setattr(eval_pairs, "score", lambda *_: np.zeros((2, 2)))
+    pairs = eval_pairs.EvalPairs([None] * 10, object())  # type: ignore[list-item, arg-type]  # nobody looks at them
+    with pytest.raises(StopError):
+        pairs.evaluate(None, Control(), stop)  # type: ignore[arg-type]
+    assert len(calls) == 3

@@ -20,7 +20,8 @@ import psutil
 import pytest
 
 from bertcore import workers
-from bertcore.corpus.documents import corpus_shards
+from bertcore.corpus.contamination import find_in_corpus
+from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.errors import ConfigError, UnavailableError
 from bertcore.instances.config import MaskConfig
 from bertcore.masks import write_phase
@@ -254,6 +255,21 @@ def test_counts_on_a_cluster_that_loses_a_worker_are_the_same(
     monkeypatch.setenv(workers.SCHEDULER, cluster.address)
     cluster.kill_one_at_work()
     assert count_corpus(shards, cut, "") == alone
+    assert cluster.workers[0].wait() == -signal.SIGKILL
+
+
+def test_contamination_on_a_cluster_that_loses_a_worker_is_the_same(
+    corpus: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [
+        " ".join(row) for group in row_groups(corpus_shards(corpus, "train")) for row in group.read().to_pylist()
+    ]
+    texts = [*documents[::7], "what nobody has ever written down in any of those many documents of the corpus"]
+    alone = find_in_corpus(texts, corpus, 1)
+    assert 0 < alone[1].sum() < len(texts)
+    monkeypatch.setenv(workers.SCHEDULER, cluster.address)
+    cluster.kill_one_at_work()
+    assert np.array_equal(find_in_corpus(texts, corpus), alone)
     assert cluster.workers[0].wait() == -signal.SIGKILL
 
 

@@ -185,6 +185,19 @@ def test_a_run_that_failed_goes_on_in_its_worktree(served: Served) -> None:
     assert served.git("worktree", "list").count("\n") == 0
 
 
+def test_slots_that_a_lost_server_has_forgotten_are_freed(served: Served) -> None:
+    """Taken without a lease, as they are of a server that was killed and began anew: nothing would give them back."""
+    assert served.ended(served.run(params={"pretrain.learning_rate": 0.71}))["state"]["name"] == "Completed"
+    (limit,) = served.prefect.ask("POST", "/v2/concurrency_limits/filter", {})
+    served.prefect.ask("POST", "/v2/concurrency_limits/increment", {"names": [limit["name"]], "slots": limit["limit"]})
+    run = served.run(params={"pretrain.learning_rate": 0.72})
+    waits = f"slots of {limit['name']}: all are taken"
+    served.prefect.until(lambda: waits in served.prefect.log("worker"), "a stage that waits")
+    assert served.ended(run)["state"]["name"] == "Completed", served.prefect.log("worker")
+    (limit,) = served.prefect.ask("POST", "/v2/concurrency_limits/filter", {})
+    assert limit["active_slots"] == 0
+
+
 def test_an_unknown_key_is_one_line_before_anything_is_made(served: Served) -> None:
     state = served.ended(served.run(params={"pretrain.learning_rat": 1}))["state"]
     assert state["name"] == "Failed"

@@ -244,6 +244,20 @@ def test_a_parent_begins_with_links(project: Path, monkeypatch: pytest.MonkeyPat
     note = run_of("brisk-otter").data.tags["mlflow.note.content"]
     assert note == "Prefect: [flow run](http://127.0.0.1:4200/runs/flow-run/run-1)"
 
+    for command in (["init", "--quiet"], ["add", "params.yaml"], ["commit", "--quiet", "--message", "first"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], check=True)
+    subprocess.run(["git", "remote", "add", "origin", "https://git.example/team/bert"], check=True)
+    monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
+    Path("dvc.yaml").write_text(PIPELINE + "  report: {cmd: python -m tasks.report, deps: [input.txt]}\n")
+    assert stage.main("report", lambda _: None) == 0
+    report = run_of("report")
+    parent = store.open_experiment()[0].get_run(report.data.tags["mlflow.parentRunId"])
+    place = f"#/experiments/{report.info.experiment_id}/runs/{report.info.run_id}/artifacts/report.html"
+    sha = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    _, *links = parent.data.tags["mlflow.note.content"].split("\n\n")
+    assert links[0] == f"Report: [report.html]({place}?workflowType=machine_learning)"
+    assert links[1].startswith(f"Commit: [`{sha[:10]}`](https://git.example/team/bert/commit/{sha})")
+
 
 @pytest.mark.parametrize(
     ("origin", "page"),

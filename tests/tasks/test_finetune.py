@@ -52,13 +52,14 @@ ROOT = Path(__file__).parents[2]
 
 
 class FakeRun:
-    def __init__(self) -> None:
+    def __init__(self, parent: "FakeRun | None" = None) -> None:
         self.names: set[str] = set()
+        self.parent = parent or FakeRun(self)
 
     def report(self, step: int, metrics: dict[str, float]) -> None:
         self.names |= metrics.keys()
 
-    def log_metrics(self, metrics: dict[str, Any], step: int) -> None:
+    def log_metrics(self, metrics: dict[str, Any], step: int = 0) -> None:
         self.logged = metrics
 
 
@@ -179,6 +180,7 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
     titles = {f"learning_rate={rate} seed={seed}" for rate in (1e-3, 1e-5) for seed in (1, 2, 3)}
     assert {name.partition("/")[0] for name in run.names} == titles
     assert run.logged["pretrained"] == metrics["pretrained"] and "random_initialisation" in run.logged
+    assert run.parent.logged == {"toy": {"f1": metrics["pretrained"]["f1"]}}
     _tags_of_the_saved_model_are_those_scored()
     _a_second_attempt_trains_nothing(monkeypatch)
 

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.minimal_pairs.pairs import Pair, score
 from bertcore.minimal_pairs.results import outcomes
-from bertcore.minimal_pairs.scoring import sentence_scorer
+from bertcore.minimal_pairs.scoring import encode, sentence_scorer
 from bertcore.model.architecture import EncoderModule
 from bertcore.training.distributed import Control
 
@@ -21,12 +22,20 @@ class EvalPairs:
     def __init__(self, pairs: Sequence[Pair] = (), tokenizer: Tokenizer | None = None) -> None:
         self._pairs, self._tokenizer = pairs, tokenizer
 
+    def check(self, model: EncoderModule) -> None:
+        """`InputError` for a sentence that `model` cannot read, in every process and before any work."""
+        if (tokenizer := self._tokenizer) is None:
+            return
+
+        def only_read(sentences: Sequence[str]) -> NDArray[np.float64]:
+            encode(tokenizer, sentences, model.config.max_sequence_length)
+            return np.zeros(len(sentences))
+
+        score(self._pairs, only_read)
+
     def evaluate(self, model: EncoderModule, control: Control, between: Callable[[], None]) -> dict[str, float]:
         """`eval/minimal_pairs`, the share of the pairs whose good sentence `model` finds likelier, ties half; nothing
-        where there are no pairs. `between` is called before every few pairs, by every process.
-
-        `InputError` for a sentence that the model cannot read.
-        """
+        where there are no pairs. `between` is called before every few pairs, by every process."""
         if self._tokenizer is None or not self._pairs:
             return {}
         scorer, found = sentence_scorer(model, self._tokenizer), []

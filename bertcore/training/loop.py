@@ -94,6 +94,7 @@ class Pretraining:
         self._heldout = HeldOut(data.heldout, evaluated, accelerator, self._control, encoder_key=key)
         self._heldout_longer = HeldOut(data.heldout_longer, evaluated, accelerator, self._control, SECOND_PHASE, key)
         self._pairs = data.pairs
+        self._pairs.check(model)
         self._feed = Feed(data.batches, self._gradients.prepare, accelerator)
         dtype = torch.bfloat16 if accelerator.mixed_precision == "bf16" else torch.float32
         self.peak_flops = peak_flops(accelerator.device, dtype) * accelerator.num_processes

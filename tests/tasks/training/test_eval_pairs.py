@@ -73,6 +73,15 @@ def test_the_training_is_the_one_without_pairs(tmp_path: Path) -> None:
     assert losses[0].equals(losses[1])
 
 
+def test_a_sentence_that_is_too_long_is_said_before_the_first_step(tmp_path: Path) -> None:
+    found = training(tmp_path / "tree", params(max_steps=4, model={"preset": "tiny", "max_position_embeddings": 48}))
+    row = {"good": "the file " * 30, "bad": "file the " * 30, "kind": "long"}
+    (found.root / EVAL_PAIRS / "0" / "pairs.jsonl").write_text(json.dumps(row) + "\n")
+    assert found.finish() == 2 and found.steps() == []
+    said = found.log.read_text()
+    assert "error: minimal pairs: the sentence 'the file" in said and "at most the 48 positions of the model" in said
+
+
 @pytest.mark.slow
 def test_weights_that_are_divided_score_no_pairs(tmp_path: Path) -> None:
     values = params(max_steps=4, optimizer="adamw")

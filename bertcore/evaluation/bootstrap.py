@@ -1,6 +1,7 @@
 """Is one system better than another? A paired bootstrap over the examples, combined with the spread over seeds.
 
     python -m bertcore.evaluation.bootstrap predictions/TASK/examples.parquet
+    python -m bertcore.evaluation.bootstrap predictions/TASK/examples.parquet --against OTHER/examples.parquet
 
 Every metric here is a function of sums over examples, or of ranks, so that a resample is a weight for each example: how
 often it was drawn. Both systems of a pair have the same weights. Shapes: n examples, R resamples, k numbers an example.
@@ -219,15 +220,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("records", type=Path, help=f"such as predictions/TASK/{RECORDS_FILE}")
     parser.add_argument("--system", default="pretrained", help="compared with all others (default %(default)s)")
+    parser.add_argument(
+        "--against", type=Path, help="records of the same examples: compared with the same system there, and no other"
+    )
     options = parser.parse_args(arguments)
-    return print_result(lambda: _against_all(Records.read(options.records), options.system))
+    return print_result(lambda: _compared(Records.read(options.records), options.system, options.against))
 
 
-def _against_all(records: Records, system: str) -> dict[str, Any]:
+def _compared(records: Records, system: str, against: Path | None) -> dict[str, Any]:
+    others = {name: runs for name, runs in records.runs.items() if name != system}
+    if against is not None:
+        there = Records.read(against)
+        if (there.metric, there.ids) != (records.metric, records.ids):
+            raise InputError(f"{against}: found another metric or other examples, expected those of the first file")
+        others = {str(against): _runs(there, system)}
+    ours = _runs(records, system)
+    return {name: asdict(compare(records.metric, ours, runs)) for name, runs in others.items()}
+
+
+def _runs(records: Records, system: str) -> list[Units]:
     if system not in records.runs:
         raise InputError(f"--system: found {system!r}, expected one of {', '.join(records.runs)}")
-    others = {name: runs for name, runs in records.runs.items() if name != system}
-    return {name: asdict(compare(records.metric, records.runs[system], runs)) for name, runs in others.items()}
+    return records.runs[system]
 
 
 if __name__ == "__main__":

@@ -215,3 +215,17 @@ def test_records_come_back_and_the_command_reads_them(tmp_path: Path, capsys: py
     (tmp_path / "other").write_text("x")
     assert bootstrap.main([str(tmp_path / "other")]) == 2
     assert "not readable" in capsys.readouterr().err
+
+
+def test_a_system_is_compared_with_the_same_one_of_another_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generator, ids = np.random.default_rng(2), [f"q{number}" for number in range(9)]
+    ours, theirs = ([generator.random((9, 1)) for _ in range(3)] for _ in range(2))
+    files = [str(tmp_path / name) for name in ("ours", "theirs", "others")]
+    for file, runs, keys in zip(files, (ours, theirs, theirs), (ids, ids, ids[::-1]), strict=True):
+        Records(metric="mean", ids=keys, runs={"pretrained": runs, "random": [np.zeros((9, 1))]}).write(Path(file))
+    assert bootstrap.main([files[0], "--against", files[1]]) == 0
+    assert json.loads(capsys.readouterr().out) == {files[1]: pytest.approx(vars(compare("mean", ours, theirs)))}
+    assert bootstrap.main([files[0], "--against", files[2]]) == 2
+    assert "another metric or other examples" in capsys.readouterr().err

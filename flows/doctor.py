@@ -115,6 +115,8 @@ def check_prefect(environment: Mapping[str, str]) -> Finding:
     if not any(_asked(url, attempt) for attempt in range(ATTEMPTS)):
         remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"
         return fail("prefect", f"nothing answers at {url}", remedy)
+    if server.refuses(url):
+        return fail("prefect", f"the server at {url} asks for another password", f"set {server.PASSWORD} as it has it")
     return ok("prefect", f"server at {url}")
 
 

@@ -1,7 +1,9 @@
 """Find or start a Prefect server and a worker for this tree, and stop what was started. Imports nothing of Prefect."""
 
+import base64
 import contextlib
 import functools
+import http
 import http.client
 import json
 import os
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
@@ -32,6 +35,9 @@ START_TIMEOUT = 120.0
 STOP_GRACE = 5.0
 """Seconds between asking a server to stop and killing it; its database survives either."""
 
+
+PASSWORD, SERVERS_PASSWORD = "PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"
+"""Environment variables of Prefect's: what its clients send, and what a server that is started here asks for."""
 
 UNANSWERED = (OSError, http.client.HTTPException)
 """What an address raises where nobody answers, or something that does not speak HTTP."""
@@ -137,7 +143,7 @@ def _named(environment: dict[str, str]) -> Server | None:
 
 
 def healthy(url: str) -> bool:
-    """Whether a Prefect API answers at `url`."""
+    """Whether a Prefect API answers at `url`, with or without a password."""
     return get(f"{url}/health") is True
 
 
@@ -175,6 +181,8 @@ def until(ready: Callable[[], bool], service: Service | None, what: str) -> None
 
 def _start(environment: dict[str, str]) -> Server:
     """A server of this tree's own. Between the look for a free port and the start another tree's may take it."""
+    if environment.get(SERVERS_PASSWORD, "") not in ("", environment.get(PASSWORD)):
+        raise LaunchError(f"{SERVERS_PASSWORD} is set, and {PASSWORD} is not the same; set both")
     for preferred in (PREFERRED_PORT, 0, 0):
         port = free_port(preferred)
         url = f"http://127.0.0.1:{port}/api"
@@ -257,9 +265,26 @@ def _profile_url(environment: dict[str, str]) -> str | None:
 
 
 def get(url: str) -> Any:
-    """The JSON that the API answers, None when it does not."""
+    """The JSON that the API answers to who has the password of `PASSWORD`, None when it does not."""
     try:
-        with urllib.request.urlopen(url, timeout=5.0) as response:
+        with urllib.request.urlopen(_request(url), timeout=5.0) as response:
             return json.load(response)
     except (*UNANSWERED, ValueError):
         return None
+
+
+def refuses(url: str) -> bool:
+    """Whether the Prefect API at `url` wants another password."""
+    try:
+        with urllib.request.urlopen(_request(f"{url}/admin/version"), timeout=5.0):
+            return False
+    except urllib.error.HTTPError as error:
+        return error.code == http.HTTPStatus.UNAUTHORIZED
+    except UNANSWERED:
+        return False
+
+
+def _request(url: str) -> urllib.request.Request:
+    password = os.environ.get(PASSWORD)
+    basic = {} if not password else {"Authorization": f"Basic {base64.b64encode(password.encode()).decode()}"}
+    return urllib.request.Request(url, headers=basic)

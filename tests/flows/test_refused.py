@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flows import doctor
 from tests.faults.prefect_runs import Project
 from tests.flows.conftest import Tree, make_tree
 from tests.samples import free_port
@@ -70,6 +71,27 @@ def test_the_password_is_in_no_file_and_no_output(team: Team) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert team.holders() == [] and PASSWORD not in done.stdout + done.stderr
     assert (team.tree.root / ".prefect" / "logs" / "Prefect-worker.log").stat().st_size > 0
+
+
+def test_a_trees_own_server_may_have_a_password(tmp_path: Path) -> None:
+    tree = make_tree(tmp_path / "tree")
+    tree.environment["PREFECT_SERVER_API_AUTH_STRING"] = PASSWORD
+    done = tree.launch()
+    said = "error: PREFECT_SERVER_API_AUTH_STRING is set, and PREFECT_API_AUTH_STRING is not the same; set both\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    tree.environment["PREFECT_API_AUTH_STRING"] = PASSWORD
+    done = tree.launch()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(tree.runs()) == 5 and tree.processes() == []
+
+
+@pytest.mark.parametrize(("given", "level"), [("admin:of-others", "FAIL"), (PASSWORD, "ok")], ids=["wrong", "right"])
+def test_the_doctor_says_whether_the_server_takes_the_password(
+    team: Team, given: str, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", given)
+    found = doctor.check_prefect({"PREFECT_API_URL": f"http://127.0.0.1:{team.server.port}/api"})
+    assert found.level == level and ("PREFECT_API_AUTH_STRING" in found.remedy) == (level == "FAIL")
 
 
 def test_a_server_that_is_away_is_one_line_with_the_remedy(team: Team) -> None:

@@ -116,7 +116,11 @@ def check_prefect(environment: Mapping[str, str]) -> Finding:
         remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"
         return fail("prefect", f"nothing answers at {url}", remedy)
     if server.refuses(url):
-        return fail("prefect", f"the server at {url} asks for another password", f"set {server.PASSWORD} as it has it")
+        return fail(
+            "prefect",
+            f"the server at {url} refuses the password, or that there is none",
+            f"set {server.PASSWORD} as it has it",
+        )
     return ok("prefect", f"server at {url}")
 
 

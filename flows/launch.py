@@ -115,7 +115,7 @@ def _in_one_line(url: str) -> Iterator[None]:
         cause = error.http_exc if isinstance(error, ObjectNotFound) else error
         said = (str(cause) or type(cause).__name__).splitlines()[0]
         if isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code == httpx.codes.UNAUTHORIZED:
-            said = f"asks for another password; set {server.PASSWORD} as the server has it"
+            said = f"refuses the password, or that there is none; set {server.PASSWORD} as the server has it"
         raise server.LaunchError(f"the Prefect server at {url}: {said}") from error
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bertcore.files import replace_directory, write_json
 from bertcore.minimal_pairs.embedded import make_pairs
 from bertcore.minimal_pairs.ngrams import baseline_scorers
-from bertcore.minimal_pairs.pairs import EMBEDDED, MinimalPairsConfig, Pair, read_pairs, score, subset
+from bertcore.minimal_pairs.pairs import EMBEDDED, MinimalPairsConfig, Pair, read_numbered, score, subset
 from bertcore.minimal_pairs.results import summarize
 from bertcore.minimal_pairs.scoring import ORIGINALITY, load_language_model, sentence_scorer
 from bertcore.model.huggingface import load_kind
@@ -44,10 +44,7 @@ def run(stage_run: StageRun) -> None:
 
 
 def _pairs(config: MinimalPairsConfig) -> list[Pair]:
-    if config.pairs == EMBEDDED:
-        return make_pairs(CORPUS)
-    places = (MINIMAL_PAIRS / str(index) for index in range(len(config.files)))
-    return [pair for place in places for pair in read_pairs(place)]
+    return make_pairs(CORPUS) if config.pairs == EMBEDDED else read_numbered(MINIMAL_PAIRS, len(config.files))
 
 
 def _scores(pairs: Sequence[Pair], config: MinimalPairsConfig) -> dict[str, NDArray[np.float64]]:

@@ -99,6 +99,11 @@ def read_pairs(path: Path) -> list[Pair]:
     return pairs
 
 
+def read_numbered(directory: Path, count: int) -> list[Pair]:
+    """The pairs of all files that are linked below `directory` as 0, 1, …"""
+    return [pair for number in range(count) for pair in read_pairs(directory / str(number))]
+
+
 def _pair(where: str, row: Any) -> Pair:
     keys = set(row) if isinstance(row, dict) else set()
     pair_of = next((of for names, of in LAYOUTS.items() if keys.issuperset(names)), None)

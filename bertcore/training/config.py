@@ -271,9 +271,9 @@ def check_division(config: PretrainConfig, processes: int, divided: bool, severa
                 "must make the same number of passes"
             )
     for name in ("batch_size_start", "ema_decay", "eval_pairs"):
-        if divided and (found := getattr(config, name)) is not None:
+        if divided and getattr(config, name) is not None:
             raise ConfigError(
-                f"pretrain.{name}: found {found} where the processes divide the weights, expected null; remove it, or "
+                f"pretrain.{name}: found a value where the processes divide the weights, expected null; remove it, or "
                 "take infra/accelerate/gpus.yaml"
             )
     if divided and several:

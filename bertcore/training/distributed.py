@@ -262,11 +262,13 @@ class Control:
 def how_lost(error: RuntimeError) -> str:
     """What an exchange says that failed because a process at its other end is no more; empty where it failed
     otherwise."""
-    found = _LOST.match(str(error))
+    found = _LOST.search(str(error))
     return found[1] if found else ""
 
 
-_LOST = re.compile(r"(?:\[\S+\] )?(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout)(?: \[\S+\]:\d+)?)")
+_LOST = re.compile(
+    r"(?:\[\S+\.cc:\d+\] )?(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout)(?: \[\S+\]:\d+)?)"
+)
 """Without the place in gloo's code before it, and its advice after it."""
 
 

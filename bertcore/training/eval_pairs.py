@@ -12,7 +12,7 @@ from bertcore.minimal_pairs.scoring import encode, sentence_scorer
 from bertcore.model.architecture import EncoderModule
 from bertcore.training.distributed import Control
 
-_AT_ONCE = 500
+_AT_ONCE = 64
 """Pairs between two looks at whether the training is to stop."""
 
 
@@ -20,7 +20,7 @@ class EvalPairs:
     """Some pairs and the tokenizer that cuts them. The first process scores them; all are told the result."""
 
     def __init__(self, pairs: Sequence[Pair] = (), tokenizer: Tokenizer | None = None) -> None:
-        self._pairs, self._tokenizer = pairs, tokenizer
+        self._pairs, self._tokenizer = sorted(pairs, key=lambda pair: len(pair.good)), tokenizer  # alike ones together
 
     def check(self, model: EncoderModule) -> None:
         """`InputError` for a sentence that `model` cannot read, in every process and before any work."""
@@ -34,7 +34,7 @@ class EvalPairs:
         score(self._pairs, only_read)
 
     def evaluate(self, model: EncoderModule, control: Control, between: Callable[[], None]) -> dict[str, float]:
-        """`eval/minimal_pairs`, the share of the pairs whose good sentence `model` finds likelier, ties half; nothing
+        """`eval/pairs_accuracy`, the share of the pairs whose good sentence `model` finds likelier, ties half; nothing
         where there are no pairs. `between` is called before every few pairs, by every process."""
         if self._tokenizer is None or not self._pairs:
             return {}
@@ -44,4 +44,4 @@ class EvalPairs:
             if control.main:
                 found.append(outcomes(score(self._pairs[start : start + _AT_ONCE], scorer)))
         share, *_ = control.gather(float(np.concatenate(found).mean()) if control.main else 0.0)
-        return {"eval/minimal_pairs": share}
+        return {"eval/pairs_accuracy": share}

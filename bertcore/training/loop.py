@@ -12,6 +12,7 @@ from torch import nn
 
 from bertcore import draws
 from bertcore.instances.sources import InstanceSource
+from bertcore.memory import explained
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layers import layer_stacks
 from bertcore.objectives.cross_entropy import compile_cross_entropy
@@ -266,7 +267,8 @@ class Pretraining:
         metrics = self._heldout.evaluate(self._module, weights, step, between)
         if self._config.second_phase is not None and step >= self._config.first_phase_steps:
             metrics |= self._heldout_longer.evaluate(self._module, weights, step, between)
-        return metrics | self._pairs.evaluate(self.model, self._control, between)
+        with explained(f"step {step}: minimal pairs do", "pretrain.eval_pairs: null", self._config.encoder_key):
+            return metrics | self._pairs.evaluate(self.model, self._control, between)
 
     def _evaluation_due(self) -> bool:
         """Also at the start from published weights: what they were before they were trained on."""

@@ -107,8 +107,8 @@ def _accuracy(measurements: Measurements, summary: Summary) -> Figure:
                 panels.append((accuracy, title, "most frequent label", majority))
             else:
                 panels.append((accuracy, title, "by length alone", by_length))
-    if not measurements.curve("curves/pretrain_eval", "eval/minimal_pairs").empty:
-        panels.append(("minimal_pairs", "Minimal pairs", "chance", 0.5))
+    if not measurements.curve("curves/pretrain_eval", "eval/pairs_accuracy").empty:
+        panels.append(("pairs_accuracy", "Minimal pairs", "chance", 0.5))
     figure = Figure(figsize=(10, 4.0), layout="constrained")
     for axes, (name, title, label, reference) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True

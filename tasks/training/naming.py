@@ -10,7 +10,7 @@ from bertcore.instances.config import MaskConfig
 from bertcore.tokens.shards import MANIFEST
 from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.config import PretrainConfig
-from tasks.paths import CHECKPOINTS, INPUTS, OBJECTIVE, SHARDS, TOKENIZER
+from tasks.paths import CHECKPOINTS, EVAL_PAIRS, INPUTS, OBJECTIVE, SHARDS, TOKENIZER
 from tasks.tracking.lineage import code_of
 from tasks.training.checkpoints import has_finished
 
@@ -33,7 +33,8 @@ class TrainingNames:
         names = ("*.safetensors", "config.json")
         directories = (INPUTS / "init_from", OBJECTIVE)
         models = (path for directory in directories for name in names for path in directory.rglob(name))
-        files = [SHARDS / MANIFEST, TOKENIZER / "tokenizer.json", *sorted(models)]
+        pairs = (path for path in EVAL_PAIRS.rglob("*") if path.is_file())
+        files = [SHARDS / MANIFEST, TOKENIZER / "tokenizer.json", *sorted(models), *sorted(pairs)]
         self._inputs, self._code = [checksum(path) for path in files], code_of("pretrain")
 
     @property

@@ -19,7 +19,7 @@ from bertcore.export import gate
 from bertcore.files import disk_errors, replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
-from bertcore.minimal_pairs.pairs import read_pairs, subset
+from bertcore.minimal_pairs.pairs import read_numbered, subset
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.shards import Manifest
@@ -162,8 +162,8 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
 def _eval_pairs(config: PretrainConfig, tokenizer: Tokenizer) -> EvalPairs:
     if config.eval_pairs is None:
         return EvalPairs()
-    files = (EVAL_PAIRS / str(index) for index in range(len(config.eval_pairs.files)))
-    return EvalPairs(subset([pair for file in files for pair in read_pairs(file)], config.eval_pairs.share), tokenizer)
+    pairs = read_numbered(EVAL_PAIRS, len(config.eval_pairs.files))
+    return EvalPairs(subset(pairs, config.eval_pairs.share), tokenizer)
 
 
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:

@@ -44,7 +44,7 @@ def test_a_server_whose_database_is_away_is_asked_again() -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (answer(401), "asks for another password; set PREFECT_API_AUTH_STRING"),
+        (answer(401), "refuses the password, or that there is none; set PREFECT_API_AUTH_STRING"),
         (ObjectNotFound(answer(404)), "Client error '404 Not Found"),
     ],
     ids=["without its password", "a run that was deleted"],

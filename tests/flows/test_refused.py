@@ -53,7 +53,7 @@ def test_without_the_servers_password_it_is_one_line_with_the_remedy(team: Team,
     done = team.launch(**given)
     assert done.returncode == 1 and team.tree.runs() == []
     place = f"http://127.0.0.1:{team.server.port}/api"
-    remedy = "asks for another password; set PREFECT_API_AUTH_STRING as the server has it"
+    remedy = "refuses the password, or that there is none; set PREFECT_API_AUTH_STRING as the server has it"
     assert done.stderr == f"error: the Prefect server at {place}: {remedy}\n"
     assert "Traceback" not in done.stdout and "of-others" not in done.stdout
 

@@ -64,13 +64,16 @@ def server(
     s3: Store, project: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("mlflow"), s3)
-    server.start()
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    # As infra/README.md says for machines that do not reach S3: this one refuses addresses that were signed before.
-    monkeypatch.setenv("MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD", "false")
-    yield server
-    server.stop()
+    # As infra/README.md says for machines that do not reach the S3 server: this one takes no presigned addresses.
+    for way in ("DOWNLOAD", "UPLOAD"):
+        monkeypatch.setenv(f"MLFLOW_ENABLE_PROXY_MULTIPART_{way}", "false")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 def test_models_are_shared_through_the_server(

@@ -545,7 +545,7 @@ def test_replaced_tokens_stand_beside_their_most_frequent_label_and_the_model_th
 @pytest.mark.parametrize("scored", [False, True])
 def test_pairs_that_were_scored_while_training_are_a_curve(project: Path, scored: bool) -> None:
     rows = (
-        ("step,eval/mlm_loss,eval/minimal_pairs", "20,5.0,0.55", "40,4.0,0.6")
+        ("step,eval/mlm_loss,eval/pairs_accuracy", "20,5.0,0.55", "40,4.0,0.6")
         if scored
         else ("step,eval/mlm_loss", "40,4")
     )

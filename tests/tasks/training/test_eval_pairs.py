@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bertcore.minimal_pairs.pairs import read_pairs, score, subset
+from bertcore.minimal_pairs.pairs import Pair, read_pairs, score, subset
 from bertcore.minimal_pairs.results import outcomes
 from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
 from bertcore.tokens.tokenizer import load_tokenizer
@@ -33,7 +33,7 @@ def training(root: Path, values: dict[str, Any], world: int = 1, **more: Any) ->
 
 
 def curve(of: Training) -> "pd.Series[float]":
-    return pd.read_csv(of.root / "metrics/curves/pretrain_eval.csv", index_col="step")["eval/minimal_pairs"]
+    return pd.read_csv(of.root / "metrics/curves/pretrain_eval.csv", index_col="step")["eval/pairs_accuracy"]
 
 
 def of_what_was_saved(of: Training) -> float:
@@ -43,18 +43,22 @@ def of_what_was_saved(of: Training) -> float:
     return float(outcomes(score(pairs, scorer)).mean())
 
 
-@pytest.mark.parametrize("recipe", [None, "electra"])
+@pytest.mark.parametrize(
+    ("recipe", "more"),
+    [(None, {}), (None, {"ema_decay": 0.9}), ("modern", {}), ("electra", {})],
+    ids=["plain", "average", "modern", "electra"],
+)
 def test_the_curve_ends_at_the_score_of_what_is_saved(
-    recipe: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str | None, more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BERTCORE_PRECISION", "no")
-    values = {"max_steps": 40, "eval_steps": 10}
+    values = {"max_steps": 40, "eval_steps": 10, **more}
     found = training(tmp_path / "tree", params(**values) if recipe is None else variant(recipe, **values))
     assert found.finish() == 0, found.log.read_text()
     points = curve(found)
     assert list(points.index) == [10, 20, 30, 40] and points.iloc[-1] == of_what_was_saved(found)
-    assert found.curves()["eval/minimal_pairs"] == list(points.items())
-    assert json.loads((found.root / "metrics/pretrain.json").read_text())["minimal_pairs"] == points.iloc[-1]
+    assert found.curves()["eval/pairs_accuracy"] == list(points.items())
+    assert json.loads((found.root / "metrics/pretrain.json").read_text())["pairs_accuracy"] == points.iloc[-1]
 
 
 @pytest.mark.slow
@@ -73,6 +77,15 @@ def test_the_training_is_the_one_without_pairs(tmp_path: Path) -> None:
     assert losses[0].equals(losses[1])
 
 
+@pytest.mark.slow
+def test_other_pairs_are_another_training(tmp_path: Path) -> None:
+    found = training(tmp_path / "tree", params(max_steps=100))
+    found.kill_at_first_checkpoint()
+    (file,) = (found.root / EVAL_PAIRS).rglob("*.jsonl")
+    file.write_text(file.read_text().replace("order", "another kind"))
+    assert found.finish() == 0 and not found.resumed, found.log.read_text()
+
+
 def test_a_sentence_that_is_too_long_is_said_before_the_first_step(tmp_path: Path) -> None:
     found = training(tmp_path / "tree", params(max_steps=4, model={"preset": "tiny", "max_position_embeddings": 48}))
     row = {"good": "the file " * 30, "bad": "file the " * 30, "kind": "long"}
@@ -87,8 +100,8 @@ def test_weights_that_are_divided_score_no_pairs(tmp_path: Path) -> None:
     values = params(max_steps=4, optimizer="adamw")
     found = training(tmp_path / "tree", values, world=2, divided=True)
     assert found.finish() == 2
-    said = "pretrain.eval_pairs: found EvalPairsConfig("
-    assert said in found.log.read_text() and "expected null; remove it" in found.log.read_text()
+    said = "pretrain.eval_pairs: found a value where the processes divide the weights, expected null; remove it"
+    assert said in found.log.read_text()
 
 
 def test_a_stop_is_heeded_between_two_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +123,7 @@ def test_a_stop_is_heeded_between_two_pairs(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(eval_pairs, "_AT_ONCE", 2)
     monkeypatch.setattr(eval_pairs, "sentence_scorer", lambda *_: None)
     monkeypatch.setattr(eval_pairs, "score", lambda *_: np.zeros((2, 2)))
-    pairs = eval_pairs.EvalPairs([None] * 10, object())  # type: ignore[list-item, arg-type]  # nobody looks at them
+    pairs = eval_pairs.EvalPairs([Pair("a b", "b a", "order", "order")] * 10, object())  # type: ignore[arg-type]
     with pytest.raises(StopError):
         pairs.evaluate(None, Control(), stop)  # type: ignore[arg-type]
     assert len(calls) == 3

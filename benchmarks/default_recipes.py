@@ -1,6 +1,6 @@
 """The default's pre-training by its own recipe and by BERT's: held-out loss by tokens read, as a table and a plot.
 
-    python -m benchmarks.default [--keep]
+    python -m benchmarks.default_recipes [--keep]
 
 Works in a clone of this repository for each side, by `dvc repro pretrain`: killed and run again it goes on. Every side
 is evaluated on held-out sequences of its own kind (BERT's are pairs of parts), with 15 % masks. BERT's second phase, on
@@ -39,18 +39,16 @@ def main() -> None:
     )
     parser.add_argument("--keep", action="store_true", help="write table and plot into benchmarks/results/")
     arguments = parser.parse_args()
-    curves = {
-        side: train(recipe, given, (arguments.directory / f"default-{number}").resolve())
-        for number, (side, (recipe, given)) in enumerate(SIDES.items())
-    }
+    clones = {side: (arguments.directory / f"default-{number}").resolve() for number, side in enumerate(SIDES)}
+    curves = {side: train(*SIDES[side], clone) for side, clone in clones.items()}
     rows = [
         {"side": side, "million tokens": f"{tokens:.2f}", "held-out MLM loss": f"{loss:.3f}"}
         for side, curve in curves.items()
         for tokens, loss in curve.items()
     ]
-    results.show(
-        "default-recipes", {**describe(), "work": "the default's text and tiny, one seed"}, rows, arguments.keep
-    )
+    (*_, last) = clones.values()
+    facts = {**describe(last), "work": "the default's text and tiny, one seed"}
+    results.show("default-recipes", facts, rows, arguments.keep)
     if arguments.keep:
         plot(curves, results.DIRECTORY / "default-recipes.png")
 
@@ -59,11 +57,12 @@ def train(recipe: str, given: dict[str, Any], clone: Path) -> "pd.Series[float]"
     """Held-out loss of masked tokens by million tokens read."""
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
-        values = yaml.safe_load((clone / "params.yaml").read_text(encoding="utf-8")) | {"recipe": recipe}
-        values["pretrain"] |= {"eval_steps": EVAL_STEPS, **given}
-        if "second_phase" in given:
-            values["mask"]["second_phase"] = None
-        (clone / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    committed = subprocess.run(["git", "show", "HEAD:params.yaml"], cwd=clone, check=True, capture_output=True).stdout
+    values = yaml.safe_load(committed) | {"recipe": recipe}
+    values["pretrain"] |= {"eval_steps": EVAL_STEPS, **given}
+    if "second_phase" in given:
+        values["mask"]["second_phase"] = None
+    (clone / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "dvc", "repro", "pretrain"], cwd=clone, check=True, env=project_environment())
     curve = pd.read_csv(clone / "metrics/curves/pretrain_eval.csv", index_col="step")["eval/mlm_loss"]
     read = read_json(clone / "metrics/pretrain.json")

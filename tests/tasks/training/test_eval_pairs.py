@@ -87,11 +87,13 @@ def test_other_pairs_are_another_training(tmp_path: Path) -> None:
 
 
 def test_a_sentence_that_is_too_long_is_said_before_the_first_step(tmp_path: Path) -> None:
-    found = training(tmp_path / "tree", params(max_steps=4, model={"preset": "tiny", "max_position_embeddings": 48}))
+    values = params(max_steps=4, model={"preset": "tiny", "max_position_embeddings": 48})
+    found = training(tmp_path / "tree", values, world=2)
     row = {"good": "the file " * 30, "bad": "file the " * 30, "kind": "long"}
     (found.root / EVAL_PAIRS / "0" / "pairs.jsonl").write_text(json.dumps(row) + "\n")
     assert found.finish() == 2 and found.steps() == []
     said = found.log.read_text()
+    assert "another process" not in said
     assert "error: minimal pairs: the sentence 'the file" in said and "at most the 48 positions of the model" in said
 
 

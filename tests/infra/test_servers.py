@@ -47,7 +47,7 @@ class Servers:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.ports = {name: free_port() for name in ("postgres", "redis", "s3", "prefect", "mlflow")}
+        self.ports = {name: free_port() for name in ("postgres", "redis", "s3", "prefect", "mlflow", "worker")}
         self.variables = {
             "POSTGRES_PASSWORD": "a-password",
             "POSTGRES_HOST": "127.0.0.1",
@@ -77,7 +77,8 @@ class Servers:
         self.service("mlflow", {"--host=0.0.0.0": "--host=127.0.0.1", "--port=5000": f"--port={self.ports['mlflow']}"})
         self.until(lambda: self._answers(f"{self.mlflow}/health"), "mlflow")
         places = {"PREFECT_API_URL": self.prefect, "MLFLOW_TRACKING_URI": self.mlflow}
-        self.service("worker", {}, tree, places | {"PREFECT_WORKER_QUERY_SECONDS": "1"})
+        own = {"PREFECT_WORKER_QUERY_SECONDS": "1", "PREFECT_WORKER_WEBSERVER_PORT": str(self.ports["worker"])}
+        self.service("worker", {}, tree, places | own)
 
     def start_prefect(self) -> None:
         self.service("prefect-server", {"0.0.0.0": "127.0.0.1", "4200": str(self.ports["prefect"])})
@@ -97,6 +98,13 @@ class Servers:
             name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "BERTCORE", "MLFLOW"))
         }
         return kept | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    def is_healthy(self, name: str, port: int) -> bool:
+        """What the compose file's check of the service says, which knows the `port` that it has in its container."""
+        _, program, *words = self.services[name]["healthcheck"]["test"]
+        assert program == "python" and f":{port}/" in words[-1]
+        here = words[-1].replace(f":{port}/", f":{self.ports[name.removesuffix('-server')]}/")
+        return subprocess.run([sys.executable, *words[:-1], here], capture_output=True).returncode == 0
 
     def _start_postgres(self) -> None:
         data, programs = self.place / "postgres", Path(POSTGRES).resolve().parent
@@ -246,11 +254,14 @@ def test_a_run_survives_the_loss_of_the_prefect_server_and_of_the_database(tree:
         deploy = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
         subprocess.run(deploy, cwd=tree.root, env=environment, check=True, capture_output=True)
         deployment = servers.ask("GET", "/deployments/name/pretrain-flow/local")
+        for name, port in (("prefect-server", 4200), ("mlflow", 5000), ("worker", 8080)):
+            assert servers.is_healthy(name, port), servers.log(name)
         (tree.root / "slow-pretrain").touch()
         body = {"state": {"type": "SCHEDULED"}}
         run = servers.ask("POST", f"/deployments/{deployment['id']}/create_flow_run", body)["id"]
         servers.until(lambda: "pretrain  " in servers.log("worker"), "worker")
         servers.kill("prefect-server")
+        assert not servers.is_healthy("prefect-server", 4200)
         time.sleep(5)
         servers.start_prefect()
         servers.kill("postgres")

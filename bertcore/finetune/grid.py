@@ -117,6 +117,12 @@ class Grid:
         """The runs that are still to be made."""
         return [task for task in self._flat if self._is_missing(task)]
 
+    def tell_finished(self) -> None:
+        """Say which runs are there from before."""
+        for task in self._flat:
+            if not self._is_missing(task):
+                logger.info("%s: this run has finished before", self._title(task))
+
     def _is_missing(self, task: RunConfig) -> bool:
         return self._checkpoints(task).latest_step() is None
 
@@ -169,7 +175,6 @@ class Grid:
         if record is None:
             record = self.make(task, report)
         else:
-            logger.info("%s: this run has finished before", self._title(task))
             report_again(record["curves"], self._named(report, task))
         return self._run(task, record)
 

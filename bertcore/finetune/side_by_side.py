@@ -47,6 +47,8 @@ def make(runs: Runs, grids: Mapping[str, Grid], processes: int) -> None:
     So is what a process leaves that fails or is killed: it is tried again in this one, which can say why, when the
     others have made their own.
     """
+    for grid in grids.values():
+        grid.tell_finished()
     missing = [(name, task) for name, grid in grids.items() for task in grid.missing()]
     if min(processes, len(missing)) < 2:
         return

@@ -200,10 +200,14 @@ def test_other_inputs_and_other_settings_are_other_runs(
     settings = [TASK.settings()[0][:1]]
     with caplog.at_level(logging.INFO):
         for key, name in (("key", "toy"), ("other", "toy"), ("key", "random")):
-            Grid(prepared, config, name, settings, tmp_path, key).run()
+            grid = Grid(prepared, config, name, settings, tmp_path, key)
+            grid.tell_finished()
+            grid.run()
         assert "finished before" not in caplog.text
         # A seed more, and the first one is kept.
-        outcome = Grid(prepared, config, "toy", [TASK.settings()[0][:2]], tmp_path, "key").run()
+        grid = Grid(prepared, config, "toy", [TASK.settings()[0][:2]], tmp_path, "key")
+        grid.tell_finished()
+        outcome = grid.run()
     assert caplog.text.count("finished before") == 1 and len(outcome.runs) == 2
 
 

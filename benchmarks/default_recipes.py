@@ -27,6 +27,7 @@ SIDES: dict[str, tuple[str, dict[str, Any]]] = {
     "modern": ("modern", {}),
     "bert-2018": ("bert-2018", {"second_phase": None}),
     "bert-2018, rate 2e-3": ("bert-2018", {"second_phase": None, "learning_rate": 2e-3}),
+    "bert-2018, rate 1e-3": ("bert-2018", {"second_phase": None, "learning_rate": 1e-3}),
 }
 """Recipe, and what else is said in section `pretrain`: BERT's published rate is one for a million large steps."""
 EVAL_STEPS = 400

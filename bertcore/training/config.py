@@ -270,10 +270,15 @@ def check_division(config: PretrainConfig, processes: int, divided: bool, severa
                 f"{name}: found {size} for {processes} processes that divide the weights, expected a multiple: all "
                 "must make the same number of passes"
             )
-    for name in ("batch_size_start", "ema_decay", "eval_pairs"):
-        if divided and getattr(config, name) is not None:
+    pairs = None if config.eval_pairs is None else config.eval_pairs.files
+    for name, found in (
+        ("batch_size_start", config.batch_size_start),
+        ("ema_decay", config.ema_decay),
+        ("eval_pairs", pairs),
+    ):
+        if divided and found is not None:
             raise ConfigError(
-                f"pretrain.{name}: found a value where the processes divide the weights, expected null; remove it, or "
+                f"pretrain.{name}: found {found} where the processes divide the weights, expected null; remove it, or "
                 "take infra/accelerate/gpus.yaml"
             )
     if divided and several:

@@ -22,6 +22,7 @@ def config(**values: object) -> PretrainConfig:
         ({"batch_size_start": 2}, 4, False, r"batch_size_start: found 2 for 4 processes"),
         ({"batch_size_start": 4}, 4, True, r"batch_size_start: found 4 where the processes divide the weights"),
         ({"ema_decay": 0.9}, 4, True, r"ema_decay: found 0\.9 where the processes divide the weights"),
+        ({"eval_pairs": {"pairs": "a.jsonl"}}, 4, True, r"eval_pairs: found \['a\.jsonl'\] where the"),
     ],
 )
 def test_what_processes_cannot_train_is_refused(

@@ -102,7 +102,7 @@ def test_weights_that_are_divided_score_no_pairs(tmp_path: Path) -> None:
     values = params(max_steps=4, optimizer="adamw")
     found = training(tmp_path / "tree", values, world=2, divided=True)
     assert found.finish() == 2
-    said = "pretrain.eval_pairs: found a value where the processes divide the weights, expected null; remove it"
+    said = "pretrain.eval_pairs: found ['pairs.jsonl'] where the processes divide the weights, expected null; remove it"
     assert said in found.log.read_text()
 
 

@@ -13,23 +13,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import yaml
 
-from benchmarks import results
+from benchmarks import plots, results
 from benchmarks.machine import describe
 from bertcore.compressed import read_json
 from flows.environment import project_environment
+from tasks.variation import vary
 
 HERE = Path(__file__).parent
-SIDES: dict[str, tuple[str, dict[str, Any]]] = {
-    "modern": ("modern", {}),
-    "bert-2018": ("bert-2018", {"second_phase": None}),
-    "bert-2018, rate 2e-3": ("bert-2018", {"second_phase": None, "learning_rate": 2e-3}),
-    "bert-2018, rate 1e-3": ("bert-2018", {"second_phase": None, "learning_rate": 1e-3}),
+_BERT: dict[str, Any] = {"recipe": "bert-2018", "mask.second_phase": None, "pretrain.second_phase": None}
+SIDES: dict[str, dict[str, Any]] = {
+    "modern": {"recipe": "modern"},
+    "bert-2018": _BERT,
+    "bert-2018, rate 2e-3": _BERT | {"pretrain.learning_rate": 2e-3},
+    "bert-2018, rate 1e-3": _BERT | {"pretrain.learning_rate": 1e-3},
 }
-"""Recipe, and what else is said in section `pretrain`: BERT's published rate is one for a million large steps."""
+"""What differs from the default's parameters: BERT's published rate is one for a million large steps."""
 EVAL_STEPS = 400
 
 
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--keep", action="store_true", help="write table and plot into benchmarks/results/")
     arguments = parser.parse_args()
     clones = {side: (arguments.directory / f"default-{number}").resolve() for number, side in enumerate(SIDES)}
-    curves = {side: train(*SIDES[side], clone) for side, clone in clones.items()}
+    curves = {side: train(SIDES[side], clone) for side, clone in clones.items()}
     rows = [
         {"side": side, "million tokens": f"{tokens:.2f}", "held-out MLM loss": f"{loss:.3f}"}
         for side, curve in curves.items()
@@ -51,35 +52,23 @@ def main() -> None:
     facts = {**describe(last), "work": "the default's text and tiny, one seed"}
     results.show("default-recipes", facts, rows, arguments.keep)
     if arguments.keep:
-        plot(curves, results.DIRECTORY / "default-recipes.png")
+        lines = {side: (curve.index.tolist(), curve.tolist()) for side, curve in curves.items()}
+        plots.heldout_losses(lines, "million tokens read", results.DIRECTORY / "default-recipes.png")
 
 
-def train(recipe: str, given: dict[str, Any], clone: Path) -> "pd.Series[float]":
+def train(given: dict[str, Any], clone: Path) -> "pd.Series[float]":
     """Held-out loss of masked tokens by million tokens read."""
     if not clone.exists():
         subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
-    committed = subprocess.run(["git", "show", "HEAD:params.yaml"], cwd=clone, check=True, capture_output=True).stdout
-    values = yaml.safe_load(committed) | {"recipe": recipe}
-    values["pretrain"] |= {"eval_steps": EVAL_STEPS, **given}
-    if "second_phase" in given:
-        values["mask"]["second_phase"] = None
-    (clone / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
+    file = clone / "params.yaml"
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    vary(values, given | {"pretrain.eval_steps": EVAL_STEPS})
+    file.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "dvc", "repro", "pretrain"], cwd=clone, check=True, env=project_environment())
     curve = pd.read_csv(clone / "metrics/curves/pretrain_eval.csv", index_col="step")["eval/mlm_loss"]
     read = read_json(clone / "metrics/pretrain.json")
     return curve.set_axis(curve.index * read["tokens"] / read["steps"] / 1e6)
-
-
-def plot(curves: dict[str, "pd.Series[float]"], path: Path) -> None:
-    """A line a side."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for side, curve in curves.items():
-        axes.plot(curve.index, curve.to_numpy(), marker="o", label=side)
-    axes.set(xlabel="million tokens read", ylabel="held-out masked-LM loss (nats)")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,11 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import torch
 
-from benchmarks import results
+from benchmarks import plots, results
 from benchmarks.machine import describe
 from benchmarks.steps import HuggingFaceTraining, Setting, our_training
 from benchmarks.text import Text, prepared, text_arguments
@@ -244,19 +242,11 @@ def _show(curves: dict[str, list[Point]], arguments: argparse.Namespace, text: T
     if arguments.keep:
         kept = {name: [asdict(point) for point in curve] for name, curve in curves.items()}
         (results.DIRECTORY / f"{title}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-        plot(curves, results.DIRECTORY / f"{title}.png")
-
-
-def plot(curves: dict[str, list[Point]], path: Path) -> None:
-    """Held-out loss over the minutes trained, a line a side."""
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-    for name, curve in curves.items():
-        axes.plot([point.seconds / 60 for point in curve], [point.loss for point in curve], marker="o", label=name)
-    axes.set(xlabel="minutes of training", ylabel="held-out masked-LM loss (nats)")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+        lines = {
+            name: ([point.seconds / 60 for point in curve], [point.loss for point in curve])
+            for name, curve in curves.items()
+        }
+        plots.heldout_losses(lines, "minutes of training", results.DIRECTORY / f"{title}.png")
 
 
 if __name__ == "__main__":

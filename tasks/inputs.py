@@ -38,7 +38,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.initial import check_vocabulary
 from tasks import contradictions, environment, params
 from tasks.contradictions import naming
-from tasks.links import link, named
+from tasks.links import link, minimal_pairs, named
 from tasks.paths import DERIVED, EXAMPLES, FINETUNED, INPUTS, METRICS, PREDICTIONS, TEXT
 from tasks.sections import RESERVED, check, check_no_output
 from tasks.stage import main
@@ -66,9 +66,9 @@ def run(_: StageRun) -> None:
         _check_sources(configs["corpus"])
         _check_vocabulary(configs["tokenizer"])
         _check_pretraining(configs["pretrain"], configs["tokenizer"])
-        for section in (configs["minimal_pairs"], configs["pretrain"].eval_pairs):
-            for file in section.files if section else ():
-                read_pairs(Path(file).expanduser())
+        for each in minimal_pairs(values):
+            if each.uri is not None:
+                read_pairs(Path(each.uri).expanduser())
         for name, task in tasks.items():
             teachers_tokenizer = _check_models(name, task, configs["tokenizer"])
             examples = _read_examples(name, task, entries[name], configs, beside / name)

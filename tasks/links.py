@@ -93,11 +93,7 @@ def named(values: Mapping[str, Any]) -> Iterator[Named]:
         yield Named("tokenizer.merges_file", merges, MERGES)
     yield Named("pretrain.init_from", pretrain.get("init_from"), INPUTS / "init_from")
     yield from _models(pretrain)
-    for key, section, place in (
-        ("minimal_pairs", values.get("minimal_pairs"), MINIMAL_PAIRS),
-        ("pretrain.eval_pairs", pretrain.get("eval_pairs"), EVAL_PAIRS),
-    ):
-        yield from _pairs(f"{key}.pairs", (section or {}).get("pairs"), place)
+    yield from minimal_pairs(values)
     anchors = (values.get("embed") or {}).get("pairs")
     yield Named("embed.pairs", None if anchors in FROM_CORPUS else anchors, INPUTS / "embed")
     for task, entry in params.task_entries(values).items():
@@ -105,6 +101,16 @@ def named(values: Mapping[str, Any]) -> Iterator[Named]:
         yield Named(f"{key}.data", None if data == DERIVED else data, INPUTS / task)
         yield Named(f"{key}.init_from", entry.get("init_from"), ENCODERS / task)
         yield Named(f"{key}.distillation.teacher", (entry.get("distillation") or {}).get("teacher"), TEACHERS / task)
+
+
+def minimal_pairs(values: Mapping[str, Any]) -> Iterator[Named]:
+    """Those among them that are files of minimal pairs: of the stage, and of the evaluations of the pre-training."""
+    pretrain = values.get("pretrain") or {}
+    for key, section, place in (
+        ("minimal_pairs", values.get("minimal_pairs"), MINIMAL_PAIRS),
+        ("pretrain.eval_pairs", pretrain.get("eval_pairs"), EVAL_PAIRS),
+    ):
+        yield from _pairs(f"{key}.pairs", (section or {}).get("pairs"), place)
 
 
 def _models(pretrain: Mapping[str, Any]) -> Iterator[Named]:

@@ -104,12 +104,7 @@ def _check_paths(values: dict[str, Any], configs: dict[str, Any], tasks: dict[st
         for name, task in tasks.items()
         if task.distillation
     }
-    pairs = {
-        f"{key}.pairs[{index}]": file
-        for key, section in (("minimal_pairs", configs["minimal_pairs"]), ("pretrain.eval_pairs", pretrain.eval_pairs))
-        if section is not None
-        for index, file in enumerate(section.files)
-    }
+    pairs = {each.key: each.uri for each in links.minimal_pairs(values)}
     others = {
         **teachers,
         "tokenizer.vocab_file": tokenizer.vocab_file,

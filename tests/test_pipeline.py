@@ -50,12 +50,10 @@ def test_stages_are_modules_and_sections() -> None:
 
 def test_stages_whose_sections_a_recipe_fills_depend_on_it() -> None:
     """`inputs` computes nothing with the values, and what a recipe gives to tasks names none of them."""
+    filled = {section for recipe in recipes.RECIPES.values() for section in recipe}
     for stage, content in STAGES.items():
         sections = {param.split(".")[0] for param in content.get("params", [])}
-        concerned = (
-            bool(sections & {name for recipe in recipes.RECIPES.values() for name in recipe})
-            and stage not in NAMES_ALONE
-        )
+        concerned = bool(sections & filled) and stage not in NAMES_ALONE
         assert ("recipe" in sections) == (concerned or stage == "inputs"), stage
         assert (str(RECIPES) in content.get("deps", [])) == concerned, stage
 

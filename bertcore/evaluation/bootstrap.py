@@ -228,13 +228,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _compared(records: Records, system: str, against: Path | None) -> dict[str, Any]:
-    others = {name: runs for name, runs in records.runs.items() if name != system}
-    if against is not None:
+    ours = _runs(records, system)
+    if against is None:
+        others = {name: runs for name, runs in records.runs.items() if name != system}
+    else:
         there = Records.read(against)
         if (there.metric, there.ids) != (records.metric, records.ids):
             raise InputError(f"{against}: found another metric or other examples, expected those of the first file")
         others = {str(against): _runs(there, system)}
-    ours = _runs(records, system)
     return {name: asdict(compare(records.metric, ours, runs)) for name, runs in others.items()}
 
 

@@ -4,7 +4,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,9 +26,9 @@ class Team:
 
     def launch(self, **variables: str) -> "subprocess.CompletedProcess[str]":
         """`make pretrain` with these variables of Prefect's."""
-        environment = self.tree.environment | {"PREFECT_API_URL": f"http://127.0.0.1:{self.server.port}/api"}
-        options: dict[str, Any] = self.tree.options() | {"env": environment | variables}
-        return subprocess.run(self.tree.command(), capture_output=True, timeout=600, check=False, **options)
+        tree = Tree(self.tree.root)
+        tree.environment |= {"PREFECT_API_URL": f"http://127.0.0.1:{self.server.port}/api"} | variables
+        return tree.launch()
 
     def holders(self) -> list[Path]:
         """Files of the tree and of the server in which the password stands."""

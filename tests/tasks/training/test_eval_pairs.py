@@ -13,6 +13,7 @@ from bertcore.minimal_pairs.results import outcomes
 from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training import eval_pairs
+from bertcore.training.distributed import Control
 from tasks.paths import EVAL_PAIRS, PRETRAINED
 from tests.faults.trainings import Training, params, prepare
 from tests.faults.variants import variant
@@ -110,12 +111,6 @@ def test_a_stop_is_heeded_between_two_pairs(monkeypatch: pytest.MonkeyPatch) -> 
     class StopError(Exception):
         pass
 
-    class Control:
-        main = True
-
-        def gather(self, value: float) -> list[float]:
-            return [value]
-
     def stop() -> None:
         calls.append(1)
         if len(calls) == 3:
@@ -127,5 +122,5 @@ def test_a_stop_is_heeded_between_two_pairs(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(eval_pairs, "score", lambda *_: np.zeros((2, 2)))
     pairs = eval_pairs.EvalPairs([Pair("a b", "b a", "order", "order")] * 10, object())  # type: ignore[arg-type]
     with pytest.raises(StopError):
-        pairs.evaluate(None, Control(), stop)  # type: ignore[arg-type]
+        pairs.evaluate(None, Control(1), stop)  # type: ignore[arg-type]
     assert len(calls) == 3

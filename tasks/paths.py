@@ -32,7 +32,7 @@ PREDICTIONS = Path("predictions")
 METRICS = Path("metrics")
 REPORTS = Path("reports")
 
-SOURCE = "source.json"
+SOURCE = ".source.json"
 """In place of an input that is no local file: its URI, null for one that the parameters do not name."""
 
 CHECKPOINTS = Path(".checkpoints")

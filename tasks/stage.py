@@ -45,7 +45,8 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
     models.check_switch()
     models.share_with_dvc()
     deps, outs = lineage.stage_paths(stage, task)
-    before = lineage.fingerprint(deps)
+    keys = lineage.stage_params(stage, task)
+    before = lineage.fingerprint(deps, keys)
     data = lineage.data_hashes(deps)
     run = tracking.start(f"{stage}@{task}" if task else stage, _tags(data), memory() if memory else None)
     os.environ[tracking.RUN_ID] = run.run_id
@@ -56,7 +57,7 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
         run.link_producers(deps, data)
         with monitored(run.run_id):
             body(run)
-        lineage.check_unchanged(before, deps)
+        lineage.check_unchanged(before, deps, keys)
         run.set_tags({f"dvc.out.{path}": lineage.dvc_hash(Path(path)) for path in outs})
         models.log_finished(run.client, run.run_id, stage, task)
         status = "FINISHED"

@@ -76,7 +76,8 @@ def _pretrained(metrics: Mapping[str, Any]) -> SavedModel:
         weighed |= training.get("objective_options") or {}
         metric, conditions = "loss", {"objective": _digest(weighed)}
     digest = _digest(heldout)
-    masks = {name: value for name, value in (values.get("mask") or {}).items() if name not in _OF_THE_TRAINING}
+    masks = values.get("mask") or {}
+    sequences = {name: masks.get(name) for name in ("sequence_length", "packing", "short_seq_prob", "seed")}
     return SavedModel(
         name="pretrained",
         directory=PRETRAINED,
@@ -91,16 +92,12 @@ def _pretrained(metrics: Mapping[str, Any]) -> SavedModel:
             conditions={
                 "held-out text": digest,
                 "tokenizer": manifest["tokenizer_sha256"],
-                "masks": _digest({**masks, "sequences": metrics.get("heldout_sequences")}),
+                "held-out sequences": _digest({**sequences, "number": metrics.get("heldout_sequences")}),
                 **conditions,
             },
         ),
         pairs=False,
     )
-
-
-_OF_THE_TRAINING = ("duplicates", "masked_lm_prob_start")
-"""Parameters of the masks that held-out text has nothing to do with."""
 
 
 def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:

@@ -5,7 +5,7 @@ import hashlib
 import json
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ruamel.yaml import YAML, YAMLError
 
 import bertcore
 from bertcore.errors import ArtifactError
+from tasks import params
 from tasks.paths import DAMAGED_LOCK, LOCK, SOURCE
 
 PIPELINE = Path("dvc.yaml")
@@ -29,14 +30,19 @@ _SMALL = 2**20
 
 def stage_paths(stage: str, task: str | None) -> tuple[list[str], list[str]]:
     """The deps and outs of a stage (of a matrix stage for `task`), as written in dvc.yaml."""
+    return _named(stage, task, "deps"), _named(stage, task, "outs", "metrics", "plots")
+
+
+def stage_params(stage: str, task: str | None) -> list[str]:
+    """The keys of params.yaml that a stage depends on, dotted."""
+    return _named(stage, task, "params")
+
+
+def _named(stage: str, task: str | None, *kinds: str) -> list[str]:
     definition = _load(PIPELINE)["stages"][stage]
-
-    def paths(kinds: tuple[str, ...]) -> list[str]:
-        entries = [entry for kind in kinds for entry in definition.get(kind, [])]
-        names = [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
-        return [name.replace("${key}", task or "") for name in names]
-
-    return paths(("deps",)), paths(("outs", "metrics", "plots"))
+    entries = [entry for kind in kinds for entry in definition.get(kind, [])]
+    names = [next(iter(entry)) if isinstance(entry, dict) else entry for entry in entries]
+    return [name.replace("${key}", task or "") for name in names]
 
 
 def code_of(stage: str) -> str:
@@ -96,16 +102,24 @@ def dvc_hash(path: Path) -> str:
     return hashlib.md5(json.dumps(listing, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
 
 
-def fingerprint(paths: list[str]) -> dict[str, str]:
-    """What tells of every file below `paths` whether it was edited.
+def fingerprint(paths: list[str], keys: Iterable[str] = ()) -> dict[str, str]:
+    """What tells of every file below `paths`, and of the values of params.yaml under `keys`, whether it was edited.
 
-    Of a small one its hash, so that `touch` or a branch switched to and back are no edits; of a large one, which is
+    Of a small file its hash, so that `touch` or a branch switched to and back are no edits; of a large one, which is
     data, its size and time of change.
     """
     files = (
         file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*")))
     )
-    return {str(file): _state(file) for file in files if file.is_file() and "__pycache__" not in file.parts}
+    found = {str(file): _state(file) for file in files if file.is_file() and "__pycache__" not in file.parts}
+    written = params.values_of(params.text_of(params.PARAMS)) if keys else None
+    return found | {f"{params.PARAMS}: {key}": repr(_value(written, key)) for key in keys}
+
+
+def _value(values: Any, key: str) -> Any:
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return values
 
 
 def _state(file: Path) -> str:
@@ -113,15 +127,15 @@ def _state(file: Path) -> str:
     return _md5(file) if state.st_size <= _SMALL else f"{state.st_size} bytes at {state.st_mtime_ns}"
 
 
-def check_unchanged(before: dict[str, str], paths: list[str]) -> None:
-    """Raise `ArtifactError` if a dependency was edited while the stage ran: DVC would record its new hash with old
-    outputs."""
-    after = fingerprint(paths)
+def check_unchanged(before: dict[str, str], paths: list[str], keys: Iterable[str] = ()) -> None:
+    """Raise `ArtifactError` if what `fingerprint` told was edited while the stage ran: DVC would record what stands
+    there now with outputs of before."""
+    after = fingerprint(paths, keys)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
         raise ArtifactError(
             f"{changed[0]}: changed while the stage was running, so its result belongs to neither version; run "
-            "the stage again"
+            "the stage again, with what stood there before if a training is to be kept"
         )
 
 

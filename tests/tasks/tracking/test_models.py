@@ -204,7 +204,7 @@ def test_sentence_vectors_are_logged_with_what_they_found(project: dict[str, Pat
     encoder = architecture_of(config).encoder(config)
     load_pretrained(encoder, project["encoder"])
     write("data/corpus/heldout-00000.parquet", "text")
-    write("data/inputs/embed/source.json", '{"uri": null}')  # a note, where the pairs are the corpus's own
+    write("data/inputs/embed/.source.json", '{"uri": null}')  # a note, where the pairs are the corpus's own
     systems = {"model": {"ndcg_at_10": 0.4, "recall_at_1": 0.2}, "bm25": {"ndcg_at_10": 0.5, "recall_at_1": 0.3}}
 
     def body(_: StageRun) -> None:

@@ -185,7 +185,7 @@ def test_a_copied_tree_keeps_its_artifacts_in_itself(project: Path, monkeypatch:
 def test_runs_show_what_they_read_and_what_ran(project: Path) -> None:
     Path("dvc.yaml").write_text(PIPELINE.replace("[input.txt]", "[input.txt, data/inputs/nothing]"))
     Path("data/inputs/nothing").mkdir(parents=True)
-    Path("data/inputs/nothing/source.json").write_text('{"uri": null}\n')  # as `links` leaves it
+    Path("data/inputs/nothing/.source.json").write_text('{"uri": null}\n')  # as `links` leaves it
     Path("dvc.lock").write_text("stages: {inputs: {outs: [{path: input.txt, md5: abc}]}}")
     assert stage.main("corpus", write_corpus) == 0
     run = run_of("corpus")
@@ -307,15 +307,26 @@ def test_what_is_the_same_at_every_step_is_no_curve(project: Path) -> None:
     assert run_of("corpus").data.metrics == {"eval/loss": 3.0}
 
 
-def test_a_dependency_that_changes_while_the_stage_runs_fails_it(
-    project: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("path", "found", "content"),
+    [
+        ("input.txt", "input.txt", "other text"),
+        ("params.yaml", "params.yaml: corpus", "corpus: {seed: 2}"),
+        ("params.yaml", "params.yaml: recipe", "recipe: modern\ncorpus: {seed: 1}"),
+        ("params.yaml", None, "# a note\ncorpus:\n  seed: 1\nfinetune: {tasks: {topic: {epochs: 9}}}"),
+    ],
+)
+def test_what_it_depends_on_and_changes_while_the_stage_runs_fails_it(
+    project: Path, capsys: pytest.CaptureFixture[str], path: str, found: str | None, content: str
 ) -> None:
-    def body(run: tracking.StageRun) -> None:
-        Path("input.txt").write_text("other text")
-        Path("data/corpus").mkdir(parents=True)
+    Path("dvc.yaml").write_text(PIPELINE.replace("[input.txt]", "[input.txt]\n    params: [recipe, corpus]"))
 
-    assert stage.main("corpus", body) == 2
-    assert "error: input.txt: changed while the stage was running" in capsys.readouterr().err
+    def body(run: tracking.StageRun) -> None:
+        Path(path).write_text(content)
+        write_corpus(run)
+
+    assert stage.main("corpus", body) == (0 if found is None else 2)
+    assert (f"error: {found}: changed while the stage was running" in capsys.readouterr().err) == (found is not None)
 
 
 def test_another_store_can_be_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

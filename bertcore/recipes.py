@@ -141,6 +141,7 @@ RECIPES: dict[str, dict[str, dict[str, Any]]] = {
         },
         "pretrain": {
             "model": {
+                "architecture": "bert",
                 "hidden_act": "gelu_new",
                 "initializer": "truncated_normal",
                 "initializer_range": 0.02,

@@ -22,7 +22,7 @@ from ruamel.yaml import YAML
 
 from bertcore.compressed import read_json
 from bertcore.corpus.sources import look_for
-from bertcore.errors import ConfigError, TrainingError
+from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.files import write_json
 from flows.environment import ROOT, complaint, project_environment
 from flows.guard import guarded, release
@@ -163,8 +163,8 @@ def _check(values: dict[str, Any], name: str) -> None:
     try:
         configs, _ = check(params.complete(values))
         look_for(configs["corpus"].sources)
-    except ConfigError as error:
-        raise ConfigError(f"variant {name}: {error}") from None
+    except (ConfigError, ArtifactError, InputError) as error:
+        raise type(error)(f"variant {name}: {error}") from None
 
 
 def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:

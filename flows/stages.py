@@ -28,9 +28,9 @@ from tasks.processes import CHECKPOINT_GRACE
 
 Log = Logger | LoggerAdapter[Any]
 
-PROGRESS = re.compile(r"^(\w[\w@.-]*)\s+(\d+|\?)%")
-"""A stage's progress line, `pretrain  37% 296/800 …`: its name, per cent done (a question mark where nobody knows of
-how much), then whatever a person wants to know."""
+PROGRESS = re.compile(r"^(\w.*?)\s+(\d+|\?)% \d+(?:/\d+)?(?=\s|$)")
+"""A stage's progress line, `masked copies  37% 296/800 …`: its name, per cent done (a question mark where nobody knows
+of how much), the count, then whatever a person wants to know."""
 
 EVALUATED = re.compile(r"^held-out loss (\S+) at step (\d+)$")
 """What a training says after each evaluation (`tasks.tracking.curves`)."""

@@ -267,7 +267,8 @@ class Pretraining:
         metrics = self._heldout.evaluate(self._module, weights, step, between)
         if self._config.second_phase is not None and step >= self._config.first_phase_steps:
             metrics |= self._heldout_longer.evaluate(self._module, weights, step, between)
-        with explained(f"step {step}: minimal pairs do", "pretrain.eval_pairs: null", self._config.encoder_key):
+        remedies = ("pretrain.eval_pairs: null", f"a smaller {self._config.encoder_key}")
+        with explained(f"step {step}: minimal pairs do", *remedies):
             return metrics | self._pairs.evaluate(self.model, self._control, between)
 
     def _evaluation_due(self) -> bool:

@@ -51,7 +51,7 @@ class Tally:
 
     totals: dict[str, torch.Tensor] = field(default_factory=dict)
     """term -> (3,) float64: summed loss, right predictions (NaN where nothing can be right), predictions; (4,) with
-    those that the most frequent class would get right."""
+    `Sums.majority`, where there are two classes."""
 
     def add(self, terms: Mapping[str, Sums]) -> None:
         """What the objective said about one micro-batch."""

@@ -45,7 +45,7 @@ def test_published_weights_keep_their_shape() -> None:
     config = parse(PretrainConfig, found["pretrain"], "pretrain")
     assert (config.model.architecture, config.model.fields, config.optimizer) == ("modernbert", {}, "muon")
     plain = with_recipe({"recipe": "bert-2018", "pretrain": {"init_from": "bert", "model": {"preset": None}}})
-    assert plain["pretrain"]["model"] == {"preset": None}
+    assert plain["pretrain"]["model"] == {"architecture": "bert", "preset": None}
 
 
 def test_the_rates_of_a_recipe_belong_to_its_optimizer_and_keep_their_shares() -> None:
@@ -62,6 +62,16 @@ def test_the_rates_of_a_recipe_belong_to_its_optimizer_and_keep_their_shares() -
     assert not {*peaks, "hidden_weight_decay"} & other.keys() and other["learning_rate"] == 1e-4
     assert "learning_rate" not in of_modern(optimizer="adamw"), "a rate of muon is none of adamw"
     assert of_modern(learning_rate="fast")["learning_rate"] == "fast", "is told by those who check it"
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_what_a_recipe_says_is_no_change_of_it(name: str) -> None:
+    pretrain = RECIPES[name]["pretrain"]
+    own = {"architecture": pretrain["model"]["architecture"], "preset": "mini"}
+    given = {key: pretrain[key] for key in ("objective", "optimizer", "learning_rate") if key in pretrain}
+    spelled_out = with_recipe({"recipe": name, "pretrain": {"model": own, **given}})["pretrain"]
+    left_out = with_recipe({"recipe": name, "pretrain": {"model": {"preset": "mini"}}})["pretrain"]
+    assert spelled_out == left_out
 
 
 @pytest.mark.parametrize("values", [{}, {"recipe": None}])

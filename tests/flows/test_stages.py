@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from bertcore.progress import Progress
 from flows.environment import ROOT
 from flows.graph import Stage
-from flows.stages import FinalStageError, StageError, _Output, _repro, check_policy, task_for
+from flows.stages import PROGRESS, FinalStageError, StageError, _Output, _repro, check_policy, task_for
 
 HEAD = ["Running stage 'mask':\n", "> python -m tasks.mask\n"]
 
@@ -54,6 +55,29 @@ def test_a_dvc_that_holds_the_files_is_named() -> None:
     error = output.failure(255)
     assert "another dvc works on the same files: (PID 4242): dvc repro" in str(error)
     assert isinstance(error, FinalStageError), "the run is refused now, not after attempts that last an hour"
+
+
+@pytest.mark.parametrize(
+    "name", ["pretrain", "finetune@qa", "mask 128", "masked copies", "topic.pretrained learning_rate=0.001 seed=1"]
+)
+@pytest.mark.parametrize("total", [3, None])
+def test_every_line_of_a_progress_is_known_as_one(
+    name: str, total: int | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertcore.progress._SECONDS", 0.0)
+    progress = Progress(name, total)
+    for note in ("", "loss 1.25  9 tokens/s", ""):
+        progress.advance(note)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    for done, line in enumerate(lines, 1):
+        found = PROGRESS.match(line)
+        assert found and found.groups() == (name, "?" if total is None else str(100 * done // 3)), line
+
+
+@pytest.mark.parametrize("line", ["held-out loss 3.1 at step 20", "INFO mask: 12% of it", "kept 37% of the words"])
+def test_other_lines_are_no_progress(line: str) -> None:
+    assert PROGRESS.match(line) is None
 
 
 def test_a_skipped_stage_is_seen() -> None:

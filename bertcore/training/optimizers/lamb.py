@@ -15,8 +15,8 @@ from bertcore.training.optimizers.groups import block_counts, parameter_groups, 
 class Lamb(Optimizer):
     """p <- p - lr |p| / |u| u, with u = m' / (sqrt(v') + eps) + decay p and m', v' corrected for their start at 0.
 
-    The trust ratio |p| / |u| is 1 where either norm is 0, and in the groups without `blocks`: biases and layer norms,
-    which do not decay either (the default of NVIDIA's apex, FusedLAMB). It is not clipped.
+    The trust ratio |p| / |u| is 1 where either norm is 0, and in the groups without `blocks`: biases and layer norms
+    (the default of NVIDIA's apex, FusedLAMB). It is not clipped.
 
     In a group, `blocks` holds for each parameter how many matrices it is made of, each with a ratio of its own.
     """

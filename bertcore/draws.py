@@ -5,11 +5,14 @@ coordinates): the mask of row 7 in epoch 3 is the same whoever draws it, in what
 """
 
 import hashlib
+from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 U64 = NDArray[np.uint64]
+Item = TypeVar("Item")
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -54,6 +57,20 @@ def fraction(*parts: int | str) -> float:
 def fraction_of(seed: int, name: str) -> float:
     """A number in [0, 1) that depends on the seed and the name alone."""
     return fraction("fraction", seed, name)
+
+
+def smallest(keyed: Iterable[tuple[int, Item]], most: int) -> list[Item]:
+    """At most `most` of the items, by their keys of 64 bits: those of the smallest ones, ascending, one for each. Twice
+    as many are held at once."""
+    chosen: dict[int, Item] = {}
+    bound = 2**64
+    for number, item in keyed:
+        if number < bound:
+            chosen[number] = item
+        if len(chosen) >= 2 * most:
+            kept = sorted(chosen)[:most]
+            chosen, bound = {each: chosen[each] for each in kept}, kept[-1]
+    return [chosen[each] for each in sorted(chosen)[:most]]
 
 
 def permutation(stream: int, size: int) -> NDArray[np.int64]:

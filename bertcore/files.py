@@ -51,11 +51,9 @@ def replace_directory(directory: Path) -> Iterator[Path]:
 def unfinished(directory: Path) -> list[Path]:
     """What `replace_directory` of processes that are no more has left beside `directory`; nothing of living ones, each
     of which holds a lock on its own until it ends."""
-    # As `mkdtemp` names them, so that nothing of `data-old` is taken for one of `data`.
-    own = re.compile(rf"\.{re.escape(directory.name)}-[a-z0-9_]{{8}}({re.escape(_BEFORE)})?")
     found = []
     for path in sorted(directory.parent.iterdir() if directory.parent.is_dir() else ()):
-        if not own.fullmatch(path.name) or not path.is_dir() or path.is_symlink():
+        if _begun(path) != directory or not path.is_dir() or path.is_symlink():
             continue
         try:
             place = os.open(path, os.O_RDONLY)
@@ -69,6 +67,18 @@ def unfinished(directory: Path) -> list[Path]:
         finally:
             os.close(place)
     return found
+
+
+def begun_in(parent: Path) -> list[Path]:
+    """The directories in `parent` of which `unfinished` might tell, whether they are there or not."""
+    found = map(_begun, parent.iterdir() if parent.is_dir() else ())
+    return sorted({directory for directory in found if directory is not None})
+
+
+def _begun(path: Path) -> Path | None:
+    """What `path` was to become, or has been, by the name that `replace_directory` gave it."""
+    own = re.fullmatch(rf"\.(.+)-[a-z0-9_]{{8}}(?:{re.escape(_BEFORE)})?", path.name)  # as `mkdtemp` names them
+    return path.with_name(own[1]) if own else None
 
 
 def clear_unfinished(directory: Path) -> None:

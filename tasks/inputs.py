@@ -25,7 +25,7 @@ from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, InputError
 from bertcore.examples import formats
 from bertcore.examples.schema import ExampleSet
-from bertcore.files import replace_directory, visible_files
+from bertcore.files import begun_in, clear_unfinished, replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.distillation import check_teacher, check_teachers_entries
 from bertcore.finetune.encoder_tokenizer import check_size, readable_tokenizer
@@ -193,6 +193,8 @@ def _clear_removed(tasks: set[str]) -> None:
     change. DVC's cache has what it has recorded. Of models and predictions, which no stage depends on, all else is the
     user's own, and stays."""
     recorded = lineage.recorded_hashes()
+    for directory in begun_in(EXAMPLES):
+        clear_unfinished(directory)
     for directory in (EXAMPLES, FINETUNED, PREDICTIONS, METRICS / "examples", METRICS / "finetune", TIMING):
         for path in directory.iterdir() if directory.is_dir() else ():
             if path.name.startswith(".") or path.name.removesuffix(".json") in tasks:

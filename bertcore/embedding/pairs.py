@@ -81,16 +81,8 @@ def read_pair_sets(config: EmbedConfig, corpus: Path, file: Path | None = None) 
 
 
 def _choose(pairs: Iterable[Pair], most: int, split: str) -> list[Pair]:
-    """At most `most` different pairs, by a draw that depends on their texts alone; twice as many are held at once."""
-    chosen: dict[int, Pair] = {}
-    bound = 2**64
-    for pair in pairs:
-        if (key := draws.key("embed", split, *pair.texts)) < bound:
-            chosen[key] = pair
-        if len(chosen) >= 2 * most:
-            smallest = sorted(chosen)[:most]
-            chosen, bound = {key: chosen[key] for key in smallest}, smallest[-1]
-    return [chosen[key] for key in sorted(chosen)[:most]]
+    """At most `most` different pairs, by a draw that depends on their texts alone."""
+    return draws.smallest(((draws.key("embed", split, *pair.texts), pair) for pair in pairs), most)
 
 
 def _of_corpus(kind: str, corpus: Path, split: str) -> Iterator[Pair]:

@@ -10,7 +10,6 @@ much less likely. Which ones depends on the text alone, not on the tokenizer. No
   the next word says all.)
 """
 
-import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,8 +124,8 @@ def make_pairs(corpus: Path) -> list[Pair]:
 def _read(heldout: Iterable[RowGroup], train: Iterable[RowGroup]) -> tuple[list[Sentence], Counter[str]]:
     """The held-out sentences that stand in no training text, of `SENTENCES`, and how often words do in training."""
     texts = (" ".join(text.split()) for group in heldout for text in _sentences(group).to_pylist())
-    usable = dict.fromkeys(text for text in texts if _is_usable(text))
-    wanted = dict.fromkeys(heapq.nsmallest(SENTENCES, usable, key=lambda text: Sentence.of(text).draw("order")))
+    usable = ((Sentence.of(text).draw("order"), text) for text in texts if _is_usable(text))
+    wanted = dict.fromkeys(draws.smallest(usable, SENTENCES))
     counts: Counter[str] = Counter()
     counted = 0
     for group in train:

@@ -4,13 +4,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
-from bertcore.files import checksum, clear_unfinished, unfinished
+from bertcore.files import begun_in, checksum, clear_unfinished, unfinished
 from bertcore.tokens.kind import TOKENIZER_FILE
 from bertcore.tokens.shards import MANIFEST, Manifest, read_batch, verify
 from tasks.doctor.findings import Finding, ok, warn
 from tasks.doctor.places import bytes_below
 from tasks.links import not_here, other_files
-from tasks.paths import CHECKPOINTS, CORPUS, INPUTS, INSTANCES, REPORTS, SHARDS, TOKENIZER
+from tasks.paths import (
+    CHECKPOINTS,
+    CORPUS,
+    EMBEDDING,
+    EXAMPLES,
+    FINETUNED,
+    INPUTS,
+    INSTANCES,
+    PREDICTIONS,
+    PRETRAINED,
+    REPORTS,
+    SHARDS,
+    TOKENIZER,
+)
 
 CHECKSUM_BYTES = 1_000_000_000
 """Shards of so many bytes in all have their checksums compared, a matter of a second; larger ones their counts."""
@@ -36,7 +49,8 @@ def check_links() -> Finding:
 def clear_leftovers() -> Finding:
     """Remove the half-written outputs of stages that were killed, which no living process holds; say what lies there of
     trainings that may go on."""
-    outputs = (INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, REPORTS)
+    of_tasks = [directory for parent in (EXAMPLES, FINETUNED, PREDICTIONS) for directory in begun_in(parent)]
+    outputs = (INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, EMBEDDING, REPORTS, *of_tasks)
     left = [path for directory in outputs for path in unfinished(directory)]
     taken = _mebibytes(left)
     for directory in outputs:

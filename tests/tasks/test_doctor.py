@@ -452,15 +452,16 @@ def test_a_damaged_shard_is_named(tree: Path, harm: Any) -> None:
     assert finding.level == "warn" and str(SHARD) in finding.text and "dvc" in finding.remedy
 
 
-def test_what_a_killed_stage_has_left_is_removed_and_what_a_living_one_writes_is_not(tree: Path) -> None:
+@pytest.mark.parametrize("where", ["data/.corpus", "models/.pretrained", "models/finetuned/.gone", "predictions/.gone"])
+def test_what_a_killed_stage_has_left_is_removed_and_what_a_living_one_writes_is_not(tree: Path, where: str) -> None:
     assert "no half-written" in artifacts.clear_leftovers().text
-    left = Path("data/.corpus-abcdefgh")
+    left = Path(f"{where}-abcdefgh")
     left.mkdir(parents=True)
     (left / "half").write_bytes(b"0" * 3 * 2**20)
     with replace_directory(SHARDS) as beside:
         finding = artifacts.clear_leftovers()
         assert beside.is_dir() and not left.exists()
-    assert finding.level == "ok" and "3 MiB: data/.corpus-abcdefgh" in finding.text and ".shards" not in finding.text
+    assert finding.level == "ok" and f"3 MiB: {left}" in finding.text and ".shards" not in finding.text
 
 
 def test_what_trainings_may_go_on_with_is_said(tree: Path) -> None:

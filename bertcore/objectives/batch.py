@@ -32,6 +32,8 @@ class PreTrainingBatch:
     the place of the sequence in the global batch and that of the token in it; None where nobody draws."""
     sequence_draws: Tensor | None = None
     """(B,) float64 in [0, 1): one for each sequence, likewise."""
+    displaced: Tensor | None = None
+    """(T,) bool: which tokens stand in the place of another one; None where all stand where they belong."""
     causal_predictions: int = 0
     """How many of the M, the last ones, are predictions of the next token: their position is that of the token before
     the predicted one."""
@@ -91,6 +93,7 @@ class PreTrainingBatch:
             next_sentence_labels=moved(self.next_sentence_labels),
             masked_draws=moved(self.masked_draws),
             sequence_draws=moved(self.sequence_draws),
+            displaced=moved(self.displaced),
         )
 
 

@@ -7,7 +7,15 @@ from bertcore.config import parse
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule
 from bertcore.model.config import ARCHITECTURES, build_discriminator, build_pretraining
-from bertcore.objectives import causal, distillation, masked_language_modeling, repeats, replaced_tokens, span_boundary
+from bertcore.objectives import (
+    causal,
+    displaced,
+    distillation,
+    masked_language_modeling,
+    repeats,
+    replaced_tokens,
+    span_boundary,
+)
 from bertcore.objectives.objective import Objective, ObjectiveRow, freeze_pair_head
 
 # `pretrain.objective` of params.yaml -> all about it.
@@ -18,6 +26,7 @@ OBJECTIVES: dict[str, ObjectiveRow] = {
     "mlm_clm": causal.MLM_CLM,
     "mlm_sbo": span_boundary.MLM_SBO,
     "mlm_repeats": repeats.MLM_REPEATS,
+    "mlm_repeats_displaced": displaced.MLM_REPEATS_DISPLACED,
     "distillation": distillation.DISTILLATION,
     "replaced_tokens": replaced_tokens.REPLACED_TOKENS,
 }

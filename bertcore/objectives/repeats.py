@@ -60,12 +60,15 @@ class RepeatedTokens(Objective):
         # The number is known, so that nobody waits for a GPU to count them.
         seen = visible(batch)
         asked = seen.nonzero_static(size=self.counts(batch)["repeats"]).squeeze(1)
-        logits = scores(self.head, hidden).squeeze(1).index_select(0, asked)
         masked = hidden.index_select(0, batch.masked_positions)
-        return {
-            "mlm": class_sums(model.token_logits(masked), batch.masked_labels),
-            "repeats": binary_sums(logits, repeated(batch, seen)[asked]),
-        }
+        of_masked = class_sums(model.token_logits(masked), batch.masked_labels)
+        return {"mlm": of_masked, **self.of_visible(hidden, batch, seen, asked)}
+
+    def of_visible(self, hidden: Tensor, batch: PreTrainingBatch, seen: Tensor, asked: Tensor) -> dict[str, Sums]:
+        """The terms about tokens that are not masked: (T, H) states, (T,) bool which those are, and (N,) their flat
+        positions."""
+        logits = scores(self.head, hidden).squeeze(1).index_select(0, asked)
+        return {"repeats": binary_sums(logits, repeated(batch, seen)[asked])}
 
     def further_flops(self, batch: PreTrainingBatch) -> int:
         """The last layer at the tokens that are not masked, and the head."""

@@ -61,6 +61,7 @@ class IndexedSums(TorchDispatchMode):
         ("distilbert", "mlm"),
         ("electra", "replaced_tokens"),
         ("modernbert", "mlm_repeats"),
+        ("modernbert", "mlm_repeats_displaced"),
         ("roberta", "mlm_clm"),
     ],
 )

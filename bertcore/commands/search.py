@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from bertcore.apply.embed import Embedder
 from bertcore.apply.search import Index
 from bertcore.commands.embed import add_pooling, add_precision, embedder_of
 from bertcore.commands.results import Record, add_output, check_output, write
@@ -22,11 +23,7 @@ PROGRESS = "passages"
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queries", nargs="+", metavar="QUERY")
     parser.add_argument("--in", dest="place", type=Path, required=True, metavar="PATH", help="a file, or a directory")
-    parser.add_argument("--index", type=Path, metavar="DIR", help="where it is kept (default: with the texts)")
-    parser.add_argument(
-        "--words", type=at_least_one("--words"), default=120, help="of a passage at most (default: %(default)s)"
-    )
-    add_precision(parser)
+    add_index(parser)
     parser.add_argument(
         "--top", type=at_least_one("--top"), default=5, help="passages for each query (default: %(default)s)"
     )
@@ -35,17 +32,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def index_directory(place: Path) -> Path:
-    """Where the index of the texts at `place` is kept: within a directory, beside a file."""
-    return place / ".bertcore-index" if place.is_dir() else place.with_name(f".{place.name}.bertcore-index")
+def add_index(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say what an index is made of, and where it is kept."""
+    parser.add_argument("--index", type=Path, metavar="DIR", help="where the index is kept (default: with the texts)")
+    parser.add_argument(
+        "--words", type=at_least_one("--words"), default=120, help="of a passage at most (default: %(default)s)"
+    )
+    add_precision(parser)
+
+
+def index_of(options: argparse.Namespace, place: Path, embedder: Embedder) -> Index:
+    """The index of the texts at `place` that the arguments ask for, by default within a directory, beside a file."""
+    beside = place / ".bertcore-index" if place.is_dir() else place.with_name(f".{place.name}.bertcore-index")
+    return Index.open(place, options.index or beside, embedder, options.words, PROGRESS, options.precision)
 
 
 def run(options: argparse.Namespace) -> None:
     check_output(options)
     check_arguments(options.queries)
     embedder = embedder_of(options)
-    place = options.index or index_directory(options.place)
-    index = Index.open(options.place, place, embedder, options.words, PROGRESS, options.precision)
+    place, index = options.place, index_of(options, options.place, embedder)
     if index.embedded:
         print(f"{place}: {len(index.passages):,} passages, {index.embedded:,} of them new", file=sys.stderr)
     if index.cut:

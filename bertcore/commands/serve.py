@@ -5,7 +5,9 @@ import dataclasses
 import sys
 from pathlib import Path
 
-from bertcore.commands.search import index_directory
+from bertcore.apply.embed import Embedder
+from bertcore.apply.search import Index
+from bertcore.commands.search import add_index, index_of
 from bertcore.commands.texts import option_of, parse_arguments
 from bertcore.errors import ConfigError
 from bertcore.serving.app import create_app
@@ -28,6 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=int, default=8000, help="0 = any free one (default: %(default)s)")
     parser.add_argument("--search", type=Path, metavar="PATH", help="texts to be searched, with the first model")
+    add_index(parser)
     for field in dataclasses.fields(Limits):
         parser.add_argument(
             _option(field.name), dest=field.name, type=int, default=field.default, metavar="N", help=_HELP[field.name]
@@ -57,8 +60,11 @@ def run(options: argparse.Namespace) -> None:
     token = token_for(options.host)
     if options.search is not None and token is None:
         print(f"warning: whoever uses this machine can search {options.search}; set {TOKEN_VARIABLE}", file=sys.stderr)
-    index = None if options.search is None else index_directory(options.search)
-    models = Models.load(options.models, options.search, index)
+
+    def searched(embedder: Embedder) -> Index | None:
+        return None if options.search is None else index_of(options, options.search, embedder)
+
+    models = Models.load(options.models, searched)
 
     def ready(address: str) -> None:
         listed = ", ".join(f"{each.name} ({', '.join(each.uses)})" for each in models.by_name.values())

@@ -81,8 +81,8 @@ class Models:
     """What is searched, with the vectors of the first model."""
 
     @classmethod
-    def load(cls, directories: Sequence[Path], texts: Path | None = None, index: Path | None = None) -> "Models":
-        """`ConfigError` where two of them have one name."""
+    def load(cls, directories: Sequence[Path], searched: Callable[[Embedder], Index | None]) -> "Models":
+        """`searched` opens what is searched with a model, if anything is. `ConfigError` where two have one name."""
         found: dict[str, Served] = {}
         for directory in directories:
             served = load(directory)
@@ -92,11 +92,7 @@ class Models:
                     "requests choose; rename a directory"
                 )
             found[served.name] = served
-        first = next(iter(found.values()))
-        opened = (
-            None if texts is None or index is None else Index.open(texts, index, first.embedder, progress="passages")
-        )
-        return cls(found, opened)
+        return cls(found, searched(next(iter(found.values())).embedder))
 
     def choose(self, use: str, name: str | None, pairs: bool | None = None) -> Served:
         """The model `name`, or the first one for `use`, of those that are least `unlike` `pairs`; `InputError` where

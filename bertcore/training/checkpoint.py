@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from bertcore.errors import TrainingError
-from bertcore.files import checksum, clear_unfinished, replace_directory
+from bertcore.files import begun_in, checksum, clear_unfinished, replace_directory
 
 logger = logging.getLogger(__name__)
 
@@ -57,8 +57,8 @@ class Checkpoints:
                     f"{self.directory}: another process is at this training; wait for it or stop it, and run this again"
                 )
             time.sleep(0.2)
-        for name in {left.name.removeprefix(".").rpartition("-")[0] for left in self.directory.glob(".step-*")}:
-            clear_unfinished(self.directory / name)
+        for directory in begun_in(self.directory):
+            clear_unfinished(directory)
 
     def release(self) -> None:
         """Let others have the directory."""

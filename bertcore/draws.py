@@ -62,6 +62,7 @@ def fraction_of(seed: int, name: str) -> float:
 def smallest(keyed: Iterable[tuple[int, Item]], most: int) -> list[Item]:
     """At most `most` of the items, by their keys of 64 bits: those of the smallest ones, ascending, one for each. Twice
     as many are held at once."""
+    assert most > 0, f"a sample of {most}"
     chosen: dict[int, Item] = {}
     bound = 2**64
     for number, item in keyed:

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from bertcore.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-_BEFORE = ".before"
+_UNFINISHED, _BEFORE = ".unfinished", ".before"
 """Ends the name of what stood in a place, while it is exchanged."""
 
 
@@ -33,7 +33,7 @@ def replace_directory(directory: Path) -> Iterator[Path]:
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     clear_unfinished(directory)
-    beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", suffix=_UNFINISHED, dir=directory.parent))
     owned = _own(beside)
     try:
         yield beside
@@ -77,7 +77,7 @@ def begun_in(parent: Path) -> list[Path]:
 
 def _begun(path: Path) -> Path | None:
     """What `path` was to become, or has been, by the name that `replace_directory` gave it."""
-    own = re.fullmatch(rf"\.(.+)-[a-z0-9_]{{8}}(?:{re.escape(_BEFORE)})?", path.name)  # as `mkdtemp` names them
+    own = re.fullmatch(rf"\.(.+)-[a-z0-9_]{{8}}\{_UNFINISHED}(?:\{_BEFORE})?", path.name)  # as `mkdtemp` names them
     return path.with_name(own[1]) if own else None
 
 

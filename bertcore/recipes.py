@@ -405,8 +405,7 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     given = values.get("pretrain")
     if isinstance(given, Mapping) and given.get("init_from") is not None:
         own = recipe["pretrain"]["model"]
-        model = {"architecture": own["architecture"]} if "architecture" in own else {}
-        recipe["pretrain"] = {**recipe["pretrain"], "model": model}
+        recipe["pretrain"] = {**recipe["pretrain"], "model": {"architecture": own["architecture"]}}
     recipe["pretrain"] = _fitting(name, recipe["pretrain"], given)
     for section in ("tokenizer", "mask", "pretrain"):
         result[section] = _over(values.get(section), recipe[section])

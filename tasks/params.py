@@ -23,18 +23,17 @@ def read() -> dict[str, Any]:
 
     `ConfigError` where it is missing or no mapping, or names an unknown recipe.
     """
-    try:
-        return parsed(text_of(PARAMS))
-    except OSError as error:
-        raise ConfigError(
-            f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
-        ) from None
+    return parsed(text_of(PARAMS))
 
 
 def text_of(path: Path) -> str:
-    """`ConfigError` where the file is not UTF-8."""
+    """`ConfigError` where the file cannot be read or is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
+        ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
 

@@ -42,25 +42,27 @@ def add_index(parser: argparse.ArgumentParser) -> None:
 
 
 def index_of(options: argparse.Namespace, place: Path, embedder: Embedder) -> Index:
-    """The index of the texts at `place` that the arguments ask for, by default within a directory, beside a file."""
+    """The index of the texts at `place` that the arguments ask for, by default within a directory, beside a file; says
+    what had to be made."""
     beside = place / ".bertcore-index" if place.is_dir() else place.with_name(f".{place.name}.bertcore-index")
-    return Index.open(place, options.index or beside, embedder, options.words, PROGRESS, options.precision)
+    directory = options.index or beside
+    index = Index.open(place, directory, embedder, options.words, PROGRESS, options.precision)
+    if index.embedded:
+        print(f"{directory}: {len(index.passages):,} passages, {index.embedded:,} of them new", file=sys.stderr)
+    if index.cut:
+        print(
+            f"{directory}: {index.cut:,} of the new passages were cut to what the model reads, so that their ends are "
+            "not found; give fewer --words",
+            file=sys.stderr,
+        )
+    return index
 
 
 def run(options: argparse.Namespace) -> None:
     check_output(options)
     check_arguments(options.queries)
     embedder = embedder_of(options)
-    place, index = options.place, index_of(options, options.place, embedder)
-    if index.embedded:
-        print(f"{place}: {len(index.passages):,} passages, {index.embedded:,} of them new", file=sys.stderr)
-    if index.cut:
-        print(
-            f"{place}: {index.cut:,} of the new passages were cut to what the model reads, so that their ends are not "
-            "found; give fewer --words",
-            file=sys.stderr,
-        )
-    found = index.search(embedder.unit(options.queries), options.top)
+    found = index_of(options, options.place, embedder).search(embedder.unit(options.queries), options.top)
 
     def records() -> Iterator[Record]:
         for query, rows in zip(options.queries, found, strict=True):

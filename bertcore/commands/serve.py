@@ -57,6 +57,10 @@ def run(options: argparse.Namespace) -> None:
     if not 0 <= options.port < 2**16:
         raise ConfigError(f"--port: found {options.port}, expected 0 to {2**16 - 1}, such as 8000")
     limits = parse_arguments(Limits, {name: getattr(options, name) for name in _HELP}, _option)
+    if options.index is not None and options.search is None:
+        raise ConfigError(
+            f"--index: found {options.index} without --search, expected the texts that it is of; give both"
+        )
     token = token_for(options.host)
     if options.search is not None and token is None:
         print(f"warning: whoever uses this machine can search {options.search}; set {TOKEN_VARIABLE}", file=sys.stderr)

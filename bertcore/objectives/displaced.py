@@ -28,7 +28,8 @@ class DisplacedOptions(RepeatsOptions):
     displaced_weight: float = 3.0
     """Of the tokens of which is asked whether they stand where they belong."""
     displaced_share: float = 0.15
-    """Of the tokens: those that change places, about."""
+    """Of the unmasked tokens: those that are to change places. A sixth to a quarter of them does not: neighbours of
+    masked ones stay, and equal tokens that are exchanged are no change."""
 
     def __post_init__(self) -> None:
         require_weights(self, "mlm_weight", "repeats_weight", "displaced_weight")
@@ -68,12 +69,12 @@ def with_displaced(batch: PreTrainingBatch, share: float) -> PreTrainingBatch:
     """About `share` of the visible tokens in the place of others of their sequence, and which those are; a pure
     function of `sequence_draws`. Tokens that begin or end a sequence, wherever they stand, keep their places."""
     assert batch.sequence_draws is not None, "a batch without draws for its sequences"
-    ids, lengths = batch.input_ids.numpy(), batch.layout.lengths.numpy()
-    sequence, place = np.repeat(np.arange(len(lengths)), lengths), batch.layout.position_ids.numpy()
+    ids, layout = batch.input_ids.numpy(), batch.layout
+    sequence, place = layout.sequences.numpy(), layout.position_ids.numpy()
     stream = (batch.sequence_draws.numpy() * 2.0**53).astype(np.uint64)[sequence]
     drawn, order = (draws.uniform(stream, (2 * place + purpose).astype(np.uint64)) for purpose in range(2))
-    ends = np.cumsum(lengths)
-    movable = visible(batch).numpy() & ~np.isin(ids, ids[np.concatenate([ends - lengths, ends - 1])])
+    ends = ids[torch.cat([layout.first_tokens, layout.cumulative[1:] - 1]).numpy()]
+    movable = visible(batch).numpy() & ~np.isin(ids, ends)
 
     source = np.arange(len(ids))
     first = movable & (drawn < share / 4)

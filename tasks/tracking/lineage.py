@@ -102,18 +102,18 @@ def dvc_hash(path: Path) -> str:
     return hashlib.md5(json.dumps(listing, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
 
 
-def fingerprint(paths: list[str], keys: Iterable[str] = ()) -> dict[str, str]:
+def fingerprint(paths: list[str], keys: Iterable[str] = ()) -> dict[str, Any]:
     """What tells of every file below `paths`, and of the values of params.yaml under `keys`, whether it was edited.
 
     Of a small file its hash, so that `touch` or a branch switched to and back are no edits; of a large one, which is
-    data, its size and time of change.
+    data, its size and time of change. The values are compared as DVC does: their order and comments are no edits.
     """
     files = (
         file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*")))
     )
     found = {str(file): _state(file) for file in files if file.is_file() and "__pycache__" not in file.parts}
     written = params.values_of(params.text_of(params.PARAMS)) if keys else None
-    return found | {f"{params.PARAMS}: {key}": repr(_value(written, key)) for key in keys}
+    return found | {f"{params.PARAMS}: {key}": _value(written, key) for key in keys}
 
 
 def _value(values: Any, key: str) -> Any:
@@ -127,7 +127,7 @@ def _state(file: Path) -> str:
     return _md5(file) if state.st_size <= _SMALL else f"{state.st_size} bytes at {state.st_mtime_ns}"
 
 
-def check_unchanged(before: dict[str, str], paths: list[str], keys: Iterable[str] = ()) -> None:
+def check_unchanged(before: dict[str, Any], paths: list[str], keys: Iterable[str] = ()) -> None:
     """Raise `ArtifactError` if what `fingerprint` told was edited while the stage ran: DVC would record what stands
     there now with outputs of before."""
     after = fingerprint(paths, keys)

@@ -119,7 +119,7 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
 
 def test_outputs_whose_names_begin_alike_are_not_taken_for_each_other(tmp_path: Path) -> None:
     """A model of the task `qa-long`, moved away when its process was killed, is none of the task `qa`."""
-    other, own = tmp_path / ".qa-long-abcdefgh.before", tmp_path / ".qa-abcdefgh"
+    other, own = tmp_path / ".qa-long-abcdefgh.unfinished.before", tmp_path / ".qa-abcdefgh.unfinished"
     other.mkdir()
     own.mkdir()
     assert unfinished(tmp_path / "qa") == [own] and unfinished(tmp_path / "qa-long") == [other]

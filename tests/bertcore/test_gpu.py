@@ -40,7 +40,7 @@ SAMPLED = [name for name, recipe in RECIPES.items() if recipe["pretrain"]["objec
 def training(recipe: str, directory: Path) -> tuple[WithObjective, PreTrainingBatch]:
     """A small model of a recipe with its objective on the CPU, and a batch that its packing makes."""
     values: dict[str, Any] = RECIPES[recipe]["pretrain"]
-    architecture = values["model"].get("architecture", "bert")
+    architecture = values["model"]["architecture"]
     fields = {key: value for key, value in values["model"].items() if key not in ("preset", "architecture")} | SHAPE
     of_config = dataclasses.fields(ARCHITECTURES[architecture].config)
     fields |= {each.name: 0.0 for each in of_config if "dropout" in each.name}

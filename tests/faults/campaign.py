@@ -32,7 +32,10 @@ PLAIN: dict[str, dict[str, Any]] = {
     "drawn masks, three micro-batches a step": {"duplicates": 0, "micro_batch": "3"},
 }
 """BERT with Adam; an epoch has some 30 steps."""
-_WITHOUT_RECIPE = {"spanbert": "SpanBERT", "mlm_clm": "objective `mlm_clm`"}
+_WITHOUT_RECIPE = {
+    "spanbert": "SpanBERT",
+    **{name: f"objective `{name}`" for name in ("mlm_clm", "mlm_repeats_displaced")},
+}
 RECIPES = {_WITHOUT_RECIPE.get(name, f"recipe `{name}`"): name for name in VARIANTS}
 """In three micro-batches a step."""
 

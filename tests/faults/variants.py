@@ -25,6 +25,10 @@ _SECTIONS: dict[str, dict[str, Any]] = {
         "mask": {"packing": "full_sentences", "duplicates": 0},
         "pretrain": {"objective": "mlm_clm"},
     },
+    "mlm_repeats_displaced": {
+        "mask": {"packing": "full_sentences", "duplicates": 0},
+        "pretrain": {"objective": "mlm_repeats_displaced"},
+    },
     "modern": {"model": {"local_attention": 16}},
     "roberta": {"model": {"max_position_embeddings": 66}},
     "spanbert": {
@@ -39,8 +43,8 @@ _SECTIONS: dict[str, dict[str, Any]] = {
         "pretrain": {"objective": "mlm_sbo"},
     },
 }
-"""What each needs beside its recipe. Two are none, but values of their own: SpanBERT's masks and objective, and the
-objective that predicts the next token, too."""
+"""What each needs beside its recipe. Three are none, but values of their own: SpanBERT's masks and objective, and the
+objectives that predict the next token and find displaced ones, too."""
 
 VARIANTS = tuple(_SECTIONS)
 

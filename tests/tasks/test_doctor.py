@@ -455,12 +455,13 @@ def test_a_damaged_shard_is_named(tree: Path, harm: Any) -> None:
 @pytest.mark.parametrize("where", ["data/.corpus", "models/.pretrained", "models/finetuned/.gone", "predictions/.gone"])
 def test_what_a_killed_stage_has_left_is_removed_and_what_a_living_one_writes_is_not(tree: Path, where: str) -> None:
     assert "no half-written" in artifacts.clear_leftovers().text
-    left = Path(f"{where}-abcdefgh")
+    left, own = Path(f"{where}-abcdefgh.unfinished"), Path(f"{where}-20240601")
     left.mkdir(parents=True)
+    own.mkdir()
     (left / "half").write_bytes(b"0" * 3 * 2**20)
     with replace_directory(SHARDS) as beside:
         finding = artifacts.clear_leftovers()
-        assert beside.is_dir() and not left.exists()
+        assert beside.is_dir() and own.is_dir() and not left.exists()
     assert finding.level == "ok" and f"3 MiB: {left}" in finding.text and ".shards" not in finding.text
 
 

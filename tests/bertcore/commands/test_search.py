@@ -106,7 +106,7 @@ def test_an_index_in_fewer_bits_finds_and_is_smaller(
     precision: str, saved: Path, texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = tmp_path / "index"
-    for expected in ("3 passages, 3 of them new", ""):
+    for expected in (f"{place}: 3 passages, 3 of them new", ""):
         arguments = ["search", "blue dog", "--in", str(texts), "--model", str(saved), "--index", str(place)]
         assert main([*arguments, "--precision", precision, "--top", "1"]) == 0
         out, said = capsys.readouterr()

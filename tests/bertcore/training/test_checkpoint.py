@@ -155,9 +155,9 @@ time.sleep(60)
 
 def test_one_that_was_being_replaced_by_a_killed_process_is_put_back(tmp_path: Path) -> None:
     Checkpoints(tmp_path).save(5, state(5))
-    (tmp_path / "step-00000005").rename(tmp_path / ".step-00000005-abcdefgh.before")
-    (tmp_path / ".step-00000005-abcdefgh").mkdir()
-    (tmp_path / ".step-00000010-abcdefgh").mkdir()
+    (tmp_path / "step-00000005").rename(tmp_path / ".step-00000005-abcdefgh.unfinished.before")
+    (tmp_path / ".step-00000005-abcdefgh.unfinished").mkdir()
+    (tmp_path / ".step-00000010-abcdefgh.unfinished").mkdir()
     checkpoints = Checkpoints(tmp_path)
     checkpoints.hold()
     assert checkpoints.latest_step() == 5 and checkpoints.latest() is not None
@@ -166,7 +166,7 @@ def test_one_that_was_being_replaced_by_a_killed_process_is_put_back(tmp_path: P
 
 
 def test_two_processes_are_never_at_one_training(tmp_path: Path) -> None:
-    (tmp_path / ".step-00000007-abcdefgh").mkdir()
+    (tmp_path / ".step-00000007-abcdefgh.unfinished").mkdir()
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "held\n"
         with pytest.raises(TrainingError, match="another process is at this training; wait for it or stop it"):

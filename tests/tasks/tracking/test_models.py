@@ -152,6 +152,19 @@ def test_pairs_and_single_texts_may_be_mixed(project: dict[str, Path]) -> None:
     assert found == load(project["colours"]).works["classify"]([("a dog", "a cat"), "red"])
 
 
+def test_encoders_are_compared_whatever_the_masks_of_their_trainings(project: dict[str, Path]) -> None:
+    """Held-out masks are the same for all; other sequences are another question."""
+    others = Path("params.yaml").read_text().partition("\n")[2]
+    for loss, mask, champion in (
+        (4.5, "{seed: 1}", 1),
+        (4.0, "{seed: 1, masked_lm_prob: 0.3, masking: span, duplicates: 0, masked_lm_prob_start: 0.4}", 2),
+        (3.5, "{seed: 1, packing: doc_sentences}", 2),
+    ):
+        write("params.yaml", f"mask: {mask}\n{others}")
+        assert stage.main("pretrain", pretrained(project["encoder"], loss)) == 0
+        assert int(registered("pretrained").version) == champion, mask
+
+
 def test_a_pre_trained_model_is_logged_with_its_run_and_what_it_was_scored_on(project: dict[str, Path]) -> None:
     assert stage.main("pretrain", pretrained(project["encoder"], 4.5)) == 0
     client, experiment = store.open_experiment()

@@ -59,8 +59,8 @@ def test_the_champion_changes_for_better_ones_only(client: MlflowClient) -> None
 
 def test_what_cannot_be_compared_says_why(client: MlflowClient) -> None:
     register(client, loss(4.0))
-    found = register(client, loss(1.0, {**SAME, "held-out text": "c", "masks": "d"}))
-    assert found == "not compared with version 1: other held-out text, other masks"
+    found = register(client, loss(1.0, {**SAME, "held-out text": "c", "held-out sequences": "d"}))
+    assert found == "not compared with version 1: other held-out sequences, other held-out text"
     assert register(client, loss(1.0, metric="loss")) == "not compared with version 1: other metric (mlm_loss)"
     assert aliases(client) == {"champion": 1}
 

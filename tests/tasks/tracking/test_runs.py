@@ -313,7 +313,7 @@ def test_what_is_the_same_at_every_step_is_no_curve(project: Path) -> None:
         ("input.txt", "input.txt", "other text"),
         ("params.yaml", "params.yaml: corpus", "corpus: {seed: 2}"),
         ("params.yaml", "params.yaml: recipe", "recipe: modern\ncorpus: {seed: 1}"),
-        ("params.yaml", None, "# a note\ncorpus:\n  seed: 1\nfinetune: {tasks: {topic: {epochs: 9}}}"),
+        ("params.yaml", None, "# a note\nfinetune: {tasks: {topic: {epochs: 9}}}\ncorpus:\n  seed: 1.0"),
     ],
 )
 def test_what_it_depends_on_and_changes_while_the_stage_runs_fails_it(

@@ -21,7 +21,9 @@ from safetensors import SafetensorError
 from bertcore.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-_UNFINISHED, _BEFORE = ".unfinished", ".before"
+_UNFINISHED = ".unfinished"
+"""Ends the name of what is being written, beside its place: nobody else calls a directory so."""
+_BEFORE = ".before"
 """Ends the name of what stood in a place, while it is exchanged."""
 
 

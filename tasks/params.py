@@ -23,17 +23,27 @@ def read() -> dict[str, Any]:
 
     `ConfigError` where it is missing or no mapping, or names an unknown recipe.
     """
-    return parsed(text_of(PARAMS))
+    return parsed(_text())
+
+
+def written() -> Any:
+    """What the file says, as it is written there; `ConfigError` where it is missing or no YAML."""
+    return values_of(_text())
+
+
+def _text() -> str:
+    try:
+        return text_of(PARAMS)
+    except OSError as error:
+        raise ConfigError(
+            f"{PARAMS}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
+        ) from None
 
 
 def text_of(path: Path) -> str:
-    """`ConfigError` where the file cannot be read or is not UTF-8."""
+    """`ConfigError` where the file is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: {error.strerror}, expected the pipeline's parameters; run from the project's root"
-        ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from bertcore.instances.sources import DrawnInstances, MaskConfig
-from bertcore.model.config import build_pretraining
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
@@ -24,6 +24,16 @@ def small_training(directory: Path, settings: PretrainConfig, mask: MaskConfig) 
     model = build_pretraining(settings.model.build(vocabulary().size))
     data = TrainingData(batches=Loader(lambda epoch: source, settings.batch_size, settings.seed), heldout=source)
     return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+
+
+def training_of_visible_tokens(directory: Path, objective: str) -> Pretraining:
+    """Of a ModernBERT, by an objective that asks something of unmasked tokens, and long enough to learn it."""
+    settings = PretrainConfig(
+        model=ModelConfig(architecture="modernbert", fields={**FIELDS, "num_hidden_layers": 2}),
+        objective=objective,
+        **{"batch_size": 8, "max_steps": 40, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 20},  # type: ignore[arg-type]
+    )
+    return small_training(directory, settings, MaskConfig(sequence_length=48, packing="full_sentences", duplicates=0))
 
 
 def assert_resumes(make: Callable[[], Pretraining], whole: Pretraining, after: int = 5) -> Pretraining:

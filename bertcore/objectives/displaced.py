@@ -76,7 +76,8 @@ def with_displaced(batch: PreTrainingBatch, share: float) -> PreTrainingBatch:
     ends = ids[torch.cat([layout.first_tokens, layout.cumulative[1:] - 1]).numpy()]
     movable = visible(batch).numpy() & ~np.isin(ids, ends)
 
-    source = np.arange(len(ids))
+    own = np.arange(len(ids))
+    source = own.copy()
     first = movable & (drawn < share / 4)
     first[:-1] &= movable[1:] & (sequence[1:] == sequence[:-1])
     first[-1:] = False
@@ -84,7 +85,7 @@ def with_displaced(batch: PreTrainingBatch, share: float) -> PreTrainingBatch:
     left = first.nonzero()[0]
     source[left], source[left + 1] = left + 1, left
 
-    far = (movable & (drawn >= 1 - share / 2) & (source == np.arange(len(ids)))).nonzero()[0]
+    far = (movable & (drawn >= 1 - share / 2) & (source == own)).nonzero()[0]
     far = far[np.lexsort((order[far], sequence[far]))]
     last = np.diff(sequence[far], append=-1).nonzero()[0]  # of each sequence; the first one comes behind it
     following = np.roll(far, -1)

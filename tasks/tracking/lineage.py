@@ -112,7 +112,7 @@ def fingerprint(paths: list[str], keys: Iterable[str] = ()) -> dict[str, Any]:
         file for path in paths for file in ([Path(path)] if Path(path).is_file() else sorted(Path(path).rglob("*")))
     )
     found = {str(file): _state(file) for file in files if file.is_file() and "__pycache__" not in file.parts}
-    written = params.values_of(params.text_of(params.PARAMS)) if keys else None
+    written = params.written() if keys else None
     return found | {f"{params.PARAMS}: {key}": _value(written, key) for key in keys}
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch.nn import functional
 
-from bertcore.instances.sources import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
@@ -24,7 +23,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import training_flops
 from bertcore.training.loop import Pretraining
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
-from tests.small import FIELDS, assert_resumes, small_training
+from tests.small import assert_resumes, training_of_visible_tokens
 
 CLS, SEP, MASK = 2, 3, 4
 
@@ -155,14 +154,7 @@ def test_shares_that_cannot_be_are_refused() -> None:
 
 
 def training(directory: Path) -> Pretraining:
-    fields = {**FIELDS, "num_hidden_layers": 2}
-    settings = PretrainConfig(
-        model=ModelConfig(architecture="modernbert", fields=fields),
-        objective="mlm_repeats_displaced",
-        **{"batch_size": 8, "max_steps": 40, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 20},  # type: ignore[arg-type]
-    )
-    mask = MaskConfig(sequence_length=48, packing="full_sentences", duplicates=0)
-    return small_training(directory, settings, mask)
+    return training_of_visible_tokens(directory, "mlm_repeats_displaced")
 
 
 def test_a_stopped_training_is_resumed_and_parts_of_a_batch_change_nothing(

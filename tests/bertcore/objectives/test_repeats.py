@@ -13,17 +13,15 @@ from safetensors.torch import load_file
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertcore.instances.sources import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 from bertcore.objectives.repeats import repeated, visible
-from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import training_flops
 from bertcore.training.loop import Pretraining
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, assert_close
-from tests.small import FIELDS, assert_resumes, small_training
+from tests.small import assert_resumes, training_of_visible_tokens
 
 
 def batch_of(sequences: list[list[int]], masked: list[int], seed: int = 0) -> PreTrainingBatch:
@@ -120,14 +118,7 @@ def test_flops_are_the_products_that_are_made(architecture: str, monkeypatch: py
 
 
 def training(directory: Path) -> Pretraining:
-    fields = {**FIELDS, "num_hidden_layers": 2}
-    settings = PretrainConfig(
-        model=ModelConfig(architecture="modernbert", fields=fields),
-        objective="mlm_repeats",
-        **{"batch_size": 8, "max_steps": 40, "warmup_steps": 2, "learning_rate": 5e-3, "eval_steps": 20},  # type: ignore[arg-type]
-    )
-    mask = MaskConfig(sequence_length=48, packing="full_sentences", duplicates=0)
-    return small_training(directory, settings, mask)
+    return training_of_visible_tokens(directory, "mlm_repeats")
 
 
 def test_its_head_learns_is_resumed_and_is_not_saved(tmp_path: Path) -> None:

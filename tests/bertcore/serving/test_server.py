@@ -68,22 +68,11 @@ def test_answers_search_and_vectors(server: Server, models: dict[str, Path]) -> 
 def test_an_index_that_search_has_made_is_taken_as_it_is(
     models: dict[str, Path], start: Starter, tmp_path: Path
 ) -> None:
-    place, settings = tmp_path / "index", ("--words", "7", "--precision", "int8")
-    main(
-        [
-            "search",
-            "cat",
-            "--in",
-            str(models["texts"]),
-            "--model",
-            str(models["encoder"]),
-            "--index",
-            str(place),
-            *settings,
-        ]
-    )
+    place = tmp_path / "index"
+    settings = ("--index", str(place), "--words", "7", "--precision", "int8")
+    main(["search", "cat", "--in", str(models["texts"]), "--model", str(models["encoder"]), *settings])
     before = {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
-    server = start("encoder", options=("--search", str(models["texts"]), "--index", str(place), *settings))
+    server = start("encoder", options=("--search", str(models["texts"]), *settings))
     assert server.request("/v1/search", {"queries": ["the red cat"], "top": 1})[0] == 200
     assert before == {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
 

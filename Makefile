@@ -7,10 +7,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help pretrain compare doctor plan ui onnx test test-infra faults docs lint check clean
+.PHONY: help pretrain finetune compare doctor plan ui onnx test test-infra faults docs lint check clean
 
 help:
 	@echo "make pretrain   run the whole pipeline through its Prefect deployment: text -> encoder -> evaluated tasks -> reports/"
+	@echo "make finetune   tasks of params.yaml on any model directory, without pre-training: make finetune MODEL=DIR [TASKS='a b']"
 	@echo "make compare    several variants at one wall-clock budget: one table, and which to take for what (compare.yaml)"
 	@echo "make doctor     look whether it can run here: versions, devices, memory, disk, what is there, servers, time"
 	@echo "make plan       what this machine can pre-train in a given time, size by size: make plan BUDGET=2h"
@@ -30,6 +31,10 @@ help:
 pretrain: $(VENV)/.installed
 	@python -m flows.launch
 
+MODEL = models/pretrained
+finetune: $(VENV)/.installed
+	@python -m flows.launch_finetune "$(MODEL)" $(TASKS)
+
 FILE = compare.yaml
 compare: $(VENV)/.installed
 	@python -m flows.compare "$(FILE)"
@@ -44,7 +49,6 @@ plan: $(VENV)/.installed
 ui: $(VENV)/.installed
 	@python -m flows.ui
 
-MODEL = models/pretrained
 OUT = $(notdir $(MODEL:/=))$(if $(INT8),-int8).onnx
 onnx: $(VENV)/.installed-onnx
 	@python -m bertcore convert "$(MODEL)" "$(OUT)" $(if $(INT8),--int8)

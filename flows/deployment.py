@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from flows import server
 from flows.environment import ROOT
 from flows.locks import PIPELINE, HeldError, hold
+from flows.trees import is_at_work
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-DEPLOYMENT = "pretrain-flow/local"
 POOL = "local"
-"""The deployment's work pool, as prefect.yaml names it; on a server of others, a pool of the tree's name."""
+"""The deployments and their work pool, as prefect.yaml names them; on a server of others, both have the tree's name."""
 FLOWS = ("pretrain", "finetune", "sweep")
 """Modules of the flows that prefect.yaml deploys."""
 DEPLOYED = server.STATE / "deployed"
 """What was deployed on the tree's own server."""
 TAG = "make-pretrain"
-"""Of the runs, and in the names of the workers, that `make pretrain` starts."""
+"""Of the runs, and in the names of the workers, that `make pretrain` and `make finetune` start."""
 WORKER_GRACE = 35.0
 """Seconds that a worker gets to end with the run below it: Prefect kills that after 30."""
 
@@ -41,7 +41,7 @@ class Workers:
         if not self.pool_exists():
             return False
         workers = self._client.read_workers_for_work_pool(self._pool)
-        # A worker counts as online for 90 s after its end; those of earlier `make pretrain`s have certainly ended.
+        # A worker counts as online for 90 s after its end; those of earlier `make`s have certainly ended.
         return any(worker.status == "ONLINE" and not worker.name.startswith(TAG) for worker in workers)
 
     def pool_exists(self) -> bool:
@@ -65,17 +65,17 @@ class Workers:
 
 
 def clear_leftovers(client: "SyncPrefectClient") -> None:
-    """Close the runs that a killed `make pretrain` left open.
+    """Close the runs that a killed `make pretrain` or `make finetune` left open.
 
-    A run that a worker of the user's still drives holds the pipeline's lock, and stays.
+    A run that a worker of the user's still drives holds the pipeline's lock or that of its own tree, and stays.
     """
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
     from prefect.states import Crashed
 
-    with contextlib.suppress(HeldError), hold(ROOT / PIPELINE, "make pretrain"):
+    with contextlib.suppress(HeldError), hold(ROOT / PIPELINE, "clearing leftovers"):
         for run in client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]))):
-            if run.state is not None and not run.state.is_final():
-                message = "The `make pretrain` that drove this run was killed."
+            if run.state is not None and not run.state.is_final() and not is_at_work(str(run.id)):
+                message = "The command that drove this run was killed."
                 client.set_flow_run_state(run.id, Crashed(message=message), force=True)
 
 
@@ -92,23 +92,24 @@ def _prefect(environment: dict[str, str], *arguments: str) -> str:
     return done.stdout
 
 
-def deploy(client: "SyncPrefectClient", environment: dict[str, str], own: bool) -> str:
-    """Deploy this tree's flow, where it is not deployed as it is now; FLOW/DEPLOYMENT.
+def deploy(client: "SyncPrefectClient", environment: dict[str, str], flow: str, own: bool) -> str:
+    """Deploy this tree's flows, where they are not deployed as they are now; FLOW/DEPLOYMENT.
 
     On a server that is not this tree's `own`, under a name of the tree and for a work pool of that name: two trees of
     one name would take each other's directory, and a worker of one pool runs that it has no tree for.
     """
     if own:
-        if not _is_deployed(client):
+        deployment = f"{flow}/{POOL}"
+        if not _is_deployed(client, deployment):
             _prefect(environment, "deploy", "--all")
             DEPLOYED.write_text(_what_is_deployed(), encoding="utf-8")
-        return DEPLOYMENT
+        return deployment
     name = name_of_the_tree()
     file = server.STATE / "prefect.yaml"
     text = (ROOT / "prefect.yaml").read_text(encoding="utf-8")
     file.write_text(text.replace("name: local\n", f"name: {name}\n"), encoding="utf-8")
     _prefect(environment, "deploy", "--all", "--prefect-file", str(file))
-    return f"{DEPLOYMENT.partition('/')[0]}/{name}"
+    return f"{flow}/{name}"
 
 
 def name_of_the_tree() -> str:
@@ -117,12 +118,12 @@ def name_of_the_tree() -> str:
     return f"{POOL}-{ROOT.name}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
 
 
-def _is_deployed(client: "SyncPrefectClient") -> bool:
+def _is_deployed(client: "SyncPrefectClient", deployment: str) -> bool:
     """Whether the server has the deployment of this very tree as it is now: to deploy anew takes seconds."""
     from prefect.exceptions import ObjectNotFound
 
     try:
-        client.read_deployment_by_name(DEPLOYMENT)
+        client.read_deployment_by_name(deployment)
     except ObjectNotFound:
         return False
     return DEPLOYED.is_file() and DEPLOYED.read_text(encoding="utf-8") == _what_is_deployed()

@@ -22,6 +22,9 @@ from tasks.reporting.rendering import markdown_table
 SYSTEMS = {"random_initialisation": "Random", "pretrained": "Fine-tuned"}
 """Key in metrics/finetune/TASK.json -> the table's column."""
 
+SCORES = "finetuned"
+"""The key of the artifact with the table."""
+
 
 @flow(name="finetune-flow", task_runner=THREADS, persist_result=False)
 def finetune_flow(
@@ -37,8 +40,8 @@ def finetune_flow(
 
 
 def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> State[None]:
-    directory = _model(model)
-    names = _tasks(tasks)
+    directory = model_directory(model)
+    names = chosen_tasks(tasks)
     # The tree of the run has fine-tuned models of its own, which its stages write.
     start = str(directory) if directory.is_relative_to((ROOT / FINETUNED).resolve()) else model
     changes = {f"finetune.tasks.{name}.init_from": start for name in names} | params
@@ -48,9 +51,12 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
             shutil.copytree(directory, tree.root / PRETRAINED)
         bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=("pretrain",))
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
-        create_markdown_artifact(table, key="finetuned", description=f"{model}, fine-tuned by {name}")
+        create_markdown_artifact(table, key=SCORES, description=f"{model}, fine-tuned by {name}")
         branch = tree.keep(name, ("dvc.lock",), said=table)  # summary and reports are those of another run
-    get_run_logger().info(f"its params.yaml, dvc.lock and scores: git log -1 {branch}")
+    logger = get_run_logger()
+    logger.info(f"its params.yaml, dvc.lock and scores: git log -1 {branch}")
+    for task in names:
+        logger.info(f"the model: dvc get . {FINETUNED / task} --rev {branch} --out {task}")
     return Completed(message=f"results: git branch {branch}")
 
 
@@ -65,7 +71,8 @@ def scores(directory: Path, names: list[str]) -> Table:
     return Table(header=("Task", "Metric", "Majority", *SYSTEMS.values()), rows=rows, left=("Metric",))
 
 
-def _model(model: str) -> Path:
+def model_directory(model: str) -> Path:
+    """Where `model` lies, the parameter of the flow; `ValueError` where it is no Hugging Face directory."""
     directory = (ROOT / Path(model).expanduser()).resolve()
     if not (directory / "config.json").is_file():
         raise ValueError(
@@ -75,7 +82,8 @@ def _model(model: str) -> Path:
     return directory
 
 
-def _tasks(names: list[str] | None) -> list[str]:
+def chosen_tasks(names: list[str] | None) -> list[str]:
+    """`names`, or all tasks of params.yaml; `ValueError` for one that is not there."""
     try:
         known = list(task_entries(parsed(text_of(ROOT / "params.yaml"))))
     except (OSError, ConfigError) as error:

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from bertcore.errors import ConfigError
 from flows.environment import ROOT, complaint, project_environment
-from flows.locks import hold
+from flows.locks import HeldError, hold
+from tasks import params
 
 TREES = ROOT / ".worktrees"
 RESULTS = ("dvc.lock", "metrics/curves", "metrics/summary.json", "reports")
@@ -113,7 +112,7 @@ def run_tree(
             if run is not None:
                 (place / f"{_BEGUN}{run}").write_text(commit, encoding="utf-8")
         (root / "params.yaml").write_text(text, encoding="utf-8")
-        link_inputs(root, YAML(typ="safe", pure=True).load(text), TREES)
+        link_inputs(root, params.values_of(text), TREES)
         yield RunTree(root, changes)
         with hold(TREES / "lock", holder, wait=True):
             (place / _MADE).unlink()
@@ -129,6 +128,17 @@ def _beginning(run: str | None) -> str | None:
         with contextlib.suppress(TreeError):
             return named(note.read_text(encoding="utf-8"))
     return None
+
+
+def is_at_work(run: str) -> bool:
+    """Whether somebody works in the worktree of the run with this id."""
+    for note in TREES.glob(f"*/{_BEGUN}{run}"):
+        try:
+            with hold(TREES / f"{note.parent.name}.lock", "looking whether it is at work"):
+                pass
+        except HeldError:
+            return True
+    return False
 
 
 def snapshot(root: Path) -> str:
@@ -202,12 +212,15 @@ def share_cache(root: Path) -> None:
 
 
 def link_inputs(root: Path, values: Any, within: Path) -> None:
-    """Let relative paths in the params lead from the tree at `root` where they lead from the user's tree.
+    """Let relative paths of the params `values`, which are checked, lead from the tree at `root` where they lead from
+    the user's tree.
 
     Links are made below `within`; `TreeError` for a path that leads further up.
     """
-    for text in _texts(values):
-        if "://" in text or Path(text).is_absolute() or text.startswith("~") or Path(text) == Path():
+    from tasks.links import named as named_inputs  # of a quarter of a second
+
+    for text in (each.uri or "" for each in named_inputs(params.complete(values)) if each.local):
+        if Path(text).is_absolute() or text.startswith("~") or Path(text) == Path():
             continue
         for name in [text] if (ROOT / text).exists() else glob.glob(text, root_dir=ROOT, recursive=True):
             source, link = Path(os.path.normpath(ROOT / name)), Path(os.path.normpath(root / name))
@@ -227,14 +240,6 @@ def _link(link: Path, source: Path) -> None:
         link.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             link.symlink_to(source)
-
-
-def _texts(values: Any) -> Iterator[str]:
-    if isinstance(values, str):
-        yield values
-    elif isinstance(values, Mapping | list):
-        for value in values.values() if isinstance(values, Mapping) else values:
-            yield from _texts(value)
 
 
 def _git(root: Path, *arguments: str, index: Path | None = None) -> str:

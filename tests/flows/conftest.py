@@ -45,12 +45,12 @@ stages:
 """
 
 PARAMS = """
-corpus: {words: 3}
+corpus: {sources: [pydoc], words: 3}
 pretrain: {learning_rate: 0.1}
 finetune:
   tasks:
-    topic: {epochs: 1}
-    qa: {epochs: 1}
+    topic: {data: corpus, epochs: 1}
+    qa: {data: corpus, epochs: 1}
 """
 
 # What it does beside its work is switched by files that DVC does not watch: `fail-NAME`, `slow-NAME`, `once-NAME`.

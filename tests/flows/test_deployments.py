@@ -18,7 +18,7 @@ def deployed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     monkeypatch.setattr(deployment, "ROOT", tree)
     monkeypatch.setattr(server, "STATE", tree / ".prefect")
     monkeypatch.setattr(deployment, "_prefect", lambda environment, *arguments: calls.append(arguments))
-    name = deployment.deploy(None, {}, own=False)  # type: ignore[arg-type]  # the server is not asked
+    name = deployment.deploy(None, {}, "pretrain-flow", own=False)  # type: ignore[arg-type]  # the server is not asked
     ((*command, file),) = calls
     assert command == ["deploy", "--all", "--prefect-file"]
     deployments = YAML(typ="safe").load(Path(file).read_text())["deployments"]

@@ -351,6 +351,22 @@ def test_a_model_is_finetuned_without_any_pretraining(served: Served) -> None:
     assert served.git("status", "--porcelain").split() in ([], ["??", "sweeps/"])
 
 
+def test_make_finetune_shows_the_scores_and_where_the_models_are(served: Served) -> None:
+    model = served.tree.root / "home" / "another"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    command = [sys.executable, "-m", "flows.launch_finetune", "home/another", "qa"]
+    options: dict[str, Any] = {"cwd": served.tree.root, "env": served.prefect.environment, "text": True}
+    done = subprocess.run(command, capture_output=True, timeout=300, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.strip().splitlines()
+    assert ["qa", "accuracy", "10.0", "50.0", "75.0"] in [line.split() for line in lines]
+    branch = lines[-1].removeprefix("results: git branch ")
+    assert f"dvc get . models/finetuned/qa --rev {branch} --out qa" in done.stdout
+    values = YAML(typ="safe").load(served.git("show", f"{branch}:params.yaml"))
+    assert values["finetune"]["tasks"]["qa"]["init_from"] == "home/another"
+
+
 def test_a_model_that_is_none_and_an_unknown_task_are_one_line(served: Served) -> None:
     state = served.ended(served.run("finetune-flow", model="models/none"))["state"]
     assert state["message"].startswith("parameter model: found 'models/none', expected a Hugging Face directory with a")

@@ -190,6 +190,26 @@ def test_texts_that_git_knows_in_part_or_by_a_part_of_their_name_are_all_found(
         assert not (tree.root / "part" / "known.txt").is_symlink() and not (tree.root / "other.txt").exists()
 
 
+def test_what_only_reads_like_a_path_is_none(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("data", "predictions", "tickets"):
+        (root / name).mkdir()
+        (root / name / "a.csv").touch()
+    task = (
+        "{format: table, data: tickets, options: {text_column: data, label_column: predictions, label_separator: '*'}}"
+    )
+    params = f"corpus: {{sources: [texts]}}\nfinetune: {{tasks: {{tickets: {task}}}}}\n"
+    monkeypatch.setattr(trees, "_varied", lambda text, changes: params)
+    with run_tree(CHANGES, "me") as tree:
+        assert sorted(path.name for path in tree.root.iterdir() if path.is_symlink()) == ["texts", "tickets"]
+
+
+def test_a_run_is_at_work_while_its_tree_is_held(root: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), run_tree(CHANGES, "me", run="one"):
+        assert trees.is_at_work("one") and not trees.is_at_work("other")
+        raise KeyboardInterrupt
+    assert list(trees.TREES.glob("*/begun-one")) and not trees.is_at_work("one")
+
+
 def test_a_tree_that_was_stopped_while_it_was_made_is_made_anew(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(root: Path) -> None:
         raise KeyboardInterrupt

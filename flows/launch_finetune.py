@@ -1,0 +1,58 @@
+"""`make finetune`: tasks of params.yaml on any model directory, without pre-training, to the table of scores.
+
+Runs the deployment of `finetune-flow` as `make pretrain` does that of the pipeline. Exit status: 0 completed,
+1 failed or not started, 130 stopped with Ctrl-C.
+"""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from flows.launching import launched, run_deployment
+from flows.server import LaunchError
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from rich.console import Console
+
+    from flows.follow import Watched
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m flows.launch_finetune", description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="a Hugging Face directory of an architecture that bertcore has")
+    parser.add_argument("tasks", nargs="*", help="names in finetune.tasks of params.yaml (all of them)")
+    given = parser.parse_args(arguments)
+    return launched("make finetune", lambda: _launch(given.model, given.tasks))
+
+
+def _launch(model: str, tasks: list[str]) -> int:
+    from flows.finetune import chosen_tasks, model_directory
+
+    try:
+        model_directory(model)
+        names = chosen_tasks(tasks or None)
+    except ValueError as error:
+        raise LaunchError(str(error)) from None
+    return run_deployment("finetune-flow", {"model": model, "tasks": names}, _show_scores)
+
+
+def _show_scores(client: "SyncPrefectClient", watched: "Watched", console: "Console") -> int:
+    """The table of scores that the run has left."""
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
+    from rich.markdown import Markdown
+
+    from flows.finetune import SCORES
+
+    only = ArtifactFilter(
+        flow_run_id=ArtifactFilterFlowRunId(any_=[watched.run.id]), key=ArtifactFilterKey(any_=[SCORES])
+    )
+    for artifact in client.read_artifacts(artifact_filter=only):
+        console.print()
+        console.print(Markdown(str(artifact.data)))
+    console.print(watched.state.message)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

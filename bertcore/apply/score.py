@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant, read_pairs, score, subset
 from bertcore.minimal_pairs.results import summarize
-from bertcore.minimal_pairs.scoring import encode, pseudo_likelihood_scorer, pseudo_log_likelihoods
+from bertcore.minimal_pairs.scoring import encode, pseudo_likelihood_scorer
 
 
 def score_texts(
@@ -19,7 +19,7 @@ def score_texts(
     """For each text its `tokens`, its `pseudo_log_likelihood` in nats and its `pseudo_perplexity`, exp of minus the
     mean of the tokens (Salazar et al. 2020, section 2.4). `TextError` for a text without a token."""
     tokens = token_counts(model, texts)
-    sums = pseudo_log_likelihoods(model.model, model.tokenizer, texts, variant)
+    sums = pseudo_likelihood_scorer(model.model, model.tokenizer, variant)(texts)
     return [
         {
             "tokens": int(count),

@@ -267,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         problem = f"{options.dataset}: not SQuAD's layout ({type(error).__name__}: {error}); correct it"
         print(f"error: {problem}", file=sys.stderr)
         return BAD_INPUT
-    except BertcoreError as error:
+    except (BertcoreError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
     return 0

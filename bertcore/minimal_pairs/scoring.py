@@ -127,17 +127,21 @@ def _load(model: EncoderModule, directory: Path, head: str) -> EncoderModule:
 
 @torch.inference_mode()
 def pseudo_log_likelihoods(
-    model: EncoderModule, tokenizer: Tokenizer, sentences: Sequence[str], variant: Variant = "original"
+    model: EncoderModule,
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    variant: Variant = "original",
+    shown: bool = True,
 ) -> NDArray[np.float64]:
     """(S,) pseudo-log-likelihoods, in nats, by a `model` as `bertcore.model` gives them for pre-training.
 
     The model must be in evaluation mode; it computes where its weights are, in the precision that autocast says.
-    `InputError` for a sentence that is longer than its positions.
+    `InputError` for a sentence that is longer than its positions. `shown`: with progress.
     """
     groups = encode(tokenizer, sentences, model.config.max_sequence_length)
     mask = Vocabulary.of(tokenizer).mask
     result = np.zeros(len(sentences))
-    progress = Progress("masked copies", sum(int((group.words >= 0).sum()) for group in groups))
+    progress = Progress("masked copies", sum(int((group.words >= 0).sum()) for group in groups), shown=shown)
     for copies in (MaskedCopies.of(block, variant, mask) for group in groups for block in group.blocks()):
         for predictions, log_probabilities in _predicted(model, copies):
             np.add.at(result, copies.sentence[predictions], log_probabilities)
@@ -217,17 +221,21 @@ def originality(model: EncoderModule, tokenizer: Tokenizer, sentences: Sequence[
     return result
 
 
-def pseudo_likelihood_scorer(model: EncoderModule, tokenizer: Tokenizer, variant: Variant = "original") -> Scorer:
+def pseudo_likelihood_scorer(
+    model: EncoderModule, tokenizer: Tokenizer, variant: Variant = "original", shown: bool = True
+) -> Scorer:
     """`pseudo_log_likelihoods` of a model, which is put into evaluation mode, and into the machine's precision, for as
     long as it computes."""
-    return _evaluating(model, lambda sentences: pseudo_log_likelihoods(model, tokenizer, sentences, variant))
+    return _evaluating(model, lambda sentences: pseudo_log_likelihoods(model, tokenizer, sentences, variant, shown))
 
 
-def sentence_scorer(model: EncoderModule, tokenizer: Tokenizer, variant: Variant = "original") -> Scorer:
+def sentence_scorer(
+    model: EncoderModule, tokenizer: Tokenizer, variant: Variant = "original", shown: bool = True
+) -> Scorer:
     """`pseudo_likelihood_scorer`, or of a model that tells replaced tokens from original ones `originality`, with a
     `ConfigError` for a variant that it has not."""
     if architecture_of(model.config).kinds[model.architecture] != "replaced_tokens":
-        return pseudo_likelihood_scorer(model, tokenizer, variant)
+        return pseudo_likelihood_scorer(model, tokenizer, variant, shown)
     check_variant(variant)
     return _evaluating(model, lambda sentences: originality(model, tokenizer, sentences))
 

@@ -38,7 +38,7 @@ class EvalPairs:
         where there are no pairs. `between` is called before every few pairs, by every process."""
         if self._tokenizer is None or not self._pairs:
             return {}
-        scorer, found = sentence_scorer(model, self._tokenizer), []
+        scorer, found = sentence_scorer(model, self._tokenizer, shown=False), []
         for start in range(0, len(self._pairs), _AT_ONCE):
             between()
             if control.main:

@@ -16,7 +16,7 @@ from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
 from bertcore.minimal_pairs.pairs import by_paradigm, read_pairs, score
 from bertcore.minimal_pairs.results import outcomes
-from bertcore.minimal_pairs.scoring import load_masked_language_model, sentence_scorer
+from bertcore.minimal_pairs.scoring import load_masked_language_model, pseudo_log_likelihoods, sentence_scorer
 from bertcore.model.bert import BertConfig
 from bertcore.tokens.wordpiece import VOCABULARY_FILE
 
@@ -101,10 +101,25 @@ def test_which_of_several_texts_cannot_be_scored(text: str, saved: Path, capsys:
     assert "error: text 2: " in capsys.readouterr().err
 
 
+def test_a_text_is_as_likely_alone_as_in_a_pair(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BERTCORE_PRECISION", "bf16")
+    pairs = read_pairs(saved.parent / "pairs.jsonl")
+    assert main(["score", "--model", str(saved), *(pair.good for pair in pairs)]) == 0
+    found = [json.loads(line)["pseudo_log_likelihood"] for line in capsys.readouterr().out.splitlines()]
+    model = MaskedLanguageModel.load(saved)
+    expected = score(pairs, sentence_scorer(model.model, model.tokenizer))[:, 0]
+    assert found == pytest.approx(expected.tolist(), rel=1e-3)
+    exact = pseudo_log_likelihoods(model.model, model.tokenizer, [pair.good for pair in pairs])
+    assert found != pytest.approx(exact.tolist(), rel=1e-6), "in another precision"
+
+
 def test_pseudo_perplexity_is_of_the_tokens_masked_one_at_a_time(
-    saved: Path, capsys: pytest.CaptureFixture[str]
+    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By transformers, a token at a time."""
+    monkeypatch.setenv("BERTCORE_PRECISION", "no")
     text = "the red cat is on the table"
     assert main(["score", "--model", str(saved), text, "dog"]) == 0
     found, other = map(json.loads, capsys.readouterr().out.splitlines())

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,15 @@ def test_command_says_what_is_wrong_in_one_line(
     assert main([str(tmp_path / "d.json"), str(tmp_path / "p.json")]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and message in captured.err and captured.err.count("\n") == 1
+
+
+def test_a_file_that_may_not_be_read_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "d.json").write_text('{"data": []}')
+    (tmp_path / "d.json").chmod(0)
+    if os.access(tmp_path / "d.json", os.R_OK):
+        pytest.skip("this user reads every file")
+    assert main([str(tmp_path / "d.json"), str(tmp_path / "p.json")]) == 2
+    assert capsys.readouterr().err == f"error: [Errno 13] Permission denied: '{tmp_path / 'd.json'}'\n"
 
 
 @pytest.mark.parametrize("name", ["d.json.gz", "d.json.zst"])

@@ -58,6 +58,7 @@ def test_the_curve_ends_at_the_score_of_what_is_saved(
     assert found.finish() == 0, found.log.read_text()
     points = curve(found)
     assert list(points.index) == [10, 20, 30, 40] and points.iloc[-1] == of_what_was_saved(found)
+    assert "masked copies" not in found.log.read_text(), "the training's progress alone is shown"
     assert found.curves()["eval/pairs_accuracy"] == list(points.items())
     assert json.loads((found.root / "metrics/pretrain.json").read_text())["pairs_accuracy"] == points.iloc[-1]
 
@@ -118,7 +119,7 @@ def test_a_stop_is_heeded_between_two_pairs(monkeypatch: pytest.MonkeyPatch) -> 
 
     calls: list[int] = []
     monkeypatch.setattr(eval_pairs, "_AT_ONCE", 2)
-    monkeypatch.setattr(eval_pairs, "sentence_scorer", lambda *_: None)
+    monkeypatch.setattr(eval_pairs, "sentence_scorer", lambda *_, **__: None)
     monkeypatch.setattr(eval_pairs, "score", lambda *_: np.zeros((2, 2)))
     pairs = eval_pairs.EvalPairs([Pair("a b", "b a", "order", "order")] * 10, object())  # type: ignore[arg-type]
     with pytest.raises(StopError):

@@ -6,8 +6,7 @@ from pathlib import Path
 import torch
 
 from bertcore import cores
-from bertcore.precision import precision
-from bertcore.training.distributed import device
+from bertcore.precision import device, precision
 from bertcore.training.flops import peak_flops
 from tasks.tracking.lineage import git_commit
 

@@ -14,7 +14,7 @@ from benchmarks.turns import Work
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import Instances
 from bertcore.model.config import ModelConfig, build_pretraining
-from bertcore.precision import precision
+from bertcore.precision import device, precision
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
@@ -75,7 +75,7 @@ class HuggingFaceTraining:
     def __init__(self, setting: Setting, compiled: bool = False, mask: MaskConfig | None = None) -> None:
         text, pairs = Text(setting.text), mask is None
         self._loader = text.loader(mask or mask_config(setting.sequence_length), setting.batch_size, setting.seed)
-        self._device = distributed.device()
+        self._device = device()
         shape = setting.model.build(text.vocabulary.size)
         torch.manual_seed(setting.seed)
         config = transformers.BertConfig(

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 import torch
 
 from bertcore.memory import peak_bytes
-from bertcore.training.distributed import device
+from bertcore.precision import device
 from bertcore.training.flops import wait_for
 
 Work = Callable[[], int]

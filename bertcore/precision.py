@@ -1,4 +1,5 @@
-"""What type of number the matrix products are computed in: bfloat16 where the hardware multiplies it."""
+"""Where this machine computes, and in what type of number its matrix products: bfloat16 where the hardware multiplies
+it."""
 
 import os
 from pathlib import Path
@@ -8,6 +9,11 @@ import torch
 from bertcore.errors import ConfigError
 
 PRECISIONS = ("bf16", "no")
+
+
+def device() -> torch.device:
+    """The GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def precision() -> str:

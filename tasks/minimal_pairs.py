@@ -14,7 +14,7 @@ from bertcore.files import replace_directory, write_json
 from bertcore.minimal_pairs.embedded import make_pairs
 from bertcore.minimal_pairs.ngrams import baseline_scorers
 from bertcore.minimal_pairs.pairs import EMBEDDED, MinimalPairsConfig, Pair, read_numbered, score, subset
-from bertcore.minimal_pairs.results import summarize
+from bertcore.minimal_pairs.results import MODEL, summarize
 from bertcore.minimal_pairs.scoring import ORIGINALITY, load_language_model, sentence_scorer
 from bertcore.model.huggingface import load_kind
 from bertcore.tokens.shards import Manifest, TokenShard
@@ -53,7 +53,7 @@ def _scores(pairs: Sequence[Pair], config: MinimalPairsConfig) -> dict[str, NDAr
     shards = (TokenShard.open(SHARDS / entry.name) for entry in Manifest.read(SHARDS).of_split("train"))
     texts = [text for pair in pairs for text in (pair.good, pair.bad)]
     model = sentence_scorer(load_language_model(PRETRAINED), tokenizer, config.variant)
-    scorers = {"model": model, **baseline_scorers(shards, tokenizer, texts)}
+    scorers = {MODEL: model, **baseline_scorers(shards, tokenizer, texts)}
     return {name: score(pairs, scorer) for name, scorer in scorers.items()}
 
 

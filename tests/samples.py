@@ -14,6 +14,8 @@ from tokenizers import Tokenizer
 
 from bertcore.corpus.documents import CORPUS_SCHEMA
 from bertcore.corpus.writing import ShardPlans, write_part, write_shard
+from bertcore.instances.arrays import Instances
+from bertcore.instances.sources import DrawnInstances
 from bertcore.tokens import byte_bpe, modernbert_bpe, wordpiece
 from bertcore.tokens.build import encode_documents
 from bertcore.tokens.encoding import encoder_of
@@ -35,6 +37,10 @@ SUBJECTS = [
 ]
 VERBS = ["reads", "writes", "closes", "returns", "checks", "keeps", "drops", "copies", "compresses", "verifies"]
 OBJECTS = ["the file", "a large buffer", "its first line", "both tokens", "the unfinished table", "every checksum"]
+
+
+def every_row(source: DrawnInstances) -> Instances:
+    return Instances.concatenate(list(source.blocks()))
 
 
 def sentences(count: int, seed: int) -> list[str]:

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bertcore.embedding.vectors import encode
+from bertcore.embedding.vectors import encode, vectors_of
 from bertcore.errors import ConfigError
-from bertcore.finetune.inference import by_length, tokens_at_once
+from bertcore.finetune.features import Batch
 from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import checked_config, load_pretrained
 from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import Layout
-from bertcore.progress import Progress
+from bertcore.precision import device
 
 _SHORTEST = 3
 """[CLS], one token of the text, [SEP]."""
@@ -29,7 +29,7 @@ def load_encoder(directory: Path) -> Encoder:
     config = checked_config(directory)
     model = architecture_of(config).encoder(config)
     load_pretrained(model, directory)
-    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    return model.to(device()).eval()
 
 
 @torch.inference_mode()
@@ -50,15 +50,11 @@ def extract(
     """
     depth = _depth(model, layer, pooling)
     features = encode(tokenizer, texts, longest_of(model, max_length))
-    device = model.token_embeddings.weight.device
-    vectors = np.empty((len(texts), model.config.hidden_size), dtype=np.float32)
-    shown = Progress(progress or "", len(texts), shown=progress is not None)
-    for rows in by_length(features.lengths, tokens_at_once(device)):
-        batch = features.batch(rows).to(device)
-        vectors[rows] = POOLINGS[pooling](_states(model, batch.input_ids, batch.layout, depth)).cpu().numpy()
-        shown.advance(steps=len(rows))
-    shown.close()
-    return vectors, features.counts["truncated"]
+
+    def vectors(batch: Batch) -> Tensor:
+        return POOLINGS[pooling](_states(model, batch.input_ids, batch.layout, depth))
+
+    return vectors_of(model, features, vectors, progress), features.counts["truncated"]
 
 
 def longest_of(model: Encoder, max_length: int | None) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant, read_pairs, score, subset
-from bertcore.minimal_pairs.results import summarize
+from bertcore.minimal_pairs.results import MODEL, summarize
 from bertcore.minimal_pairs.scoring import encode, pseudo_likelihood_scorer
 
 
@@ -42,4 +42,4 @@ def score_pairs(model: MaskedLanguageModel, config: MinimalPairsConfig) -> dict[
     """How often the model prefers the good sentences in the files of `config`; see `results.summarize`."""
     pairs = subset([pair for name in config.files for pair in read_pairs(Path(name))], config.share)
     scores = score(pairs, pseudo_likelihood_scorer(model.model, model.tokenizer, config.variant))
-    return {"variant": config.variant, "share": config.share, **summarize(pairs, {"model": scores})}
+    return {"variant": config.variant, "share": config.share, **summarize(pairs, {MODEL: scores})}

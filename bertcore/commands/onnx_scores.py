@@ -30,12 +30,12 @@ def scores(directory: Path, path: Path, examples: Path) -> dict[str, dict[str, f
     found = schema.read(examples)
     table, metrics = found.splits["dev"], found.metrics_of("dev")
     model = _tuned(directory, found)
-    features: Features = model.family.featurize(table)
+    predicted = model.predict(table, "model")
     per_token = TOKEN in outputs_of(model.description.architecture, directory).values()
-    logits = onnx_logits(session_of(path), features, per_token, "onnx")
+    logits = onnx_logits(session_of(path), predicted.features, per_token, "onnx")
     predictions = {
-        "model": model.predict(table, "model").predictions,
-        "onnx": model.family.predict(table, features, logits, model.model),
+        "model": predicted.predictions,
+        "onnx": model.family.predict(table, predicted.features, logits, model.model),
     }
     return {name: each.score(metrics) for name, each in predictions.items()}
 

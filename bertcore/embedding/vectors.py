@@ -1,15 +1,18 @@
 """Texts as tokens, and the states of their tokens as one vector."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from torch import Tensor
 
-from bertcore.finetune.features import Features, chunks, concatenated, own_tokenizer
+from bertcore.finetune.features import Batch, Features, chunks, concatenated, own_tokenizer
 from bertcore.finetune.inference import by_length, tokens_at_once
 from bertcore.model.architecture import Encoder
+from bertcore.progress import Progress
 
 
 def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -47,12 +50,27 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], sequence_length: int) -> 
 
 
 @torch.inference_mode()
-def vectors_of(model: Encoder, features: Features) -> NDArray[np.float32]:
-    """(N, H) the mean of the states of each sequence, computed in float32; `model` is for evaluation."""
+def vectors_of(
+    model: Encoder,
+    features: Features,
+    pooled: Callable[[Batch], Tensor] | None = None,
+    progress: str | None = None,
+) -> NDArray[np.float32]:
+    """(N, H) a vector of each sequence, computed in float32; `model` is for evaluation.
+
+    `pooled`: a batch -> (B, H) its vectors; by default the means of the last states. `progress`: the name that the work
+    is shown under, counted in sequences; None shows nothing.
+    """
     device = model.token_embeddings.weight.device
     vectors = np.empty((len(features), model.config.hidden_size), dtype=np.float32)
+    shown = Progress(progress or "", len(features), shown=progress is not None)
     for rows in by_length(features.lengths, tokens_at_once(device)):
         batch = features.batch(rows).to(device)
-        hidden = model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
-        vectors[rows] = batch.layout.mean(hidden).cpu().numpy()
+        vectors[rows] = (pooled or partial(_means, model))(batch).cpu().numpy()
+        shown.advance(steps=len(rows))
+    shown.close()
     return vectors
+
+
+def _means(model: Encoder, batch: Batch) -> Tensor:
+    return batch.layout.mean(model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout))

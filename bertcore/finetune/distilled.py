@@ -27,9 +27,8 @@ def compare_with_teacher(finetuning: Finetuning, student: Outcome) -> Distilled 
     if (teacher := finetuning.teacher) is None:
         return None
     model, headline, count = student.result.model, finetuning.headline, finetuning.counts["dev"]["examples"]
-    own = min(finetuning.scored(model)[1] for _ in range(_PASSES))
-    found = [finetuning.scored(teacher) for _ in range(_PASSES)]
-    scores, theirs = found[0][0], min(seconds for _, seconds in found)
+    scores = finetuning.scored(teacher)
+    own, theirs = (min(finetuning.seconds_of_dev(each) for _ in range(_PASSES)) for each in (model, teacher))
     models = {"parameters": model, "teacher_parameters": teacher}
     sizes: dict[str, float] = {name: each.num_parameters() for name, each in models.items()}
     if scores[headline] > 0:

@@ -135,10 +135,6 @@ class DrawnInstances:
         for start in range(0, max(len(self), 1), size):
             yield self.take(np.arange(start, min(start + size, len(self))))
 
-    def all(self) -> Instances:
-        """Every row."""
-        return Instances.concatenate(list(self.blocks()))
-
 
 class Joined(Protocol):
     """Several sources as one."""

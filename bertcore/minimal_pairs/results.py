@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 from bertcore.minimal_pairs.pairs import Pair, by_paradigm
 
+MODEL = "model"
+"""The system whose scores are looked at beside the others'."""
+
 
 @dataclass(frozen=True)
 class Mean:
@@ -57,8 +60,9 @@ def overall(pairs: Sequence[Pair], values: NDArray[np.float64]) -> tuple[Mean, M
     return pooled(means, list(map(len, strata))), pooled(means, paradigms)
 
 
-def summarize(pairs: Sequence[Pair], scores: Mapping[str, NDArray[np.float64]], model: str = "model") -> dict[str, Any]:
-    """The metrics of several systems on the same pairs; `scores` are (P, 2) by the system's name, that of `model` too.
+def summarize(pairs: Sequence[Pair], scores: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+    """The metrics of several systems on the same pairs; `scores` are (P, 2) by the system's name, the `MODEL` among
+    them.
 
     `accuracy` is the model's on all pairs, once more, where other programs look for one number. `gain` is the
     difference of the model to each other system, by the differences of single pairs. Accuracies are shares.
@@ -74,28 +78,26 @@ def summarize(pairs: Sequence[Pair], scores: Mapping[str, NDArray[np.float64]], 
             "macro_standard_error": macro.standard_error,
             "ties": int((values == 0.5).sum()),
         }
-    gains = {name: overall(pairs, right[model] - values)[0] for name, values in right.items() if name != model}
+    gains = {name: overall(pairs, right[MODEL] - values)[0] for name, values in right.items() if name != MODEL}
     phenomena: dict[str, list[int]] = {}
     for place, pair in enumerate(pairs):
         phenomena.setdefault(pair.phenomenon, []).append(place)
     return {
-        "accuracy": systems[model]["accuracy"],
+        "accuracy": systems[MODEL]["accuracy"],
         "pairs": len(pairs),
         "systems": systems,
         "gain": {name: {"accuracy": each.value, "standard_error": each.standard_error} for name, each in gains.items()},
-        "phenomena": {name: _row(pairs, places, right, model) for name, places in phenomena.items()},
-        "paradigms": {name: _row(pairs, places, right, model) for name, places in by_paradigm(pairs).items()},
+        "phenomena": {name: _row(pairs, places, right) for name, places in phenomena.items()},
+        "paradigms": {name: _row(pairs, places, right) for name, places in by_paradigm(pairs).items()},
     }
 
 
-def _row(
-    pairs: Sequence[Pair], places: list[int], right: Mapping[str, NDArray[np.float64]], model: str
-) -> dict[str, float]:
+def _row(pairs: Sequence[Pair], places: list[int], right: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
     """The accuracy of all systems on some of the pairs, and the standard error of the model's."""
     chosen = [pairs[place] for place in places]
     means = {name: overall(chosen, values[places])[0] for name, values in right.items()}
     accuracies = {name: each.value for name, each in means.items()}
-    return {"pairs": len(places), "standard_error": means[model].standard_error, **accuracies}
+    return {"pairs": len(places), "standard_error": means[MODEL].standard_error, **accuracies}
 
 
 def as_table(metrics: Mapping[str, Any]) -> str:

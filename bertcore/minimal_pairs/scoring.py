@@ -29,7 +29,7 @@ from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of, build_discriminator, build_pretraining
 from bertcore.model.huggingface import checked_config, load_kind, load_pretrained
 from bertcore.model.layout import Layout
-from bertcore.precision import autocast
+from bertcore.precision import autocast, device
 from bertcore.progress import Progress
 from bertcore.tokens.tokenizer import Vocabulary
 
@@ -122,7 +122,7 @@ def _load(model: EncoderModule, directory: Path, head: str) -> EncoderModule:
             f"{directory}: found no {', '.join(missing)}, expected a model with its {head}; give a directory "
             "such as models/pretrained"
         )
-    return model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    return model.to(device()).eval()
 
 
 @torch.inference_mode()
@@ -179,19 +179,18 @@ def _group(members: list[tuple[int, Encoding]]) -> Sentences:
 
 def _predicted(model: EncoderModule, copies: MaskedCopies) -> Iterator[tuple[slice, NDArray[np.float64]]]:
     """Some of the predictions at a time, as a slice of them, and their log-probabilities."""
-    device = next(model.parameters()).device
-    count, length = copies.ids.shape
-    size = max(1, TOKENS_AT_ONCE.get(device.type, TOKENS_AT_ONCE["cpu"]) // length)
+    place, (count, length) = next(model.parameters()).device, copies.ids.shape
+    size = _at_once(place, length)
     for start in range(0, count, size):
         rows = copies.ids[start : start + size]
         first, last = np.searchsorted(copies.copy, [start, start + len(rows)])
         predictions = slice(int(first), int(last))
-        input_ids = torch.from_numpy(rows.reshape(-1).astype(np.int64)).to(device)
-        layout = Layout.from_lengths(torch.full((len(rows),), length)).to(device)
-        positions = torch.from_numpy(np.arange(len(rows)) * length + copies.read[start : start + size]).to(device)
+        input_ids = torch.from_numpy(rows.reshape(-1).astype(np.int64)).to(place)
+        layout = Layout.from_lengths(torch.full((len(rows),), length)).to(place)
+        positions = torch.from_numpy(np.arange(len(rows)) * length + copies.read[start : start + size]).to(place)
         logits, *_ = model(input_ids, torch.zeros_like(input_ids), layout, positions)
-        copy = torch.from_numpy(copies.copy[predictions] - start).to(device)
-        target = torch.from_numpy(copies.target[predictions]).to(device)
+        copy = torch.from_numpy(copies.copy[predictions] - start).to(place)
+        target = torch.from_numpy(copies.target[predictions]).to(place)
         yield predictions, _log_probabilities(logits[: len(rows)], copy, target).cpu().numpy().astype(np.float64)
 
 
@@ -202,19 +201,24 @@ def _log_probabilities(logits: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
     return logits[rows, targets].float() - normaliser[rows]
 
 
+def _at_once(place: torch.device, length: int) -> int:
+    """Sequences of `length` tokens, at least one."""
+    return max(1, TOKENS_AT_ONCE.get(place.type, TOKENS_AT_ONCE["cpu"]) // length)
+
+
 @torch.inference_mode()
 def originality(model: EncoderModule, tokenizer: Tokenizer, sentences: Sequence[str]) -> NDArray[np.float64]:
     """(S,) log-probabilities that no token of a sentence is a replaced one, in nats, each token for itself.
 
     `model` and errors as in `pseudo_log_likelihoods`; the model gives (T,) logits of replaced tokens.
     """
-    device, result = next(model.parameters()).device, np.zeros(len(sentences))
+    place, result = next(model.parameters()).device, np.zeros(len(sentences))
     for group in encode(tokenizer, sentences, model.config.max_sequence_length):
         length = group.ids.shape[1]
-        size = max(1, TOKENS_AT_ONCE.get(device.type, TOKENS_AT_ONCE["cpu"]) // length)
+        size = _at_once(place, length)
         for rows in np.split(np.arange(len(group.ids)), range(size, len(group.ids), size)):
-            input_ids = torch.from_numpy(group.ids[rows].reshape(-1).astype(np.int64)).to(device)
-            layout = Layout.from_lengths(torch.full((len(rows),), length)).to(device)
+            input_ids = torch.from_numpy(group.ids[rows].reshape(-1).astype(np.int64)).to(place)
+            layout = Layout.from_lengths(torch.full((len(rows),), length)).to(place)
             logits = model(input_ids, torch.zeros_like(input_ids), layout)
             of_tokens = functional.logsigmoid(-logits.double()).view(-1, length).cpu().numpy()
             result[group.places[rows]] = np.sum(of_tokens, axis=1, where=group.words[rows] >= 0)

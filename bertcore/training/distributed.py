@@ -136,11 +136,6 @@ def micro_batch_size(share: int) -> int:
     return min(_positive("BERTCORE_MICRO_BATCH", share), share)
 
 
-def device() -> torch.device:
-    """Where this machine's training computes."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def activation_checkpointing() -> bool:
     """Whether activations are computed again in the backward pass."""
     return _switch("BERTCORE_ACTIVATION_CHECKPOINTING")

@@ -15,7 +15,7 @@ from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.ragged import offsets_of
 from bertcore.training.distributed import Control, micro_batch_size
 from bertcore.training.loader import Pool
-from bertcore.training.step import ENCODER_KEY, Tally, as_batch, explain_out_of_memory
+from bertcore.training.step import Tally, as_batch, explain_out_of_memory
 
 _BATCH = 64
 """Sequences at most of a batch that is only evaluated."""
@@ -33,10 +33,10 @@ class HeldOut:
         sequences: int,
         accelerator: Accelerator,
         control: Control,
+        encoder_key: str,
         name: str = "eval",
-        encoder_key: str = ENCODER_KEY,
     ) -> None:
-        """`name` begins those of the metrics; for `encoder_key` see `explain_out_of_memory`."""
+        """For `encoder_key` see `explain_out_of_memory`; `name` begins the names of the metrics."""
         offsets = offsets_of(np.array([len(source) for source in sources], np.int64))
         chosen = draws.permutation(draws.key("held-out rows"), int(offsets[-1]))[:sequences]
         self._chosen = Pool(sources, offsets, np.sort(chosen))  # as in the files, so that neighbours are read together
@@ -56,7 +56,7 @@ class HeldOut:
         tally = Tally()
         for batch, counts in self._batches():
             between()
-            explained = explain_out_of_memory(step, batch, self._encoder_key)
+            explained = explain_out_of_memory(step, self._encoder_key, batch)
             with explained, torch.no_grad(), self._accelerator.autocast():
                 terms = module(batch.to(self._accelerator.device, non_blocking=True))
             if counts:

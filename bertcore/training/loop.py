@@ -92,8 +92,8 @@ class Pretraining:
             watch, model, self._control, checkpoints, data.rows, skip=config.skip_on_divergence
         )
         evaluated, key = config.eval_sequences, config.encoder_key
-        self._heldout = HeldOut(data.heldout, evaluated, accelerator, self._control, encoder_key=key)
-        self._heldout_longer = HeldOut(data.heldout_longer, evaluated, accelerator, self._control, SECOND_PHASE, key)
+        self._heldout = HeldOut(data.heldout, evaluated, accelerator, self._control, key)
+        self._heldout_longer = HeldOut(data.heldout_longer, evaluated, accelerator, self._control, key, SECOND_PHASE)
         self._pairs = data.pairs
         self._pairs.check(model)
         self._feed = Feed(data.batches, self._gradients.prepare, accelerator)
@@ -230,7 +230,7 @@ class Pretraining:
         if (bound := self._config.max_grad_norm) is not None:
             nn.utils.clip_grads_with_norm_(self._module.parameters(), bound, computed.gradient_norm)
         set_learning_rate(self._optimizer, self.learning_rate())
-        with explain_out_of_memory(state.step, encoder_key=self._config.encoder_key):
+        with explain_out_of_memory(state.step, self._config.encoder_key):
             self._optimizer.step()
         if state.average is not None:
             state.average.update()

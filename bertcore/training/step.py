@@ -27,9 +27,6 @@ from bertcore.training.flops import training_flops
 from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.loader import Loader, Phases, prefetch
 
-ENCODER_KEY = "pretrain.model.preset"
-"""The key of params.yaml that says how large the encoder is, unless one is given."""
-
 
 class WithObjective(nn.Module):
     """The forward pass up to the sums of the loss: wrappers that convert outputs never see the logits."""
@@ -168,7 +165,7 @@ class Gradients:
         for index, batch in enumerate(prepared.parts):
             last = index == len(prepared.parts) - 1
             synced = nullcontext() if last else accelerator.no_sync(self._module)
-            with explain_out_of_memory(step, batch, self._encoder_key), synced:
+            with explain_out_of_memory(step, self._encoder_key, batch), synced:
                 with accelerator.autocast():
                     terms = self._module(batch.to(accelerator.device, non_blocking=True))
                 # Over the whole global batch; times the ranks, because their gradients are averaged.
@@ -260,7 +257,7 @@ class Feed:
 
 
 def explain_out_of_memory(
-    step: int, batch: PreTrainingBatch | None = None, encoder_key: str = ENCODER_KEY
+    step: int, encoder_key: str, batch: PreTrainingBatch | None = None
 ) -> AbstractContextManager[None]:
     """Raise a `TrainingError` with the remedy where torch or numpy cannot get the memory for `batch`.
 

@@ -35,7 +35,7 @@ def measure(directory: Path, shards: Path, tokenizer: Path, length: int = LENGTH
     sources = [DrawnInstances.of(TokenShard.open(shards / name), name, 0, config, vocabulary) for name in names]
     accelerator = make_accelerator()
     module = WithObjective(model, build_objective("mlm", model)).to(accelerator.device)
-    held_out = HeldOut(sources, TOKENS // length, accelerator, Control(1))
+    held_out = HeldOut(sources, TOKENS // length, accelerator, Control(1), "pretrain.model.preset")
     return {"mlm_loss": held_out.evaluate(module, {"mlm": 1.0}, 0, lambda: None)["eval/mlm_loss"]}
 
 

@@ -13,23 +13,19 @@ from pathlib import Path
 
 import torch
 
+from bertcore.apply.pooling import load_encoder
 from bertcore.memory import peak_bytes
-from bertcore.model.config import architecture_of
-from bertcore.model.huggingface import load_config, load_kind, load_pretrained
+from bertcore.model.huggingface import load_kind
 from bertcore.model.layout import Layout
-from bertcore.precision import autocast
-from bertcore.training.distributed import device
+from bertcore.precision import autocast, device
 
 SEQUENCES, LENGTH, PASSES = 32, 128, 5
 
 
 def measure(directory: Path) -> dict[str, float]:
     """Of `SEQUENCES` full sequences at once; the fastest of some passes, after one that is not counted."""
-    config = load_config(directory)
-    model = architecture_of(config).encoder(config)
-    load_pretrained(model, directory)
-    place = device()
-    model = model.to(place).eval()
+    model, place = load_encoder(directory), device()
+    config = model.config
     length = min(LENGTH, config.max_sequence_length)
     layout = Layout.from_lengths(torch.full((SEQUENCES,), length)).to(place)
     ids = torch.arange(SEQUENCES * length, device=place) % config.vocab_size

@@ -11,7 +11,7 @@ import torch
 from bertcore import cores
 from bertcore.cores import control_groups
 from bertcore.corpus.sources.pydoc.installation import compare, few, read_lock
-from bertcore.precision import has_fast_bf16, precision
+from bertcore.precision import device, has_fast_bf16, precision
 from bertcore.training import distributed
 from tasks import environment
 from tasks.doctor.findings import Finding, fail, ok, warn
@@ -72,7 +72,7 @@ def check_memory(plan: Plan, free: int | None = None) -> Finding:
         "set BERTCORE_MICRO_BATCH (the batch in parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1, choose a smaller preset "
         "or free memory"
     )
-    if distributed.device().type == "cuda":
+    if device().type == "cuda":
         available, place = _free_cuda() if free is None else free, "on the GPU"
     else:
         need = processes * (need + PROCESS_BYTES)

@@ -10,7 +10,7 @@ from bertcore.errors import ConfigError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderConfig
-from bertcore.precision import precision
+from bertcore.precision import device, precision
 from bertcore.tokens.tokenizer import TokenizerConfig, entries_of
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
@@ -149,7 +149,7 @@ def _work(mask: MaskConfig, batch_size: int) -> Work:
         sequences=distributed.micro_batch_size(share),
         length=mask.sequence_length,
         masked=masked(mask),
-        device=distributed.device().type,
+        device=device().type,
         precision=precision(),
         checkpointing=distributed.activation_checkpointing(),
     )

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bertcore import precision
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.layers import layer_stacks
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import OBJECTIVES, build_model, build_objective
-from bertcore.precision import autocast
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import wait_for
@@ -87,7 +87,7 @@ def _cut(config: EncoderConfig, layers: int) -> EncoderConfig:
 
 def _step(config: EncoderConfig, training: PretrainConfig, work: Work) -> NDArray[np.float64]:
     """(2,) seconds of the gradients of a process's sequences, and of one update."""
-    device = distributed.device()
+    device = precision.device()
     model = build_model(training.objective, config)
     objective = build_objective(training.objective, model, training.objective_options)
     module = WithObjective(model, objective).to(device).train()
@@ -97,7 +97,7 @@ def _step(config: EncoderConfig, training: PretrainConfig, work: Work) -> NDArra
 
     def gradients() -> None:
         optimizer.zero_grad()
-        with autocast(device):
+        with precision.autocast(device):
             terms = module(batch)
         sum(each.loss_sum / each.count for each in terms.values()).backward()
 

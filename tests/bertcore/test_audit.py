@@ -17,7 +17,7 @@ from bertcore.instances.masking import Words
 from bertcore.instances.sources import DrawnInstances
 from bertcore.ragged import offsets_of
 from bertcore.tokens.shards import TokenShard
-from tests.samples import token_shard, vocabulary
+from tests.samples import every_row, token_shard, vocabulary
 
 CONFIG = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
 
@@ -163,14 +163,14 @@ def labels_all_random(sound: Instances) -> Instances:
 )
 def test_each_defect_is_named(tmp_path: Path, spoil: Any, problem: str) -> None:
     source, audit = drawn(tmp_path), Audit(CONFIG, vocabulary())
-    audit.add(spoil(source.all()), source.free)
+    audit.add(spoil(every_row(source)), source.free)
     with pytest.raises(ArtifactError, match=problem):
         audit.check()
 
 
 def test_a_word_predicted_in_part_is_named(tmp_path: Path) -> None:
     config = replace(CONFIG, masking="whole_word")
-    sound = drawn(tmp_path, config).all()
+    sound = every_row(drawn(tmp_path, config))
     original = sound.tokens.copy()
     original[sound.masked_positions] = sound.masked_labels
     words = Words.find(original, sound.offsets, True, vocabulary())
@@ -186,7 +186,7 @@ def test_a_word_predicted_in_part_is_named(tmp_path: Path) -> None:
 def test_a_special_token_as_random_id_is_named_where_the_rule_excludes_it(tmp_path: Path) -> None:
     source = drawn(tmp_path)
     audit = Audit(replace(CONFIG, random_ids="no_special"), vocabulary())
-    audit.add(source.all(), source.free)
+    audit.add(every_row(source), source.free)
     with pytest.raises(ArtifactError, match="drawn from outside the rule's"):
         audit.check()
 
@@ -195,7 +195,7 @@ def test_instances_of_one_unit_fail_the_audit_of_another(tmp_path: Path) -> None
     for made, asked in (("token", "whole_word"), ("token", "span")):
         source = drawn(tmp_path, replace(CONFIG, masking=made))
         audit = Audit(replace(CONFIG, masking=asked), vocabulary())
-        audit.add(source.all(), source.free)
+        audit.add(every_row(source), source.free)
         with pytest.raises(ArtifactError, match="words are predicted in part"):
             audit.check()
 
@@ -203,7 +203,7 @@ def test_instances_of_one_unit_fail_the_audit_of_another(tmp_path: Path) -> None
 def test_pieces_replaced_each_for_itself_fail_the_audit_of_words_replaced_together(tmp_path: Path) -> None:
     config = replace(CONFIG, masking="whole_word")
     source, audit = drawn(tmp_path, config), Audit(replace(config, replace_unit="word"), vocabulary())
-    audit.add(source.all(), source.free)
+    audit.add(every_row(source), source.free)
     with pytest.raises(ArtifactError, match="differ from 80/10 %"):
         audit.check()
 

@@ -7,7 +7,7 @@ import torch
 
 from bertcore.model.modernbert import ModernBertModel
 from bertcore.model.modernbert_config import ModernBertConfig
-from bertcore.training.distributed import device
+from bertcore.precision import device
 from tests.samples import documents, vocabulary, write_corpus
 
 

@@ -19,7 +19,7 @@ from bertcore.instances.sources import (
     write_counts,
 )
 from bertcore.tokens.shards import Manifest, ShardEntry, TokenShard
-from tests.samples import token_shard, tokenizer, vocabulary
+from tests.samples import every_row, token_shard, tokenizer, vocabulary
 
 CONFIG = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
 FIELDS = (
@@ -56,7 +56,7 @@ def assert_equal(first: Instances, second: Instances) -> None:
 
 def test_a_row_is_cls_a_sep_b_sep_with_the_original_tokens_behind_the_masks(tmp_path: Path) -> None:
     source = drawn(tmp_path)
-    instances, words = source.all(), vocabulary()
+    instances, words = every_row(source), vocabulary()
     original = instances.tokens.copy()
     original[instances.masked_positions] = instances.masked_labels
     for row in range(len(instances)):
@@ -79,15 +79,15 @@ def test_a_true_pair_reads_on_in_its_document(tmp_path: Path) -> None:
 
 def test_static_copies_equal_drawn_instances(tmp_path: Path) -> None:
     source = drawn(tmp_path)
-    source.all().write(tmp_path / "static.arrow")
+    every_row(source).write(tmp_path / "static.arrow")
     static = Instances.read(tmp_path / "static.arrow")
     rows = np.random.default_rng(0).permutation(len(source))[:17]
     assert_equal(static.take(rows), source.take(rows))
-    assert_equal(Instances.concatenate(list(source.blocks(7))), source.all())
+    assert_equal(Instances.concatenate(list(source.blocks(7))), every_row(source))
 
 
 def test_epochs_differ_and_repeat_exactly(tmp_path: Path) -> None:
-    first, again, other = drawn(tmp_path).all(), drawn(tmp_path).all(), drawn(tmp_path, epoch=1).all()
+    first, again, other = map(every_row, (drawn(tmp_path), drawn(tmp_path), drawn(tmp_path, epoch=1)))
     assert_equal(first, again)
     assert len(first.tokens) != len(other.tokens) or (first.tokens != other.tokens).any()
 
@@ -104,7 +104,7 @@ def test_sources_of_a_directory_are_static_copies_or_the_same_drawn(tmp_path: Pa
         for copy in range(2):
             shard = TokenShard.open(shards / entry.name)
             source = DrawnInstances.of(shard, entry.name, copy, drawn_config, vocabulary(), counts.get(entry.name))
-            source.all().write(static_path(instances, static_config, entry.name, copy))
+            every_row(source).write(static_path(instances, static_config, entry.name, copy))
             counts.setdefault(entry.name, len(source))
     write_counts(instances, drawn_config, counts)
     opened = [
@@ -131,7 +131,7 @@ def test_an_epoch_shows_as_many_sequences_as_the_first_and_loses_or_repeats_a_ru
     for source, extra in ((fewer, -7), (more, 9)):
         rows = source.rows_of(np.arange(len(source)))
         seen = np.bincount(rows, minlength=len(every))
-        assert len(source.all()) == len(source) == len(every) + extra
+        assert len(every_row(source)) == len(source) == len(every) + extra
         assert set(np.unique(seen)) <= {1, 1 + int(np.sign(extra))} and seen.sum() == len(source)
         assert rows[0] != 0
     repeated = more.take(np.array([0, len(every)]))
@@ -151,13 +151,13 @@ def test_an_epoch_that_draws_nothing_shows_what_the_first_does() -> None:
     lengths = [len(source(epoch)) for epoch in range(40)]
     assert set(lengths) == {0, 1} and lengths[0] == 1
     empty = lengths.index(0)
-    instances = source(empty, 1).all()
+    instances = every_row(source(empty, 1))
     assert len(instances) == 1
-    assert_same_text(Instances.concatenate([source(0).all(), instances]))
+    assert_same_text(Instances.concatenate([every_row(source(0)), instances]))
     none = source(0, 0)
     both = joined([none, source(empty, 1), none])
     assert_equal(both(np.array([1, 1]), np.array([0, 0])), Instances.concatenate([instances] * 2))
-    assert len(none.all()) == 0 and none.free is not None and len(none.free) == 0
+    assert len(every_row(none)) == 0 and none.free is not None and len(none.free) == 0
 
 
 def assert_same_text(pair: Instances) -> None:
@@ -169,7 +169,7 @@ def assert_same_text(pair: Instances) -> None:
 def test_rows_of_many_sources_are_gathered_in_the_order_asked_for(tmp_path: Path) -> None:
     sources = [drawn(tmp_path, seed=seed) for seed in (0, 1, 2)]
     for seed, source in enumerate(sources):
-        source.all().write(tmp_path / f"{seed}.arrow")
+        every_row(source).write(tmp_path / f"{seed}.arrow")
     static = [StaticInstances(tmp_path / f"{seed}.arrow", len(source)) for seed, source in enumerate(sources)]
     which, rows = np.array([2, 0, 1, 0, 2, 2, 1]), np.array([3, 1, 4, 1, 5, 9, 2])
     single = Instances.concatenate(

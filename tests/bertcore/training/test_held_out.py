@@ -17,7 +17,7 @@ from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Sums
 from bertcore.training.distributed import Control
 from bertcore.training.held_out import HeldOut
-from tests.samples import token_shard, vocabulary
+from tests.samples import every_row, token_shard, vocabulary
 
 CONFIG = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
 
@@ -53,7 +53,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Instances]:
 
 
 def drawn(directory: Path, documents: int, seed: int) -> Instances:
-    return DrawnInstances.of(token_shard(directory, documents, seed), str(seed), 0, CONFIG, vocabulary()).all()
+    return every_row(DrawnInstances.of(token_shard(directory, documents, seed), str(seed), 0, CONFIG, vocabulary()))
 
 
 def evaluated(parts: list[Instances], sequences: int, rank: int = 0, world: int = 1) -> tuple[dict[str, float], Any]:
@@ -62,7 +62,7 @@ def evaluated(parts: list[Instances], sequences: int, rank: int = 0, world: int 
     process = SimpleNamespace(
         process_index=rank, num_processes=world, device=torch.device("cpu"), autocast=lambda: nullcontext()
     )
-    heldout = HeldOut(sources, sequences, cast(Accelerator, process), Control(1))
+    heldout = HeldOut(sources, sequences, cast(Accelerator, process), Control(1), "pretrain.model.preset")
     metrics = heldout.evaluate(Counting(), {"mlm": 1.0}, 0, lambda: None)
     return metrics, [(shard, row) for shard, source in enumerate(sources) for row in source.rows]
 

@@ -24,6 +24,7 @@ from bertcore.training.supervision import Supervision
 from tests.samples import token_shard, vocabulary
 
 ROOT = Path(__file__).resolve().parents[3]
+SIZE = "pretrain.model.preset"
 MODEL = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48}
 
 
@@ -136,7 +137,7 @@ run = module.training(Path(sys.argv[1]), module.config(batch_size=64))
 run.train_step()
 batch = run._feed.of(0).parts[0]
 try:
-    with explain_out_of_memory(run.state.step, batch):
+    with explain_out_of_memory(run.state.step, module.SIZE, batch):
         run.model.bert.pooler.dense.weight.new_zeros(2**58)  # no address space has it, however much a system promises
 except TrainingError as error:
     print(error)
@@ -155,11 +156,11 @@ def test_a_remedy_is_one_that_is_left(tmp_path: Path, monkeypatch: pytest.Monkey
     alone = training(tmp_path, config(batch_size=1))._feed.of(0).parts[0]
     monkeypatch.setenv("BERTCORE_ACTIVATION_CHECKPOINTING", "1")
     said = r"step 3: 1 sequences .* set a smaller pretrain.model.preset$"
-    with pytest.raises(TrainingError, match=said), explain_out_of_memory(3, alone):
+    with pytest.raises(TrainingError, match=said), explain_out_of_memory(3, SIZE, alone):
         raise MemoryError  # as numpy does
-    with pytest.raises(TrainingError, match="the optimizer's state does not fit"), explain_out_of_memory(3):
+    with pytest.raises(TrainingError, match="the optimizer's state does not fit"), explain_out_of_memory(3, SIZE):
         raise torch.OutOfMemoryError
-    with pytest.raises(RuntimeError, match="^shapes$"), explain_out_of_memory(3):
+    with pytest.raises(RuntimeError, match="^shapes$"), explain_out_of_memory(3, SIZE):
         raise RuntimeError("shapes")
 
 
@@ -381,7 +382,7 @@ def test_the_second_phase_is_evaluated_at_its_own_length_too(tmp_path: Path) -> 
     settings = config(second_phase=LongerPhase(share=0.5), eval_steps=4)
     run = training(tmp_path, settings)
     longer = [DrawnInstances.of(token_shard(tmp_path, 80), "shard", 0, MaskConfig(sequence_length=40), vocabulary())]
-    run._heldout_longer = HeldOut(longer, 10, run._accelerator, run._control, SECOND_PHASE)
+    run._heldout_longer = HeldOut(longer, 10, run._accelerator, run._control, SIZE, SECOND_PHASE)
     final = run.run()
     rows = {int(row["step"]): row for row in run.state.history.curves if "eval/loss" in row}
     assert "eval_second_phase/loss" not in rows[4] and "eval_second_phase/loss" in rows[8]

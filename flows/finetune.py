@@ -10,12 +10,12 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed, State
 
-from bertcore.errors import ConfigError
 from flows.environment import ROOT
+from flows.finetune_parameters import chosen_tasks, model_directory
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
 from tasks.params import parsed, task_entries, text_of
-from tasks.paths import FINETUNED, PRETRAINED
+from tasks.paths import CORPUS, DERIVED, FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
 
@@ -47,9 +47,13 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
     changes = {f"finetune.tasks.{name}.init_from": start for name in names} | params
     name = str(flow_run.name)
     with run_tree(changes, holder(), run=str(flow_run.id), again=flow_run.run_count > 1) as tree:
+        without = ["pretrain"]
         if not (tree.root / PRETRAINED).exists():  # a dep of the stage, which reads the task's init_from instead
             shutil.copytree(directory, tree.root / PRETRAINED)
-        bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=("pretrain",))
+        if not _read_the_corpus(tree.root, names):  # a dep of the examples of all tasks
+            (tree.root / CORPUS).mkdir(parents=True, exist_ok=True)
+            without.append("corpus")
+        bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=without)
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
         create_markdown_artifact(table, key=SCORES, description=f"{model}, fine-tuned by {name}")
         branch = tree.keep(name, ("dvc.lock",), said=table)  # summary and reports are those of another run
@@ -58,6 +62,12 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
     for task in names:
         logger.info(f"the model: dvc get . {FINETUNED / task} --rev {branch} --out {task}")
     return Completed(message=f"results: git branch {branch}")
+
+
+def _read_the_corpus(root: Path, names: list[str]) -> bool:
+    """Whether the examples of a task are made from the corpus of the tree `root`."""
+    entries = task_entries(parsed(text_of(root / "params.yaml")))
+    return any(entries[name].get("data") == DERIVED for name in names)
 
 
 def scores(directory: Path, names: list[str]) -> Table:
@@ -69,28 +79,3 @@ def scores(directory: Path, names: list[str]) -> Table:
         shown = [found.get(system, {}).get(metric) for system in ("majority", *SYSTEMS)]
         rows.append([name, metric, *("–" if score is None else percent(score) for score in shown)])
     return Table(header=("Task", "Metric", "Majority", *SYSTEMS.values()), rows=rows, left=("Metric",))
-
-
-def model_directory(model: str) -> Path:
-    """Where `model` lies, the parameter of the flow; `ValueError` where it is no Hugging Face directory."""
-    directory = (ROOT / Path(model).expanduser()).resolve()
-    if not (directory / "config.json").is_file():
-        raise ValueError(
-            f"parameter model: found {model!r}, expected a Hugging Face directory with a config.json, relative to "
-            f"{ROOT} or absolute; correct the path"
-        )
-    return directory
-
-
-def chosen_tasks(names: list[str] | None) -> list[str]:
-    """`names`, or all tasks of params.yaml; `ValueError` for one that is not there."""
-    try:
-        known = list(task_entries(parsed(text_of(ROOT / "params.yaml"))))
-    except (OSError, ConfigError) as error:
-        raise ValueError(str(error)) from None
-    if not known:
-        raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md")
-    for name in names or []:
-        if name not in known:
-            raise ValueError(f"parameter tasks: found {name!r}, expected some of {', '.join(known)}, as in params.yaml")
-    return names or known

@@ -8,6 +8,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from flows.finetune_parameters import chosen_tasks, model_directory
 from flows.launching import launched, run_deployment
 from flows.server import LaunchError
 
@@ -27,8 +28,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _launch(model: str, tasks: list[str]) -> int:
-    from flows.finetune import chosen_tasks, model_directory
-
     try:
         model_directory(model)
         names = chosen_tasks(tasks or None)

@@ -4,39 +4,40 @@ from pathlib import Path
 
 import pytest
 
-from flows import finetune, launch_finetune, server
+from flows import finetune_parameters, launch_finetune, server
 
 
 @pytest.mark.parametrize("text", ["finetune: {tasks: {}}", "corpus: {}"])
 def test_a_tree_without_tasks_is_refused(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finetune, "ROOT", tmp_path)
+    monkeypatch.setattr(finetune_parameters, "ROOT", tmp_path)
     (tmp_path / "params.yaml").write_text(text)
     with pytest.raises(ValueError, match=r"params.yaml: finetune.tasks: found no tasks; name some"):
-        finetune.chosen_tasks(None)
+        finetune_parameters.chosen_tasks(None)
     (tmp_path / "params.yaml").write_bytes(b"# caf\xe9\nfinetune: {tasks: {a: {}}}")
     with pytest.raises(ValueError, match=r"params.yaml: not UTF-8 .*; save it as UTF-8$"):
-        finetune.chosen_tasks(None)
+        finetune_parameters.chosen_tasks(None)
 
 
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finetune, "ROOT", tmp_path)
+    monkeypatch.setattr(finetune_parameters, "ROOT", tmp_path)
     with pytest.raises(ValueError, match=r"params.yaml"):
-        finetune.chosen_tasks(None)
+        finetune_parameters.chosen_tasks(None)
     (tmp_path / "params.yaml").write_text("{")
     with pytest.raises(ValueError, match=r"params.yaml: not valid YAML: .*; correct the file$"):
-        finetune.chosen_tasks(None)
+        finetune_parameters.chosen_tasks(None)
 
 
 def test_all_tasks_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finetune, "ROOT", tmp_path)
+    monkeypatch.setattr(finetune_parameters, "ROOT", tmp_path)
     (tmp_path / "params.yaml").write_text("finetune: {tasks: {topic: {}, qa: {}}}")
-    assert finetune.chosen_tasks(None) == ["topic", "qa"] and finetune.chosen_tasks(["qa"]) == ["qa"]
+    assert finetune_parameters.chosen_tasks(None) == ["topic", "qa"]
+    assert finetune_parameters.chosen_tasks(["qa"]) == ["qa"]
 
 
 def test_make_finetune_starts_no_server_for_a_model_or_a_task_that_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(finetune, "ROOT", tmp_path)
+    monkeypatch.setattr(finetune_parameters, "ROOT", tmp_path)
     monkeypatch.setattr(server, "STATE", tmp_path / ".prefect")
     monkeypatch.setattr(server, "end_as_by_ctrl_c", lambda: None)
     (tmp_path / "params.yaml").write_text("finetune: {tasks: {topic: {}, qa: {}}}")

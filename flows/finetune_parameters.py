@@ -1,0 +1,32 @@
+"""What `finetune-flow` is asked for, looked at before anything begins. Imports nothing of Prefect."""
+
+from pathlib import Path
+
+from bertcore.errors import ConfigError
+from flows.environment import ROOT
+from tasks.params import parsed, task_entries, text_of
+
+
+def model_directory(model: str) -> Path:
+    """Where `model` lies; `ValueError` where it is no Hugging Face directory."""
+    directory = (ROOT / Path(model).expanduser()).resolve()
+    if not (directory / "config.json").is_file():
+        raise ValueError(
+            f"parameter model: found {model!r}, expected a Hugging Face directory with a config.json, relative to "
+            f"{ROOT} or absolute; correct the path"
+        )
+    return directory
+
+
+def chosen_tasks(names: list[str] | None) -> list[str]:
+    """The `names`, or all tasks of params.yaml; `ValueError` for one that is not there."""
+    try:
+        known = list(task_entries(parsed(text_of(ROOT / "params.yaml"))))
+    except (OSError, ConfigError) as error:
+        raise ValueError(str(error)) from None
+    if not known:
+        raise ValueError("params.yaml: finetune.tasks: found no tasks; name some, see docs/tasks.md")
+    for name in names or []:
+        if name not in known:
+            raise ValueError(f"parameter tasks: found {name!r}, expected some of {', '.join(known)}, as in params.yaml")
+    return names or known

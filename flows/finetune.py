@@ -50,9 +50,11 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
         without = ["pretrain"]
         if not (tree.root / PRETRAINED).exists():  # a dep of the stage, which reads the task's init_from instead
             shutil.copytree(directory, tree.root / PRETRAINED)
-        if not _read_the_corpus(tree.root, names):  # a dep of the examples of all tasks
-            (tree.root / CORPUS).mkdir(parents=True, exist_ok=True)
+        if not _read_the_corpus(tree.root, names):
             without.append("corpus")
+            if not (tree.root / CORPUS).exists():  # a dep of all examples; DVC warns of empty ones
+                (tree.root / CORPUS).mkdir(parents=True)
+                (tree.root / CORPUS / "README").write_text("No task of this run reads a corpus.\n", encoding="utf-8")
         bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=without)
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
         create_markdown_artifact(table, key=SCORES, description=f"{model}, fine-tuned by {name}")

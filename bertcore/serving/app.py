@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,38 @@ class NotServedError(InputError):
     """No model of this server is asked for, or none can answer."""
 
 
+@dataclass(frozen=True)
+class Work:
+    """What the models compute for requests, within the limits, several at once."""
+
+    models: Models
+    limits: Limits
+    batcher: Batcher
+
+    async def compute(
+        self,
+        use: str,
+        name: str | None,
+        items: Sequence[Any],
+        texts: Sequence[Any] | None = None,
+        pairs: bool | None = None,
+        **settings: int,
+    ) -> list[Any]:
+        """A result for each of `items`, by the model `name` or the first one for `use`. `texts`: what the model reads,
+        where that is more than the items. `pairs`: whether they are pairs of texts."""
+        try:
+            served = self.models.choose(use, name, pairs)
+        except InputError as error:
+            raise NotServedError(str(error)) from None
+        read = items if texts is None else texts
+        _check(read, self.limits)
+        key = (served.name, use, tuple(settings.items()))
+        try:
+            return await self.batcher.submit(key, lambda batch: served.works[use](batch, **settings), items, len(read))
+        except TextError as error:
+            raise InputError(f"text {error.place + 1}: {error}" if len(items) > 1 else str(error)) from None
+
+
 def create_app(models: Models, limits: Limits, token: str | None = None) -> FastAPI:
     """The application; `token`: what every request but the page's own files and /health must bear."""
     measures = Measures()
@@ -65,8 +98,9 @@ def create_app(models: Models, limits: Limits, token: str | None = None) -> Fast
     app.state.batcher = batcher
     app.add_middleware(Guard, token=token, body_bytes=limits.body_bytes)
     _answer_errors(app)
-    _add_work(app, models, limits, batcher)
-    _add_search(app, models, limits, batcher)
+    work = Work(models, limits, batcher)
+    _add_work(app, work)
+    _add_search(app, work)
     _add_measures(app, models, measures)
     _add_page(app)
     return app
@@ -93,29 +127,8 @@ def _answer_errors(app: FastAPI) -> None:
         return JSONResponse({"detail": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"}, 422)
 
 
-def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) -> None:
-    async def compute(
-        use: str,
-        name: str | None,
-        items: Sequence[Any],
-        texts: Sequence[Any] | None = None,
-        pairs: bool | None = None,
-        **settings: int,
-    ) -> list[Any]:
-        """`texts`: what the model reads, where that is more than the items. `pairs`: whether they are pairs of
-        texts."""
-        try:
-            served = models.choose(use, name, pairs)
-        except InputError as error:
-            raise NotServedError(str(error)) from None
-        _check(items if texts is None else texts, limits)
-        key = (served.name, use, tuple(settings.items()))
-        size = len(items if texts is None else texts)
-        try:
-            return await batcher.submit(key, lambda batch: served.works[use](batch, **settings), items, size)
-        except TextError as error:
-            raise InputError(f"text {error.place + 1}: {error}" if len(items) > 1 else str(error)) from None
-
+def _add_work(app: FastAPI, work: Work) -> None:
+    limits = work.limits
     path = partial(_path, app)
 
     @path("fill-mask", schema.FilledText, "The words that fit in place of [MASK]")
@@ -126,43 +139,43 @@ def _add_work(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) ->
                 f"the answer would hold {size:,} characters, the text for each word in each place, expected at most "
                 f"{_ANSWER * limits.body_bytes:,}; ask for fewer words, or send the texts in parts"
             )
-        return await compute("fill-mask", request.model, request.texts, top=request.top)
+        return await work.compute("fill-mask", request.model, request.texts, top=request.top)
 
     @path("classify", schema.Label, "The class, or the set of labels, of texts", sparse=True)
     async def classify(request: schema.PairsRequest) -> list[Any]:
-        return await compute("classify", request.model, _paired(request), pairs=request.pairs is not None)
+        return await work.compute("classify", request.model, _paired(request), pairs=request.pairs is not None)
 
     @path("regress", schema.Score, "A number for texts or pairs of texts")
     async def regress(request: schema.PairsRequest) -> list[Any]:
-        return await compute("regress", request.model, _paired(request), pairs=request.pairs is not None)
+        return await work.compute("regress", request.model, _paired(request), pairs=request.pairs is not None)
 
     @path("tag", schema.TaggedText, "The words of texts with their tags")
     async def tag(request: schema.TextsRequest) -> list[Any]:
         if count_words(request.texts, limits.words + 1) > limits.words:
             raise TooMuchError(f"found more than {limits.words:,} words, expected at most so many; send them in parts")
-        return await compute("tag", request.model, request.texts)
+        return await work.compute("tag", request.model, request.texts)
 
     @path("answer", schema.AnswerResult, "Answers to questions, cut out of a context of any length")
     async def answer(request: schema.AnswerRequest) -> list[Any]:
         pairs = [(question, request.context) for question in request.questions]
-        return await compute("answer", request.model, pairs, top=request.top)
+        return await work.compute("answer", request.model, pairs, top=request.top)
 
     @path("choose", schema.ChoiceResult, "The right one of a context's choices, and all of them in order")
     async def choose(request: schema.ChooseRequest) -> list[Any]:
         asked = Asked(request.context, request.choices, request.question)
         texts = [(request.context, request.question or "", choice) for choice in request.choices]
-        return await compute("choose", request.model, [asked], texts)
+        return await work.compute("choose", request.model, [asked], texts)
 
     @path("embed", list[float], "A vector of length 1 for each text: their products are cosines")
     async def embed(request: schema.TextsRequest) -> list[Any]:
-        return await compute("embed", request.model, request.texts)
+        return await work.compute("embed", request.model, request.texts)
 
 
-def _add_search(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) -> None:
+def _add_search(app: FastAPI, work: Work) -> None:
     """Where there is an index."""
-    if (index := models.index) is None:
+    if (index := work.models.index) is None:
         return
-    first = next(iter(models.by_name.values()))
+    first = next(iter(work.models.by_name.values()))
 
     def search_all(queries: Sequence[str], top: int) -> list[Any]:
         found = index.search(first.embedder.unit(list(queries)), top)
@@ -170,9 +183,9 @@ def _add_search(app: FastAPI, models: Models, limits: Limits, batcher: Batcher) 
 
     @_path(app, "search", list[schema.Passage], "The passages nearest to each query")
     async def search(request: schema.SearchRequest) -> list[Any]:
-        _check(request.queries, limits)
+        _check(request.queries, work.limits)
         key = ("search", request.top)
-        return await batcher.submit(key, lambda batch: search_all(batch, request.top), request.queries)
+        return await work.batcher.submit(key, lambda batch: search_all(batch, request.top), request.queries)
 
 
 def _path(app: FastAPI, use: str, result: Any, summary: str, *, sparse: bool = False) -> Callable[..., Any]:

@@ -18,9 +18,8 @@ from bertcore.embedding.directory import read as read_reading
 from bertcore.embedding.vectors import cutting, normalized
 from bertcore.errors import ConfigError
 from bertcore.files import replace_file
-from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
+from bertcore.finetune.encoder_tokenizer import tokenizer_for
 from bertcore.model.architecture import Encoder
-from bertcore.tokens.tokenizer import load_tokenizer
 
 ENDINGS = (".npy", ".parquet")
 """Of files of vectors."""
@@ -56,10 +55,8 @@ class Embedder:
         the mean of as many tokens as the model reads. `ConfigError` for more `dimensions` than the model's vectors
         have.
         """
-        with tokenizer_directory(directory) as place:
-            tokenizer = load_tokenizer(place)
         model = load_encoder(directory)
-        check_size(tokenizer, model.config, str(directory))
+        tokenizer = tokenizer_for(directory, model.config)
         reading = read_reading(directory) or Reading(pooling="mean", normalize=False, max_length=None)
         width = model.config.hidden_size
         if dimensions is not None and not 1 <= dimensions <= width:

@@ -12,12 +12,12 @@ from tokenizers import Tokenizer
 
 from bertcore.apply.directory import require
 from bertcore.errors import TextError
-from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
+from bertcore.finetune.encoder_tokenizer import tokenizer_for
 from bertcore.finetune.inference import by_length
 from bertcore.minimal_pairs.scoring import load_masked_language_model
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layout import Layout
-from bertcore.tokens.tokenizer import Vocabulary, kind_of, load_tokenizer
+from bertcore.tokens.tokenizer import Vocabulary, kind_of
 
 MASK = "[MASK]"
 """How a mask may always be written, whatever the tokenizer's own word for it."""
@@ -39,10 +39,8 @@ class MaskedLanguageModel:
     def load(cls, directory: Path) -> "MaskedLanguageModel":
         """`ArtifactError` where the directory has no such head."""
         require(directory, "fill-mask")
-        with tokenizer_directory(directory) as place:
-            tokenizer = load_tokenizer(place)
         model = load_masked_language_model(directory)
-        check_size(tokenizer, model.config, str(directory))
+        tokenizer = tokenizer_for(directory, model.config)
         return cls(directory=directory, model=model, tokenizer=tokenizer, vocabulary=Vocabulary.of(tokenizer))
 
     def word(self, index: int) -> str:

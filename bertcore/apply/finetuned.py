@@ -23,7 +23,7 @@ from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import LinearChain
-from bertcore.finetune.encoder_tokenizer import check_size, tokenizer_directory
+from bertcore.finetune.encoder_tokenizer import tokenizer_for
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Features
 from bertcore.finetune.inference import logits_of
@@ -31,7 +31,6 @@ from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
 from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import CRF, FAMILY, READING, checked_config, load_pretrained
-from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.distributed import make_accelerator
 
 UNSEEN = {
@@ -87,10 +86,8 @@ class FineTuned:
             )
         labels = description.labels
         task = _task(description, FAMILIES[name].reading)  # type: ignore[attr-defined]
-        with tokenizer_directory(directory) as place:
-            tokenizer = load_tokenizer(place)
         config = checked_config(directory)
-        check_size(tokenizer, config, str(directory))
+        tokenizer = tokenizer_for(directory, config)
         nothing = ExampleSet(family=name, labels=labels, metrics=[], splits={})
         family: Family
         if name == "question_answering":

@@ -46,6 +46,15 @@ def tokenizer_directory(encoder: Path) -> Iterator[Path]:
         yield made
 
 
+def tokenizer_for(encoder: Path, config: EncoderConfig) -> Tokenizer:
+    """The tokenizer of `encoder`, a Hugging Face directory of a model of `config`; `ArtifactError` as of
+    `tokenizer_directory` and `check_size`."""
+    with tokenizer_directory(encoder) as directory:
+        tokenizer = load_tokenizer(directory)
+    check_size(tokenizer, config, str(encoder))
+    return tokenizer
+
+
 def readable_tokenizer(encoder: Path) -> Tokenizer:
     """The tokenizer of `encoder`, a Hugging Face directory; `ArtifactError` where it has none, or one of a kind that no
     stage reads texts with."""

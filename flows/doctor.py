@@ -107,10 +107,10 @@ def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
 
 
 def check_prefect(environment: Mapping[str, str]) -> Finding:
-    """The server that PREFECT_API_URL names; without it `make pretrain` finds one or starts its own."""
+    """The server that PREFECT_API_URL names; without it commands find one or start their own."""
     url = environment.get("PREFECT_API_URL")
     if not url:
-        text = "PREFECT_API_URL is not set; `make pretrain` uses the server that runs, or starts one"
+        text = "PREFECT_API_URL is not set; `make pretrain` and `make finetune` use the server that runs, or start one"
         return ok("prefect", text)
     if not any(_asked(url, attempt) for attempt in range(ATTEMPTS)):
         remedy = "start a Prefect server there (prefect server start), or unset PREFECT_API_URL"

@@ -1,7 +1,6 @@
 """Tasks of params.yaml on any model directory, without pre-training: a Prefect flow in a git worktree of its own."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,18 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed, State
 
+from bertcore.files import replace_directory
 from flows.environment import ROOT
-from flows.finetune_parameters import chosen_tasks, model_directory
+from flows.finetune_parameters import SCORES, chosen_tasks, model_directory
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
 from tasks.params import parsed, task_entries, text_of
-from tasks.paths import CORPUS, DERIVED, FINETUNED, PRETRAINED
+from tasks.paths import CORPUS, DERIVED, FINETUNED, PRETRAINED, SOURCE
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
 
 SYSTEMS = {"random_initialisation": "Random", "pretrained": "Fine-tuned"}
 """Key in metrics/finetune/TASK.json -> the table's column."""
-
-SCORES = "finetuned"
-"""The key of the artifact with the table."""
 
 
 @flow(name="finetune-flow", task_runner=THREADS, persist_result=False)
@@ -42,19 +39,18 @@ def finetune_flow(
 def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> State[None]:
     directory = model_directory(model)
     names = chosen_tasks(tasks)
-    # The tree of the run has fine-tuned models of its own, which its stages write.
-    start = str(directory) if directory.is_relative_to((ROOT / FINETUNED).resolve()) else model
+    # The tree of the run has fine-tuned models of its own, which its stages write. Params take no `~`.
+    written_there = directory.is_relative_to((ROOT / FINETUNED).resolve())
+    start = str(directory) if written_there or model.startswith("~") else model
     changes = {f"finetune.tasks.{name}.init_from": start for name in names} | params
     name = str(flow_run.name)
     with run_tree(changes, holder(), run=str(flow_run.id), again=flow_run.run_count > 1) as tree:
         without = ["pretrain"]
-        if not (tree.root / PRETRAINED).exists():  # a dep of the stage, which reads the task's init_from instead
-            shutil.copytree(directory, tree.root / PRETRAINED)
+        if directory != (ROOT / PRETRAINED).resolve():
+            _leave_out(tree.root / PRETRAINED)
         if not _read_the_corpus(tree.root, names):
             without.append("corpus")
-            if not (tree.root / CORPUS).exists():  # a dep of all examples; DVC warns of empty ones
-                (tree.root / CORPUS).mkdir(parents=True)
-                (tree.root / CORPUS / "README").write_text("No task of this run reads a corpus.\n", encoding="utf-8")
+            _leave_out(tree.root / CORPUS)
         bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=without)
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
         create_markdown_artifact(table, key=SCORES, description=f"{model}, fine-tuned by {name}")
@@ -66,10 +62,17 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
     return Completed(message=f"results: git branch {branch}")
 
 
+def _leave_out(place: Path) -> None:
+    """Have a note stand in a run's tree for what stages depend on and none of the run reads: always the same one, so
+    that what was computed with it before is found again, whatever lies in the user's tree."""
+    with replace_directory(place) as beside:
+        (beside / SOURCE).write_text(json.dumps({"uri": None}) + "\n", encoding="utf-8")
+
+
 def _read_the_corpus(root: Path, names: list[str]) -> bool:
     """Whether the examples of a task are made from the corpus of the tree `root`."""
     entries = task_entries(parsed(text_of(root / "params.yaml")))
-    return any(entries[name].get("data") == DERIVED for name in names)
+    return any(entry.get("data") == DERIVED for name, entry in entries.items() if name in names)
 
 
 def scores(directory: Path, names: list[str]) -> Table:

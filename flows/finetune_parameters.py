@@ -1,21 +1,26 @@
 """What `finetune-flow` is asked for, looked at before anything begins. Imports nothing of Prefect."""
 
+import contextlib
 from pathlib import Path
 
 from bertcore.errors import ConfigError
 from flows.environment import ROOT
 from tasks.params import parsed, task_entries, text_of
 
+SCORES = "finetuned"
+"""The key of the artifact with the table of scores."""
+
 
 def model_directory(model: str) -> Path:
     """Where `model` lies; `ValueError` where it is no Hugging Face directory."""
-    directory = (ROOT / Path(model).expanduser()).resolve()
-    if not (directory / "config.json").is_file():
-        raise ValueError(
-            f"parameter model: found {model!r}, expected a Hugging Face directory with a config.json, relative to "
-            f"{ROOT} or absolute; correct the path"
-        )
-    return directory
+    with contextlib.suppress(OSError, RuntimeError):  # of a path that cannot be read, or of a user who is not there
+        directory = (ROOT / Path(model).expanduser()).resolve()
+        if (directory / "config.json").is_file():
+            return directory
+    raise ValueError(
+        f"parameter model: found {model!r}, expected a Hugging Face directory with a config.json, relative to {ROOT} "
+        "or absolute; correct the path"
+    )
 
 
 def chosen_tasks(names: list[str] | None) -> list[str]:

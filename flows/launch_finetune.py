@@ -8,7 +8,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from flows.finetune_parameters import chosen_tasks, model_directory
+from flows.finetune_parameters import SCORES, chosen_tasks, model_directory
 from flows.launching import launched, run_deployment
 from flows.server import LaunchError
 
@@ -41,15 +41,13 @@ def _show_scores(client: "SyncPrefectClient", watched: "Watched", console: "Cons
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
     from rich.markdown import Markdown
 
-    from flows.finetune import SCORES
-
     only = ArtifactFilter(
         flow_run_id=ArtifactFilterFlowRunId(any_=[watched.run.id]), key=ArtifactFilterKey(any_=[SCORES])
     )
     for artifact in client.read_artifacts(artifact_filter=only):
         console.print()
         console.print(Markdown(str(artifact.data)))
-    console.print(watched.state.message)
+    console.print(watched.state.message, markup=False, soft_wrap=True)
     return 0
 
 

@@ -247,7 +247,7 @@ def _publish(report: Path) -> None:
 
 
 def _end_with_worker() -> None:
-    """End when the worker ends, where `make pretrain` asked for it: an orphaned run would go on unseen."""
+    """End when the worker ends, where the command that started it asked for it: an orphaned run would go on unseen."""
     if not os.environ.get("BERTCORE_END_WITH_WORKER"):
         return
     worker = os.getppid()

@@ -105,12 +105,13 @@ def run_tree(
         worktree = place / "tree"
         root = worktree / _git(ROOT, "rev-parse", "--show-prefix")
         with hold(TREES / "lock", holder, wait=True):
+            if run is not None:
+                place.mkdir(exist_ok=True)
+                (place / f"{_BEGUN}{run}").write_text(commit, encoding="utf-8")
             if not ((place / _MADE).exists() and root.is_dir()):
                 _make(worktree, commit)
                 _share(root)
                 (place / _MADE).touch()
-            if run is not None:
-                (place / f"{_BEGUN}{run}").write_text(commit, encoding="utf-8")
         (root / "params.yaml").write_text(text, encoding="utf-8")
         link_inputs(root, params.values_of(text), TREES)
         yield RunTree(root, changes)

@@ -58,7 +58,7 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
             webbrowser.open(page)
     while True:
         time.sleep(2.0)
-        # A server that `make pretrain` had started ends with it; the pages stay.
+        # A server that another command had started ends with it; the pages stay.
         if prefect.service is None and not server.healthy(prefect.url):
             prefect = server.find_or_start(environment)
             print(f"Prefect  {prefect.page}", flush=True)

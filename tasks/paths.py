@@ -33,7 +33,8 @@ METRICS = Path("metrics")
 REPORTS = Path("reports")
 
 SOURCE = ".source.json"
-"""In place of an input that is no local file: its URI, null for one that the parameters do not name."""
+"""In place of an input that is no local file: its URI, null for one that the parameters do not name, or no stage of a
+run reads."""
 
 CHECKPOINTS = Path(".checkpoints")
 """Of shards and trainings that have not finished, or whose end DVC has not recorded; not an output of any stage."""

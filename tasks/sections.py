@@ -132,7 +132,7 @@ def check_no_output(where: str, path: str | None, output: Path) -> None:
     """What the pipeline writes anew, it cannot begin with."""
     if path is not None and Path(path).resolve().is_relative_to(output.resolve()):
         copy = f"{Path(path).name}-before"
-        other = ", or give it to finetune-flow" if where.endswith(".init_from") and output == FINETUNED else ""
+        other = f", or `make finetune MODEL={path}`" if where.endswith(".init_from") and output == FINETUNED else ""
         raise ConfigError(
             f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected a directory that no stage "
             f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}{other}"

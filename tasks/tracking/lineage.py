@@ -77,14 +77,16 @@ def recorded_hashes() -> dict[str, str]:
 
 
 def data_hashes(paths: list[str]) -> dict[str, str]:
-    """path -> hash of those of `paths` that are data: as recorded, else computed.
+    """path -> hash of those of `paths` that are data: as recorded, else computed, and so of a note in the place of an
+    out that a run leaves out.
 
     A part of an out (the links below data/inputs) has no hash in dvc.lock but as the dep of an earlier run, and nothing
     there tells that the file is the same still. To read it once more takes little beside what the stage does with it.
     """
     recorded = recorded_hashes()
     data = [path for path in paths if path in recorded or (Path(path).parts[0] in _DATA and Path(path).exists())]
-    return {path: recorded.get(path) or dvc_hash(Path(path)) for path in data}
+    known = {path: recorded[path] for path in data if path in recorded and not is_unused(Path(path))}
+    return {path: known.get(path) or dvc_hash(Path(path)) for path in data}
 
 
 def is_unused(path: Path) -> bool:

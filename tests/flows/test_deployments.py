@@ -1,13 +1,17 @@
-"""Trees that share one Prefect server: each deploys itself under a name of its own."""
+"""Trees that share one Prefect server, each of which deploys itself under a name of its own; and what was left open."""
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.states import Completed, Running, Scheduled, State
 from ruamel.yaml import YAML
 
-from flows import deployment, server
+from flows import deployment, server, trees
 from flows.environment import ROOT
+from flows.locks import PIPELINE, hold
 
 
 def deployed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
@@ -25,6 +29,38 @@ def deployed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
     (own,) = {each["name"] for each in deployments}
     assert {each["work_pool"]["name"] for each in deployments} == {own}, "its workers have this tree"
     return name, own
+
+
+class Leftovers:
+    """A client of a server with runs that nobody has ended."""
+
+    def __init__(self, *runs: tuple[str, State]) -> None:
+        self.runs = [SimpleNamespace(id=name, state=state) for name, state in runs]
+        self.closed: list[str] = []
+
+    def read_flow_runs(self, flow_run_filter: FlowRunFilter) -> list[SimpleNamespace]:
+        return self.runs
+
+    def set_flow_run_state(self, name: str, state: State, force: bool) -> None:
+        assert state.is_crashed() and force
+        self.closed.append(name)
+
+
+def test_runs_that_were_left_open_are_closed_but_for_those_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployment, "ROOT", tmp_path)
+    monkeypatch.setattr(trees, "TREES", tmp_path / ".worktrees")
+    for name in ("at-work", "left"):
+        (tmp_path / ".worktrees" / f"of-{name}").mkdir(parents=True)
+        (tmp_path / ".worktrees" / f"of-{name}" / f"begun-{name}").write_text("HEAD")
+    client = Leftovers(("at-work", Running()), ("left", Running()), ("waiting", Scheduled()), ("done", Completed()))
+    with hold(tmp_path / ".worktrees" / "of-at-work.lock", "somebody"):
+        deployment.clear_leftovers(client)  # type: ignore[arg-type]
+    assert client.closed == ["left", "waiting"]
+    with hold(tmp_path / PIPELINE, "a run of the pipeline"):
+        deployment.clear_leftovers(client)  # type: ignore[arg-type]
+    assert client.closed == ["left", "waiting"]
 
 
 def test_two_trees_of_one_name_do_not_take_each_others_deployment(

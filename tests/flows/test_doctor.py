@@ -32,7 +32,7 @@ def test_all_is_said_a_warning_has_its_remedy_and_the_status_is_0(tree: Tree) ->
         "                  -> free some space",
     ]
     assert lines[3] == f"ok    dvc         cache {tree.root / '.dvc' / 'cache'}, which will be made"
-    assert lines[4].startswith("ok    prefect     PREFECT_API_URL is not set; `make pretrain` uses")
+    assert lines[4].startswith("ok    prefect     PREFECT_API_URL is not set; `make pretrain` and `make finetune` use")
     assert not (tree.root / ".dvc" / "cache").exists(), "nothing is made"
 
 

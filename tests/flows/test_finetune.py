@@ -40,12 +40,15 @@ def test_make_finetune_starts_no_server_for_a_model_or_a_task_that_is_not_there(
     monkeypatch.setattr(finetune_parameters, "ROOT", tmp_path)
     monkeypatch.setattr(server, "STATE", tmp_path / ".prefect")
     monkeypatch.setattr(server, "end_as_by_ctrl_c", lambda: None)
+    monkeypatch.setattr(launch_finetune, "run_deployment", lambda *_: pytest.fail("a run was asked for"))
     (tmp_path / "params.yaml").write_text("finetune: {tasks: {topic: {}, qa: {}}}")
-    assert launch_finetune.main(["bert-base", "topic"]) == 1
+    for model in ("bert-base", "~nobody-of-this-name/model", "a" * 300):
+        assert launch_finetune.main([model, "topic"]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"error: parameter model: found {model!r}, expected a Hugging Face directory")
+        assert said.count("\n") == 1
     (tmp_path / "bert-base").mkdir()
     (tmp_path / "bert-base" / "config.json").write_text("{}")
     assert launch_finetune.main(["bert-base", "topc"]) == 1
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("error: parameter model: found 'bert-base', expected a Hugging Face directory")
-    assert second == "error: parameter tasks: found 'topc', expected some of topic, qa, as in params.yaml"
-    assert not (tmp_path / ".prefect" / "server.json").exists()
+    expected = "error: parameter tasks: found 'topc', expected some of topic, qa, as in params.yaml\n"
+    assert capsys.readouterr().err == expected

@@ -82,6 +82,10 @@ if name == "pretrain":
 """What a sweep may stop it by; at rates above 1 nobody waits for the end."""
 
 
+TICKETS = "    tickets: {data: tickets.csv, epochs: 1}\n"
+"""The one of the toy's tasks that does not read the corpus."""
+
+
 @dataclass
 class Served:
     """A tree whose pipeline has run and is committed, a server, a worker and the deployment."""
@@ -129,6 +133,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (tree.root / "stage.py").write_text(
         STAGE.replace('if Path(f"fail-', MEET + SUMMARY + TRACKED + EVALUATED + 'if Path(f"fail-', 1)
     )
+    tree.edit("params.yaml", "finetune:\n  tasks:\n", f"finetune:\n  tasks:\n{TICKETS}")
+    (tree.root / "tickets.csv").write_text("body,team\n")
     with (tree.root / ".gitignore").open("a") as file:
         file.write("/home/\n/runs.log\n*.log\n")
     prefect = Project(tree.root, extra={"BERTCORE_STAGES_AT_ONCE": "2", "MEET": str(place / "room")})
@@ -349,6 +355,21 @@ def test_a_model_is_finetuned_without_any_pretraining(served: Served) -> None:
     assert values["finetune"]["tasks"]["topic"]["init_from"] == "home/model"
     assert "| topic | accuracy | 10.0 | 50.0 | 75.0 |" in served.git("log", "-1", "--format=%B", branch)
     assert served.git("status", "--porcelain").split() in ([], ["??", "sweeps/"])
+
+
+def test_a_corpus_that_no_task_reads_is_not_made(served: Served) -> None:
+    model = served.tree.root / "home" / "third"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    for task, stages in (("tickets", {"finetune@tickets"}), ("qa", {"corpus", "finetune@qa"})):
+        run = served.ended(served.run("finetune-flow", model="home/third", tasks=[task], params={"corpus.words": 9}))
+        assert run["state"]["name"] == "Completed", served.prefect.log("worker")
+        only = {"flow_runs": {"id": {"any_": [run["id"]]}}}
+        found = {each["name"] for each in served.prefect.ask("POST", "/task_runs/filter", only)} - {"doctor"}
+        assert found == stages
+    tasks = {"finetune.tasks": {"topic": {"data": "corpus", "epochs": 1}}}
+    state = served.ended(served.run("finetune-flow", model="home/third", tasks=["qa"], params=tasks))["state"]
+    assert (state["name"], "'finetune@qa' is not a stage" in state["message"]) == ("Failed", True)
 
 
 def test_make_finetune_shows_the_scores_and_where_the_models_are(served: Served) -> None:

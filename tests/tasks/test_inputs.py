@@ -277,7 +277,9 @@ def test_a_model_that_a_stage_writes_starts_a_task_in_a_tree_of_its_own_alone(
     entry = {"format": "glue/cola", "data": "cola", "init_from": "models/finetuned/nli"}
     values["finetune"]["tasks"] = {"cola": entry}
     write(project, values)
-    refused = r"^params\.yaml: finetune\.tasks\.cola\.init_from: found 'models/finetuned/nli', which .*finetune-flow"
+    refused = (
+        r"^params\.yaml: finetune\.tasks\.cola\.init_from: found 'models/finetuned/nli', which .*`make finetune MODEL="
+    )
     with pytest.raises(ConfigError, match=refused):
         run()
     assert Path("models/finetuned/nli/config.json").is_file()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertcore.errors import ArtifactError
+from tasks.paths import SOURCE
 from tasks.tracking import lineage
 from tests.import_closure import ROOT
 
@@ -76,6 +77,19 @@ def test_a_lock_that_is_being_written_is_read_when_it_is_whole(tmp_path: Path, m
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     with pytest.raises(ArtifactError, match="dvc.lock: not readable.*or remove it"):
         lineage.recorded_hashes()
+
+
+def test_what_a_run_leaves_out_has_the_hash_of_its_note_not_that_of_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outs = "".join(f"    - {{path: data/{name}, md5: {name}.dir}}\n" for name in ("corpus", "shards"))
+    lineage.LOCK.write_text(f"stages:\n  all:\n    outs:\n{outs}")
+    for name, text in (("corpus", '{"uri": null}'), ("shards", '{"uri": "hf://a/b"}')):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / SOURCE).write_text(text)
+    found = lineage.data_hashes(["data/corpus", "data/shards", "data/none", "bertcore/draws.py"])
+    assert found == {"data/corpus": lineage.dvc_hash(Path("data/corpus")), "data/shards": "shards.dir"}
 
 
 def test_the_hash_of_code_changes_with_every_file_that_computes(tmp_path: Path) -> None:

@@ -31,8 +31,11 @@ _BEFORE = ".before"
 def replace_directory(directory: Path) -> Iterator[Path]:
     """An empty directory to write into; it takes the place of `directory` when the block ends without an error.
 
-    What killed processes have left of theirs is removed first (see `unfinished`).
+    What killed processes have left of theirs is removed first (see `unfinished`). Where a link stands, what it leads to
+    is replaced.
     """
+    if directory.is_symlink():
+        directory = directory.resolve()
     directory.parent.mkdir(parents=True, exist_ok=True)
     clear_unfinished(directory)
     beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", suffix=_UNFINISHED, dir=directory.parent))
@@ -199,7 +202,7 @@ def _visible_files(directory: Path, above: frozenset[Path]) -> Iterator[Path]:
             continue
         if path.is_file():
             yield path
-        elif path.resolve() not in inside:
+        elif path.is_dir() and path.resolve() not in inside:
             yield from _visible_files(path, inside)
 
 

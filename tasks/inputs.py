@@ -127,7 +127,7 @@ def _check_pretraining(config: PretrainConfig, tokenizer: TokenizerConfig) -> No
     _check_model(config.init_from, "pretrain.init_from")
     given = None if tokenizer.vocab_file is None else Path(tokenizer.vocab_file)
     published = config.init_from
-    if published is not None and given is not None and given.name == KINDS[tokenizer.kind].vocabulary_files[0]:
+    if published is not None and given is not None and given.name == KINDS[tokenizer.kind].entries_file:
         check_vocabulary(Path(published), given.parent, published, "params.yaml: pretrain.init_from")
     for option, name in models_of(config.objective, config.objective_options).items():
         _check_model(name, f"pretrain.objective_options.{option}")

@@ -182,7 +182,7 @@ def _columns(path: Path) -> Iterator[str]:
         with pq.ParquetFile(pa.BufferReader(read_bytes(path))) as file:
             for batch in file.iter_batches(1024):
                 yield from _strings(batch.to_pylist())
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:  # also of values that Python has not
         raise InputError(f"{path}: damaged ({str(error).splitlines()[0]}); fetch the file again") from None
 
 

@@ -55,7 +55,8 @@ class QualityConfig:
     max_words: int | None = None
     """Drop documents of more words (Gopher: 100,000)."""
     min_mean_word_length: float | None = None
-    """Drop documents whose words have fewer characters on average (Gopher: 3)."""
+    """Drop documents whose words have fewer characters on average (Gopher: 3). In scripts without blanks between words
+    every character is one: null there."""
     max_mean_word_length: float | None = None
     """Drop documents whose words have more characters on average (Gopher: 10)."""
     min_stop_words: int = 0
@@ -174,7 +175,7 @@ def few_letters(share: float) -> Filter:
 
 
 def word_length(least: float, most: float) -> Filter:
-    """Of words as blanks part them."""
+    """Of words as `count_words` has them."""
 
     def check(text: str) -> str | None:
         mean = _visible(text) / max(count_words(text), 1)

@@ -33,6 +33,7 @@ from bertcore.examples.table_rows import (
     Rows,
     TextLayout,
     cell_of,
+    has_label,
     name_of,
     read_rows,
     require_columns,
@@ -88,7 +89,7 @@ def from_rows(splits: Mapping[str, Rows], options: ChoicesOptions) -> ExampleSet
     tables = {}
     for split, rows in splits.items():
         kept = replace(rows, numbered=list(rows.numbered)) if split == "test" else rows
-        labelled = split != "test" or any(_has_label(row, options) for _, row in kept.numbered)
+        labelled = split != "test" or any(has_label(row, options.label_column, HIDDEN) for _, row in kept.numbered)
         tables[split] = table_of(kept, options, bad, labelled=labelled)
     tables = with_dev(tables, options, splits["train"].where)
     return ExampleSet(
@@ -139,11 +140,6 @@ def _named(row: Row, options: ChoicesOptions, labelled: bool) -> dict[str, str |
 
 def _column(row: Row, name: str) -> str:
     return name if name in row else name.partition(".")[0]
-
-
-def _has_label(row: Row | BadRowError, options: ChoicesOptions) -> bool:
-    cell = None if isinstance(row, BadRowError) else row.get(options.label_column)
-    return cell is not None and cell == cell and str(cell).strip() not in HIDDEN
 
 
 def _example(row: Row, options: ChoicesOptions, labelled: bool) -> dict[str, Any]:

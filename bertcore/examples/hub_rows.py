@@ -54,7 +54,7 @@ def read_questions(uri: str, loaded: Mapping[str, Any], options: SquadOptions) -
 def question_table(rows: Iterable[Mapping[str, Any]], where: str, split: str, bad: BadRows) -> pa.Table:
     """In the schema `QUESTION_ANSWERING`. A test split that has no answers at all, or only empty lists of them, has
     null `answers`."""
-    hidden = split == "test" and not any((row.get("answers") or {}).get("text") for row in rows)
+    hidden = split == "test" and not any(_answers(row.get("answers") or [], where) for row in rows)
     questions = (
         {
             **{name: row[name] for name in ("id", "context", "question")},
@@ -68,11 +68,19 @@ def question_table(rows: Iterable[Mapping[str, Any]], where: str, split: str, ba
     return pa.Table.from_pylist(kept, QUESTION_ANSWERING)
 
 
-def _answers(columns: Mapping[str, list[Any]] | None, where: str) -> list[dict[str, Any]]:
-    if columns is None:
+def _answers(found: Any, where: str) -> list[dict[str, Any]]:
+    """Texts and places side by side, as the hub's SQuAD has them, or an object for each answer, as SQuAD's files."""
+    if found is None:
         raise InputError(f"{where}: found no answers (null), expected some, as other questions of the split have")
-    pairs = zip(columns["text"], columns["answer_start"], strict=True)
-    return [{"text": text, "answer_start": start} for text, start in pairs]
+    if isinstance(found, list) and all(isinstance(each, Mapping) for each in found):
+        return [{"text": each["text"], "answer_start": each["answer_start"]} for each in found]
+    if isinstance(found, Mapping) and len(found["text"]) == len(found["answer_start"]):
+        pairs = zip(found["text"], found["answer_start"], strict=True)
+        return [{"text": text, "answer_start": start} for text, start in pairs]
+    raise InputError(
+        f"{where}: found the answers {str(found)[:80]}, expected as many answer_start as text, or an object with both "
+        "for each answer; correct the set"
+    )
 
 
 def _choose(uri: str, loaded: Mapping[str, Any], options: SplitOptions) -> dict[str, Any]:
@@ -127,6 +135,9 @@ def _sentences(rows: Any, where: str, options: ConllOptions, split: str, bad: Ba
             _check(words, None if hidden else tags)
             if words:
                 yield Sentence(words, None if hidden else tags, [number] * len(words))
+            else:
+                empty = BadRowError(EMPTY_TEXT, "found no words, expected some")
+                bad.add(f"{where}:{number}", empty, always_skipped=True)
         except BadRowError as error:
             bad.add(f"{where}:{number}", error)
 

@@ -35,6 +35,7 @@ from bertcore.examples.table_rows import (
     Rows,
     TextLayout,
     cell_of,
+    has_label,
     name_of,
     read_rows,
     require_columns,
@@ -148,7 +149,7 @@ def _read(
     found: list[tuple[int, dict[str, Any]]] = []
     columns: _Columns | None = None
     numbered: Iterable[NumberedRow] = rows.numbered if split != "test" else list(rows.numbered)
-    labelled = split != "test" or any(_has_label(row, options, hidden) for _, row in numbered)
+    labelled = split != "test" or any(has_label(row, options.label_column, hidden) for _, row in numbered)
     for index, (number, row) in enumerate(numbered):
         try:
             if isinstance(row, BadRowError):
@@ -158,13 +159,6 @@ def _read(
         except BadRowError as error:
             bad.add(f"{rows.where}:{number}", error)
     return some(found, rows.where)
-
-
-def _has_label(row: Row | BadRowError, options: TableOptions, hidden: Collection[str]) -> bool:
-    cell = None if isinstance(row, BadRowError) else row.get(options.label_column)
-    if isinstance(cell, list):
-        return any(each is not None for each in cell)
-    return cell is not None and cell == cell and str(cell).strip() not in hidden
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -167,7 +167,7 @@ def _read_parquet(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
         _check_different(file.schema_arrow.names, str(path))
         rows = chain.from_iterable(batch.to_pylist() for batch in file.iter_batches(batch_size=_PARQUET_ROWS))
         yield from enumerate(rows, start=1)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:  # also of values that Python has not
         raise InputError(
             f"{path}: not a Parquet file ({str(error).splitlines()[0]}); fetch or write it again"
         ) from None
@@ -226,9 +226,20 @@ def name_of(cell: Any) -> str:
     if isinstance(cell, (list, dict, bytes)):
         message = f"found the label {str(cell)[:60]} ({type(cell).__name__}), expected a name or a number"
         raise BadRowError(NO_NAME, message)
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)  # as pandas writes whole numbers of a column where a cell is missing
-    return "" if cell is None or cell != cell else str(cell).strip()  # NaN is what pandas has for a missing cell
+    return "" if cell is None or cell != cell else str(_whole(cell)).strip()  # NaN is pandas' for a missing cell
+
+
+def has_label(row: Row | BadRowError, column: str, hidden: Collection[str]) -> bool:
+    """Whether there is a label in `column`, and not one of `hidden`, which stand for none."""
+    cell = None if isinstance(row, BadRowError) else row.get(column)
+    if isinstance(cell, list):
+        return any(each is not None for each in cell)
+    return cell is not None and cell == cell and str(_whole(cell)).strip() not in hidden
+
+
+def _whole(cell: Any) -> Any:
+    """As pandas writes whole numbers of a column where a cell is missing."""
+    return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
 
 
 def some(rows: Iterable[Example], where: str) -> list[Example]:

@@ -223,7 +223,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise ArtifactError(f"{path}: not found, expected a Hugging Face model directory; correct the path") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{path}: not valid JSON ({error}); fetch it again") from None
     if not isinstance(content, dict):
         raise ArtifactError(f"{path}: found {type(content).__name__}, expected a JSON object; fetch it again")

@@ -13,7 +13,7 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from bertcore.compressed import plain_name, read_text
+from bertcore.compressed import parse_json, plain_name, read_text
 from bertcore.errors import InputError
 from bertcore.files import write_json
 from bertcore.tokens import words
@@ -135,7 +135,7 @@ def _merge(given: str | list[str]) -> Merge:
 def read_object(path: Path, where: str) -> dict[str, Any]:
     """The content of a vocab.json or tokenizer.json; `InputError`, which calls it `where`, for anything else."""
     try:
-        content = json.loads(read_text(path))
+        content = parse_json(read_text(path))
     except ValueError:
         content = None
     if not isinstance(content, dict):

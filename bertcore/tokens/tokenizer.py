@@ -1,6 +1,5 @@
 """One interface to a tokenizer of any kind: its special tokens, where words begin, how texts are laid out."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore.compressed import read_text
+from bertcore.compressed import parse_json, read_text
 from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.tokens.byte_bpe import BYTE_BPE
@@ -202,7 +201,7 @@ def entries_of(path: Path) -> list[str]:
     if not content.lstrip().startswith("{"):
         return [line.removesuffix("\r") for line in content.rstrip("\r\n").split("\n")]
     try:
-        values = json.loads(content)
+        values = parse_json(content)
         ids = entries_of_file(values) if is_whole(values) else values
         return sorted(ids, key=ids.__getitem__)
     except (ValueError, TypeError, KeyError) as error:

@@ -23,6 +23,16 @@ def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["data"]
 
 
+def test_what_a_link_leads_to_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "index").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "index" / "old").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere" / "index")
+    with replace_directory(tmp_path / "link") as beside:
+        (beside / "new").touch()
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "elsewhere" / "index" / "new").exists()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["elsewhere", "index", "link", "new"]
+
+
 def test_a_failure_leaves_the_previous_state_and_nothing_else(tmp_path: Path) -> None:
     directory, file = tmp_path / "data", tmp_path / "file"
     directory.mkdir()
@@ -160,6 +170,7 @@ def test_visible_files_are_those_behind_links_too_and_no_hidden_ones(tmp_path: P
     (directory / "link").symlink_to(tmp_path / "elsewhere")
     (directory / "deep" / "back").symlink_to(directory)
     (tmp_path / "elsewhere" / "round").symlink_to(directory / "deep")
+    (directory / "loop").symlink_to(directory / "loop")
     found = [str(path.relative_to(directory)) for path in visible_files(directory)]
     assert found == ["a.txt", "deep/er/e.txt", "link/b.txt", "link/round/er/e.txt"]
 

@@ -27,6 +27,7 @@ from bertcore.recipes import RECIPES
 from bertcore.tokens.byte_bpe import save_tokenizer as save_byte_tokenizer
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.tokens.wordpiece import save_tokenizer
+from bertcore.training.config import PretrainConfig
 from tasks import inputs, params
 from tasks.sections import check
 from tests.import_closure import ROOT
@@ -445,6 +446,21 @@ def test_the_teachers_vocabulary_may_be_packed(project: Path, values: dict[str, 
     (project / "vocab.txt.gz").write_bytes(gzip.compress((teacher / "vocab.txt").read_bytes()))
     values["tokenizer"] |= {"vocab_file": "vocab.txt.gz", "vocab_size": 8192}
     check(values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"), [("wordpiece", "vocab.txt"), ("byte_bpe", "vocab.json"), ("modernbert_bpe", "tokenizer.json")]
+)
+def test_a_published_model_is_compared_with_the_vocabulary_that_is_given(
+    kind: Any, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[Path] = []
+    monkeypatch.setattr(inputs, "_check_model", lambda *_: None)
+    monkeypatch.setattr(inputs, "check_vocabulary", lambda published, given, *_: compared.extend([published, given]))
+    config = PretrainConfig(model=ModelConfig(preset=None), init_from="published", objective="mlm", max_steps=10)
+    merges = "given/merges.txt" if kind == "byte_bpe" else None
+    inputs._check_pretraining(config, TokenizerConfig(kind=kind, vocab_file=f"given/{file}", merges_file=merges))
+    assert compared == [Path("published"), Path("given")]
 
 
 def test_letters_that_the_published_model_has_not_read_are_told_at_once(project: Path, values: dict[str, Any]) -> None:

@@ -41,8 +41,12 @@ BROKEN = (urllib.error.URLError, http.client.HTTPException, OSError)
 def parse_url(uri: str) -> tuple[str, str | None, str]:
     """Address, percent-encoded and without its fragment, sha256 or None, and file name; `ConfigError` where the URI is
     malformed."""
-    url, fragment = urldefrag(uri)
-    parts = urlsplit(url)
+    try:
+        url, fragment = urldefrag(uri)
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError(f"{uri}: {error}; correct the address") from None
     secrets = sorted(_SECRET.intersection(name.lower() for name in parse_qs(parts.query)))
     if "@" in parts.netloc or secrets:
         raise ConfigError(
@@ -51,10 +55,6 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
             "recorded; download the file and give its path"
         )
     name = PurePosixPath(unquote(parts.path)).name
-    try:
-        _ = parts.port
-    except ValueError as error:
-        raise ConfigError(f"{uri}: {error}; correct the address") from None
     if not parts.hostname or plain_ending(Path(name)) not in FORMATS:
         raise ConfigError(
             f"{uri}: expected http(s)://HOST/PATH/FILE with an ending of {', '.join(FORMATS)} (also .gz, .zst)"

@@ -25,8 +25,12 @@ SAMPLED_DOCUMENTS = 1000
 
 def find_files(uri: str) -> list[Path]:
     """The files that a path, a glob (`**`: any depth) or a directory names, sorted; `ConfigError` if there are none."""
-    path = Path(uri).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(uri).expanduser()
+        is_directory = path.is_dir()
+    except (OSError, RuntimeError) as error:  # a name that is too long, a user who is not there
+        raise ConfigError(f"{uri[:200]}: {getattr(error, 'strerror', None) or error}; correct the path") from None
+    if is_directory:
         found = [item for item in visible_files(path) if plain_ending(item) in FORMATS]
         if not found:
             raise ConfigError(f"{uri}: no file in this directory ends in {ENDINGS}; name another one")
@@ -100,9 +104,12 @@ class LocalSource(Source):
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """What each file is called in its documents' ids: its name, or where two share one, its path below their common
-    folder; always without the ending of a compression, so that packing a file moves no document in the split."""
+    folder; without the ending of a compression, so that packing a file moves no document in the split, unless a file
+    and its packed one lie side by side."""
     names = [plain_name(path) for path in paths]
     if len(set(names)) == len(names):
         return names
     root = os.path.commonpath([path.absolute().parent for path in paths])
-    return [(path.absolute().relative_to(root).parent / plain_name(path)).as_posix() for path in paths]
+    below = [path.absolute().relative_to(root) for path in paths]
+    plain = [(path.parent / plain_name(path)).as_posix() for path in below]
+    return plain if len(set(plain)) == len(plain) else [path.as_posix() for path in below]

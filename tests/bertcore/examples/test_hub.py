@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,8 +14,9 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 
 from bertcore.errors import InputError
 from bertcore.examples import schema
-from bertcore.examples.files import BadRows
-from bertcore.examples.hub_rows import question_table
+from bertcore.examples.conll import ConllOptions
+from bertcore.examples.files import EMPTY_TEXT, BadRows
+from bertcore.examples.hub_rows import question_table, read_tagged
 from bertcore.examples.squad import REPAIRED
 from tests.hub_server import HubServer
 
@@ -217,6 +218,28 @@ def test_tables_and_tagged_words(tmp_path: Path) -> None:
     dev = [{"id": "0", "words": ["Ada", "Byron", "ran"], "tags": ["B-PER", "I-PER", "O"]}]
     assert read[2].splits["dev"].to_pylist() == dev and read[2].splits["test"]["tags"].to_pylist() == [["O", "O"]]
     assert read[3].dropped == {"wrong number of columns": 1} and read[3].splits["dev"].num_rows == 2
+
+
+def test_a_sentence_without_words_is_counted() -> None:
+    class Loaded(list[dict[str, Any]]):
+        features: ClassVar = {"tokens": None, "ner_tags": None}
+
+    rows = Loaded([{"tokens": ["Ada"], "ner_tags": ["B-PER"]}, {"tokens": [], "ner_tags": []}])
+    options = ConllOptions(token_name="tokens", tag_name="ner_tags")
+    found = read_tagged("o/n", {"train": rows, "validation": rows}, options)
+    assert found.splits["train"].num_rows == 1 and found.dropped == {EMPTY_TEXT: 2}
+
+
+def test_answers_may_be_objects_as_in_squads_own_files() -> None:
+    row = {"id": "q", "title": "t", "context": "The fox.", "question": "Who?"}
+    columns, objects = {"text": ["fox"], "answer_start": [4]}, [{"text": "fox", "answer_start": 4}]
+    for split in ("train", "test"):
+        tables = [question_table([{**row, "answers": each}], "o/s", split, BadRows()) for each in (columns, objects)]
+        assert tables[0].equals(tables[1]) and tables[0]["answers"].to_pylist() == [objects]
+    assert question_table([{**row, "answers": []}], "o/s", "test", BadRows())["answers"].to_pylist() == [None]
+    for broken in ({"text": ["fox", "The"], "answer_start": [4]}, "fox", ["fox"]):
+        with pytest.raises(InputError, match=r"o/s: question q: found the answers .*; correct the set"):
+            question_table([{**row, "answers": broken}], "o/s", "train", BadRows())
 
 
 def test_a_question_without_answers_beside_others_is_named() -> None:

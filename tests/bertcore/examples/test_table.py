@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertcore.corpus.contamination import evaluation_texts
 from bertcore.errors import InputError
 from bertcore.examples import table, table_rows
 from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, NOT_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
@@ -167,6 +168,13 @@ def test_labels_of_a_test_file_may_be_hidden(tmp_path: Path) -> None:
     assert read(tmp_path).splits["test"]["label"].null_count == 2
     both(tmp_path, ".csv", b"text,label\na,-1\nb,1\n")
     assert read(tmp_path).splits["test"]["label"].to_pylist() == ["-1", "-1"]
+
+
+def test_hidden_labels_may_be_whole_floats(tmp_path: Path) -> None:
+    """As pandas writes the numbers of a column where a cell is missing."""
+    pack(tmp_path / "test.jsonl", b'{"text": "a", "label": -1.0}\n{"text": "b", "label": null}\n')
+    both(tmp_path, ".jsonl", b'{"text": "a", "label": 0.0}\n{"text": "b", "label": 1.0}\n')
+    assert read(tmp_path).labels == ["0", "1"] and read(tmp_path).splits["test"]["label"].null_count == 2
 
 
 @pytest.mark.parametrize(
@@ -399,6 +407,17 @@ def test_ag_news(name: str, options: dict, labels: list[str], total: int, shared
 def test_headers_that_name_no_columns(content: bytes, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         read(both(tmp_path, ".csv", content))
+
+
+def test_parquet_with_values_that_python_has_not_is_named(tmp_path: Path) -> None:
+    late = pa.array([2**52, 2**52], pa.timestamp("ms"))  # seconds kept as milliseconds: beyond the year 9999
+    table = pa.table({"text": ["a", "b"], "label": ["0", "1"], "when": late})
+    for split in ("train", "dev"):
+        pq.write_table(table, tmp_path / f"{split}.parquet")
+    with pytest.raises(InputError, match="train.parquet: not a Parquet file .*date value out of range"):
+        read(tmp_path)
+    with pytest.raises(InputError, match="train.parquet: damaged .*date value out of range"):
+        list(evaluation_texts(tmp_path / "train.parquet"))
 
 
 def test_parquet_with_a_name_twice_is_refused(tmp_path: Path) -> None:

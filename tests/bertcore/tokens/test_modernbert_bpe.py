@@ -38,6 +38,7 @@ TEXTS = [
         "東京で、 会う",
         "👩‍👩‍👧 😀x",
         "\u00a0x\u3000y",
+        "in New York now, New  York",
         "\x00 \ufffd",
     ),
 ]
@@ -56,7 +57,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     runs = [" " * length for length in range(6, 1, -1)]
-    tokenizer.add_tokens([AddedToken(each, normalized=True) for each in (*runs, "|||IP_ADDRESS|||")])
+    tokenizer.add_tokens([AddedToken(each, normalized=True) for each in (*runs, "|||IP_ADDRESS|||", "New York")])
     ordered = ("<|endoftext|>", "[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
     tokenizer.add_special_tokens([AddedToken(each, lstrip=each == "[MASK]") for each in ordered])
     tokenizer.add_tokens([AddedToken(f"[unused{number}]", normalized=True) for number in range(2)])

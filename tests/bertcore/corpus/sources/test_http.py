@@ -167,6 +167,8 @@ def test_an_address_with_a_secret_is_refused_without_saying_it(address: str, fou
 
 
 def test_an_address_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"http://\[x/a.txt: Invalid IPv6 URL; correct the address"):
+        http.parse_url("http://[x/a.txt")
     with pytest.raises(ConfigError, match="http://h:abc/x.txt: Port could not be cast to integer .*; correct the addr"):
         source_of("http://h:abc/x.txt")
 

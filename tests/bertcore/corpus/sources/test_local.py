@@ -115,6 +115,14 @@ def test_packing_changes_no_id(tmp_path: Path) -> None:
 def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
     paths = [pack(tmp_path / folder / "a.txt", b"x") for folder in ("0", "1")]
     assert [document.id for document in read(*paths)[0]] == ["0/a.txt:0", "1/a.txt:0"]
+    paths = [pack(tmp_path / "0" / name, b"x") for name in ("a.txt", "a.txt.gz", "b.txt")]
+    assert [document.id for document in read(*paths)[0]] == ["a.txt:0", "a.txt.gz:0", "b.txt:0"]
+
+
+@pytest.mark.parametrize("uri", ["~nobody-of-this-name/a.txt", "a" * 300])
+def test_a_path_that_cannot_be_is_one_line(uri: str) -> None:
+    with pytest.raises(ConfigError, match=r"^[~a].*; correct the path$"):
+        local.find_files(uri)
 
 
 def test_undecodable_documents_are_counted_and_the_first_is_named(

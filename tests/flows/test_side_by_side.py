@@ -135,6 +135,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     )
     tree.edit("params.yaml", "finetune:\n  tasks:\n", f"finetune:\n  tasks:\n{TICKETS}")
     (tree.root / "tickets.csv").write_text("body,team\n")
+    corpus = "deps: [models/pretrained.txt, data/corpus.txt, stage.py]\n    params:"  # as of the project's examples
+    tree.edit("dvc.yaml", "deps: [models/pretrained.txt, stage.py]\n    params:", corpus)
     with (tree.root / ".gitignore").open("a") as file:
         file.write("/home/\n/runs.log\n*.log\n")
     prefect = Project(tree.root, extra={"BERTCORE_STAGES_AT_ONCE": "2", "MEET": str(place / "room")})
@@ -347,7 +349,7 @@ def test_a_model_is_finetuned_without_any_pretraining(served: Served) -> None:
     assert run["state"]["name"] == "Completed", served.prefect.log("worker")
     only = {"flow_runs": {"id": {"any_": [run["id"]]}}}
     stages = {task["name"] for task in served.prefect.ask("POST", "/task_runs/filter", only)} - {"doctor"}
-    assert stages == {"finetune@topic"}
+    assert stages == {"corpus", "finetune@topic"}
     tables = [each for each in served.prefect.ask("POST", "/artifacts/filter", only) if each["key"] == "finetuned"]
     assert "| topic | accuracy | 10.0 | 50.0 | 75.0 |" in tables[0]["data"]
     branch = run["state"]["message"].rpartition(" ")[2]
@@ -393,4 +395,4 @@ def test_a_model_that_is_none_and_an_unknown_task_are_one_line(served: Served) -
     assert state["message"].startswith("parameter model: found 'models/none', expected a Hugging Face directory with a")
     (served.tree.root / "home" / "config.json").write_text("{}")
     state = served.ended(served.run("finetune-flow", model="home", tasks=["topc"]))["state"]
-    assert state["message"] == "parameter tasks: found 'topc', expected some of topic, qa, as in params.yaml"
+    assert state["message"] == "parameter tasks: found 'topc', expected some of tickets, topic, qa, as in params.yaml"

@@ -14,8 +14,9 @@ from flows.environment import ROOT
 from flows.finetune_parameters import SCORES, chosen_tasks, model_directory
 from flows.pipeline import THREADS, bring_up_to_date, concluded, holder
 from flows.trees import run_tree
+from tasks.links import write_note
 from tasks.params import parsed, task_entries, text_of
-from tasks.paths import CORPUS, DERIVED, FINETUNED, PRETRAINED, SOURCE
+from tasks.paths import CORPUS, DERIVED, FINETUNED, PRETRAINED
 from tasks.reporting.document import Table, percent
 from tasks.reporting.rendering import markdown_table
 
@@ -66,7 +67,7 @@ def _leave_out(place: Path) -> None:
     """Have a note stand in a run's tree for what stages depend on and none of the run reads: always the same one, so
     that what was computed with it before is found again, whatever lies in the user's tree."""
     with replace_directory(place) as beside:
-        (beside / SOURCE).write_text(json.dumps({"uri": None}) + "\n", encoding="utf-8")
+        write_note(beside, None)
 
 
 def _read_the_corpus(root: Path, names: list[str]) -> bool:

@@ -159,7 +159,12 @@ def _link(each: Named, place: Path) -> None:
     if each.uri is not None:
         source_of(each.uri)
     place.mkdir(parents=True)
-    (place / SOURCE).write_text(json.dumps({"uri": each.uri}) + "\n", encoding="utf-8")
+    write_note(place, each.uri)
+
+
+def write_note(directory: Path, uri: str | None) -> None:
+    """What stands in `directory` in place of files, see `SOURCE`."""
+    (directory / SOURCE).write_text(json.dumps({"uri": uri}) + "\n", encoding="utf-8")
 
 
 def other_files(root: Path) -> str | None:

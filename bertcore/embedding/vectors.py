@@ -61,12 +61,12 @@ def vectors_of(
     `pooled`: a batch -> (B, H) its vectors; by default the means of the last states. `progress`: the name that the work
     is shown under, counted in sequences; None shows nothing.
     """
-    device = model.token_embeddings.weight.device
+    device, pooled = model.token_embeddings.weight.device, pooled or partial(_means, model)
     vectors = np.empty((len(features), model.config.hidden_size), dtype=np.float32)
     shown = Progress(progress or "", len(features), shown=progress is not None)
     for rows in by_length(features.lengths, tokens_at_once(device)):
         batch = features.batch(rows).to(device)
-        vectors[rows] = (pooled or partial(_means, model))(batch).cpu().numpy()
+        vectors[rows] = pooled(batch).cpu().numpy()
         shown.advance(steps=len(rows))
     shown.close()
     return vectors

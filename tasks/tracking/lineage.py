@@ -85,8 +85,8 @@ def data_hashes(paths: list[str]) -> dict[str, str]:
     """
     recorded = recorded_hashes()
     data = [path for path in paths if path in recorded or (Path(path).parts[0] in _DATA and Path(path).exists())]
-    known = {path: recorded[path] for path in data if path in recorded and not is_unused(Path(path))}
-    return {path: known.get(path) or dvc_hash(Path(path)) for path in data}
+    made_here = [path for path in data if path not in recorded or is_unused(Path(path))]
+    return {path: dvc_hash(Path(path)) if path in made_here else recorded[path] for path in data}
 
 
 def is_unused(path: Path) -> bool:

@@ -56,10 +56,7 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
         create_markdown_artifact(table, key=SCORES, description=f"{model}, fine-tuned by {name}")
         branch = tree.keep(name, ("dvc.lock",), said=table)  # summary and reports are those of another run
-    logger = get_run_logger()
-    logger.info(f"its params.yaml, dvc.lock and scores: git log -1 {branch}")
-    for task in names:
-        logger.info(f"the model: dvc get . {FINETUNED / task} --rev {branch} --out {task}")
+    get_run_logger().info(f"its params.yaml, dvc.lock and scores: git log -1 {branch}")
     return Completed(message=f"results: git branch {branch}")
 
 

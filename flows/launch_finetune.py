@@ -6,11 +6,13 @@ Runs the deployment of `finetune-flow` as `make pretrain` does that of the pipel
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flows.finetune_parameters import SCORES, chosen_tasks, model_directory
 from flows.launching import launched, run_deployment
 from flows.server import LaunchError
+from tasks.paths import FINETUNED
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -33,11 +35,11 @@ def _launch(model: str, tasks: list[str]) -> int:
         names = chosen_tasks(tasks or None)
     except ValueError as error:
         raise LaunchError(str(error)) from None
-    return run_deployment("finetune-flow", {"model": model, "tasks": names}, _show_scores)
+    return run_deployment("finetune-flow", {"model": model, "tasks": names}, partial(_show_scores, names))
 
 
-def _show_scores(client: "SyncPrefectClient", watched: "Watched", console: "Console") -> int:
-    """The table of scores that the run has left."""
+def _show_scores(names: list[str], client: "SyncPrefectClient", watched: "Watched", console: "Console") -> int:
+    """The table of scores that the run has left, and how to fetch the models."""
     from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
     from rich.markdown import Markdown
 
@@ -47,6 +49,10 @@ def _show_scores(client: "SyncPrefectClient", watched: "Watched", console: "Cons
     for artifact in client.read_artifacts(artifact_filter=only):
         console.print()
         console.print(Markdown(str(artifact.data)))
+    _, found, branch = str(watched.state.message).partition("git branch ")
+    for task in names if found else ():
+        command = f"dvc get . {FINETUNED / task} --rev {branch} --out {task}"
+        console.print(f"the model: {command}", markup=False, soft_wrap=True)
     console.print(watched.state.message, markup=False, soft_wrap=True)
     return 0
 

@@ -97,9 +97,10 @@ def _check_text_pairs(config: EmbedConfig) -> None:
 def _check_sources(config: CorpusConfig) -> None:
     """Look at the files that the sources read, and name those of directories that none reads."""
     for index, uri in enumerate(config.sources):
+        source = source_of(uri, wrapped=config.is_wrapped(uri))
         with naming(f"corpus.sources[{index}]"):
-            source_of(uri).look()
-        if unread := source_of(uri).unread:
+            source.look()
+        if unread := source.unread:
             first = ", ".join(map(str, unread[:3])) + (", …" if len(unread) > 3 else "")
             logger.warning(
                 "params.yaml: corpus.sources[%d]: %s: files left out, as they end in none of %s: %d (%s)",

@@ -241,7 +241,7 @@ def _read(
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
     """The text of all sources, in blocks with the source's URI."""
     for index, uri in enumerate(config.sources):
-        source = source_of(uri)
+        source = source_of(uri, wrapped=config.is_wrapped(uri))
         files = sorted(path for path in (inputs / str(index)).rglob("*") if path.is_file())
         for line in source.warnings(files):
             logger.warning(line)

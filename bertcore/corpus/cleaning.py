@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from sentencex import segment
 
@@ -35,6 +36,51 @@ def normalise(text: str) -> str:
         text = _BLANKS.sub(" ", text)
     lines = (line.strip() for line in text.split("\n"))
     return "\n".join(line for line in lines if line)
+
+
+def unwrap(text: str) -> str:
+    """A text whose lines end where its page did, with every paragraph, which a blank line ends, in one line.
+
+    A word that is divided there is put together. A hyphen stays before a capital letter or a digit (Rhein-Main), in a
+    word that has it elsewhere in the text (well-known), and with a blank where a part is left out (vor- und nachher).
+    """
+    text = _ENDS_OF_LINES.sub("\n", text.replace("\r\n", "\n").replace("\r", "\n"))
+    hyphenated = set(_HYPHENATED.findall(text))
+
+    def whole(divided: re.Match[str]) -> str:
+        before, hyphen, after = divided.groups()
+        if hyphen == "\u00ad" or (
+            after[0].islower() and after not in _AND and before + hyphen + after not in hyphenated
+        ):
+            return before
+        return before + hyphen + " " * (after in _AND)
+
+    paragraphs = _BLANK_LINES.split(_DIVIDED.sub(whole, text))
+    return "\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+
+
+_ENDS_OF_LINES = re.compile(r"[^\S\n]*\n[^\S\n]*")
+_BLANK_LINES = re.compile(r"\n{2,}")
+_DIVIDED = re.compile(r"(\w*[^\W\d_])([-\u2010\u00ad])\n(?=(\w+))")
+_HYPHENATED = re.compile(r"\w+[-\u2010]\w+")
+_AND = frozenset(["and", "or", "und", "oder", "bzw", "sowie", "et", "ou", "en", "of", "och", "eller", "og", "tai"])
+
+
+def seems_wrapped(texts: Iterable[str]) -> bool:
+    """Whether so many lines of `texts` go on with a small letter in the next one that their ends mean nothing."""
+    lines = going_on = 0
+    for text in texts:
+        for line, following in pairwise(text.splitlines()):
+            if line.strip() and following.strip():
+                lines += 1
+                going_on += following.lstrip()[0].islower() and line.rstrip()[-1] not in _ENDS
+    return lines >= _FEWEST_LINES and going_on > _SHARE_OF_WRAPPED * lines
+
+
+_ENDS = frozenset(".!?…:;")
+_FEWEST_LINES = 20
+_SHARE_OF_WRAPPED = 0.3
+"""Of lines in wrapped German, where nouns have capitals, every second goes on so; of paragraphs hardly any."""
 
 
 def split_sentences(text: str, language: str) -> list[str]:

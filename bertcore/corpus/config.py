@@ -14,7 +14,7 @@ from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 
 LARGEST_WEIGHT = 100
-_KEYS = ("uri", "weight")
+_KEYS = ("uri", "weight", "wrapped")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,10 +23,13 @@ class CorpusConfig:
 
     sources: list[str]
     """`pydoc`, a local file, glob or directory, `hf://ORG/NAME`, or `http(s)://…`; read in this order. In params.yaml
-    an entry may be a mapping {uri, weight}."""
+    an entry may be a mapping {uri, weight, wrapped}."""
     weights: list[float] = field(default_factory=list)
     """How often each source's documents are used (2.5: twice, and half of them once more); filled from the sources'
     mappings, else 1."""
+    wrapped: list[bool] = field(default_factory=list)
+    """Of each source whether its lines end where a page did, as in letters, scans and books: a paragraph goes on in the
+    next line, a blank line ends it, and a `.txt` is one document; filled from the sources' mappings, else false."""
     max_documents: int | None = None
     """Documents read from each source; None reads all."""
     min_words: int = 8
@@ -47,8 +50,8 @@ class CorpusConfig:
 
     @classmethod
     def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Parts entries with a weight, as `parse` calls it, into `sources` and `weights`."""
-        return part_weights(values)
+        """Parts entries that are mappings, as `parse` calls it, into `sources`, `weights` and `wrapped`."""
+        return part_sources(values)
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -58,10 +61,9 @@ class CorpusConfig:
                 f"sources: found {twice[0]!r} twice, expected different ones; to use it more often, give it a weight: "
                 f"{{uri: {twice[0]}, weight: 2}}"
             )
-        if self.weights and len(self.weights) != len(self.sources):
-            raise ValueError(
-                f"weights: found {len(self.weights)}, expected one for each of {len(self.sources)} sources"
-            )
+        for name in ("weights", "wrapped"):
+            if (found := len(getattr(self, name))) not in (0, len(self.sources)):
+                raise ValueError(f"{name}: found {found}, expected one for each of {len(self.sources)} sources")
         if bad := [weight for weight in self.weights if not 0 < weight <= LARGEST_WEIGHT]:
             raise ValueError(f"sources: found the weight {bad[0]:g}, expected more than 0 and at most {LARGEST_WEIGHT}")
         within(self, "max_documents", "at least 1, or null for all", least=1)
@@ -107,6 +109,10 @@ class CorpusConfig:
         weight = self.weights[self.sources.index(document.source)] if self.weights else 1.0
         return copies(weight, self.seed, document.id)
 
+    def is_wrapped(self, uri: str) -> bool:
+        """Whether the lines of this source are wrapped."""
+        return bool(self.wrapped) and self.wrapped[self.sources.index(uri)]
+
 
 def copies(weight: float, seed: int, document_id: str) -> int:
     """How often a document of a source of this weight is used.
@@ -119,23 +125,29 @@ def copies(weight: float, seed: int, document_id: str) -> int:
     return whole + (draws.fraction("weight", seed, document_id) < weight - whole)
 
 
-def part_weights(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`sources` whose entries are URIs or mappings {uri, weight} as the lists `sources` and `weights`; `ValueError` for
-    an entry that is neither."""
+def part_sources(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`sources` whose entries are URIs or mappings {uri, weight, wrapped} as the lists `sources`, `weights` and
+    `wrapped`; `ValueError` for an entry that is neither."""
     entries = values.get("sources")
     if not isinstance(entries, list) or not any(isinstance(entry, Mapping) for entry in entries):
         return dict(values)
-    if "weights" in values:
-        raise ValueError("weights: found beside sources with a weight of their own, expected one of them; remove one")
-    pairs = [_pair(entry, f"sources[{index}]") for index, entry in enumerate(entries)]
-    return {**values, "sources": [uri for uri, _ in pairs], "weights": [weight for _, weight in pairs]}
+    for name, what in (("weights", "weight"), ("wrapped", "wrapped")):
+        if name in values:
+            raise ValueError(f"{name}: found beside sources that are mappings, expected one of them; name {what} there")
+    whole = [_entry(entry, f"sources[{index}]") for index, entry in enumerate(entries)]
+    return {
+        **values,
+        "sources": [entry["uri"] for entry in whole],
+        "weights": [entry["weight"] for entry in whole],
+        "wrapped": [entry["wrapped"] for entry in whole],
+    }
 
 
-def _pair(entry: Any, where: str) -> tuple[Any, Any]:
+def _entry(entry: Any, where: str) -> dict[str, Any]:
     if not isinstance(entry, Mapping):
-        return entry, 1.0
-    if unknown := [name for name in entry if name not in _KEYS]:
+        entry = {"uri": entry}
+    elif unknown := [name for name in entry if name not in _KEYS]:
         raise ValueError(f"{where}: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), _KEYS)}")
-    if not isinstance(entry.get("uri"), str):
+    elif not isinstance(entry.get("uri"), str):
         raise ValueError(f"{where}.uri: found {describe(entry.get('uri'))}, expected the source's URI; add it")
-    return entry["uri"], entry.get("weight", 1.0)
+    return {"weight": 1.0, "wrapped": False, **entry}

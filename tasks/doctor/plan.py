@@ -131,7 +131,8 @@ class Plan:
 
     def _size_of_source(self, uri: str) -> float | None:
         with contextlib.suppress(ConfigError):  # its files may be where the corpus was made
-            return source_of(uri).text_bytes(self.configs["corpus"].max_documents)
+            corpus = self.configs["corpus"]
+            return source_of(uri, wrapped=corpus.is_wrapped(uri)).text_bytes(corpus.max_documents)
         return None
 
     def data_bytes(self, text: float) -> float:

@@ -11,17 +11,17 @@ from bertcore.corpus.sources.source import Source
 from bertcore.errors import ConfigError
 
 
-def source_of(uri: str) -> Source:
-    """The source that `uri` names; `ConfigError` for an unknown scheme or a malformed URI."""
+def source_of(uri: str, *, wrapped: bool = False) -> Source:
+    """The source that `uri` names; `ConfigError` for an unknown scheme or a malformed URI. `wrapped`: its lines are."""
     kind, separator, _ = uri.partition("://")
     if not separator:
-        return SOURCES.get(uri, LocalSource)(uri)
+        return SOURCES.get(uri, LocalSource)(uri, wrapped=wrapped)
     if f"{kind}://" not in SOURCES:
         known = [name.removesuffix("://") for name in SOURCES]
         raise ConfigError(
             f"{uri}: unknown kind of source {kind!r}; {suggest(kind, known)}, or a local file, glob or directory"
         )
-    return SOURCES[f"{kind}://"](uri)
+    return SOURCES[f"{kind}://"](uri, wrapped=wrapped)
 
 
 def look_for(uris: Iterable[str]) -> None:

@@ -3,7 +3,7 @@
 A file is cut into blocks of whole documents by one process, which does no more than find where they end; any other one
 can tell the documents of a block.
 
-* `.txt`: UTF-8, one paragraph a line, a blank line ends a document.
+* `.txt`: UTF-8, one paragraph a line, a blank line ends a document; where lines are wrapped, the file is one document.
 * `.jsonl`: one object a line with the field `text` and optionally `id`.
 * `.parquet`: a column `text` and optionally `id`.
 """
@@ -68,6 +68,8 @@ class FileBlock(Block):
     """Records of the file before these."""
     line: int
     """Lines of the file before these."""
+    wrapped: bool
+    """Whether the lines of the file are."""
 
     def documents(self, drops: Drops) -> Iterator[Document]:
         """With the ids `FILENAME:INDEX` or `FILENAME:ID`.
@@ -76,7 +78,7 @@ class FileBlock(Block):
         very first record of a `.txt` or `.jsonl` is one of them, the whole file is probably something else, and
         `InputError` names file and line.
         """
-        for key, text in FORMATS[plain_ending(Path(self.path))].parse(self, drops):
+        for key, text in format_of(Path(self.path), wrapped=self.wrapped).parse(self, drops):
             # Half of a surrogate pair, which JSON can escape, has no UTF-8; cleaning takes it out of the text.
             yield Document(f"{self.name}:{key}".encode(errors="replace").decode(), text, self.uri)
 
@@ -89,12 +91,12 @@ class FileBlock(Block):
         drops.counts[reason] += 1
 
 
-def cut(uri: str, path: Path, name: str) -> Iterator[FileBlock]:
+def cut(uri: str, path: Path, name: str, *, wrapped: bool) -> Iterator[FileBlock]:
     """The blocks of a file; `InputError` for a cut-off or damaged archive, and for one without an end of a document in
     more than `LONGEST_DOCUMENT` bytes."""
     index = line = 0
-    for data, size, records, lines in FORMATS[plain_ending(path)].cut(path):
-        yield FileBlock(uri, str(path), name, data, size, index, line)
+    for data, size, records, lines in format_of(path, wrapped=wrapped).cut(path):
+        yield FileBlock(uri, str(path), name, data, size, index, line, wrapped)
         index, line = index + records, line + lines
 
 
@@ -176,18 +178,19 @@ def _parse_text(block: FileBlock, drops: Drops) -> Iterator[tuple[str, str]]:
         if not _is_blank(line):
             begin = begin if paragraphs else number
             paragraphs.append(line.rstrip(b"\r"))
-            continue
-        if not paragraphs:
-            continue
-        text = b"\n".join(paragraphs)
-        try:
-            if index == 0 and len(text) - len(text.translate(None, _HIGH_BYTES)) > len(text) // 4:
-                block.drop(drops, NOT_UTF8, begin, first=True)
-            yield str(index), text.decode("utf-8")
-        except UnicodeDecodeError as error:
-            bad = begin + error.object[: error.start].count(b"\n")
-            block.drop(drops, NOT_UTF8, bad, first=index == 0)
-        paragraphs, index = [], index + 1
+        elif paragraphs:
+            yield from _decoded(block, drops, b"\n".join(paragraphs), index, begin)
+            paragraphs, index = [], index + 1
+
+
+def _decoded(block: FileBlock, drops: Drops, text: bytes, index: int, begin: int) -> Iterator[tuple[str, str]]:
+    """The document `index`, which begins at line `begin`, unless it is not UTF-8."""
+    try:
+        if index == 0 and len(text) - len(text.translate(None, _HIGH_BYTES)) > len(text) // 4:
+            block.drop(drops, NOT_UTF8, begin, first=True)
+        yield str(index), text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        block.drop(drops, NOT_UTF8, begin + text[: error.start].count(b"\n"), first=index == 0)
 
 
 _HIGH_BYTES = bytes(range(9))
@@ -196,6 +199,23 @@ _HIGH_BYTES = bytes(range(9))
 
 def _is_blank(line: bytes) -> bool:
     return not line.strip() or (not line.isascii() and _BLANK_LINE.fullmatch(line) is not None)
+
+
+def _whole_file(data: bytes, last: bool) -> tuple[int, int]:
+    return (len(data), 1) if last else (0, 0)
+
+
+def _endless_file(path: Path, line: int, rest: bytes) -> None:
+    if len(rest) > LONGEST_DOCUMENT:
+        raise InputError(
+            f"{path}: more than {LONGEST_DOCUMENT >> 20} MiB, and as its lines are wrapped it is one document; divide "
+            "it, or write its documents as .jsonl"
+        )
+
+
+def _parse_file(block: FileBlock, drops: Drops) -> Iterator[tuple[str, str]]:
+    if not all(map(_is_blank, block.data.split(b"\n"))):
+        yield from _decoded(block, drops, block.data, 0, 1)
 
 
 def _whole_lines(data: bytes, last: bool) -> tuple[int, int]:
@@ -322,4 +342,11 @@ FORMATS = {
     ".jsonl": Format(partial(_cut_bytes, whole=_whole_lines, endless=_endless_line), _parse_json_lines),
     ".parquet": Format(_cut_parquet, _parse_rows),
 }
+_WRAPPED_TEXT = Format(partial(_cut_bytes, whole=_whole_file, endless=_endless_file), _parse_file)
 ENDINGS = ", ".join(FORMATS) + " (also .gz, .zst)"
+
+
+def format_of(path: Path, *, wrapped: bool) -> Format:
+    """That of a file, by its ending."""
+    ending = plain_ending(path)
+    return _WRAPPED_TEXT if wrapped and ending == ".txt" else FORMATS[ending]

@@ -69,8 +69,8 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
 class HttpSource(Source):
     """A file at an address."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(uri)
+    def __init__(self, uri: str, *, wrapped: bool = False) -> None:
+        super().__init__(uri, wrapped=wrapped)
         parse_url(uri)
 
     def revisions(self) -> dict[str, str | None]:
@@ -81,10 +81,10 @@ class HttpSource(Source):
 
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """Those of the downloaded file; see `fetch` and `local.read`."""
-        yield from local.read(self.uri, [fetch(self.uri, cache_directory())], dropped)
+        yield from local.read(self.uri, [fetch(self.uri, cache_directory())], dropped, wrapped=self.wrapped)
 
     def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[FileBlock]:
-        yield from local.blocks(self.uri, [fetch(self.uri, cache_directory())])
+        yield from local.blocks(self.uri, [fetch(self.uri, cache_directory())], wrapped=self.wrapped)
 
 
 def cache_directory() -> Path:

@@ -19,8 +19,8 @@ and the error's exit status is lost: with reads of 50 ms in 5 of 8 processes, in
 class HubSource(Source):
     """A data set of the hub. Nothing is kept on disk: the rows arrive while they are read."""
 
-    def __init__(self, uri: str) -> None:
-        super().__init__(uri)
+    def __init__(self, uri: str, *, wrapped: bool = False) -> None:
+        super().__init__(uri, wrapped=wrapped)
         self._location = hub.parse_uri(uri)
 
     def revisions(self) -> dict[str, str | None]:

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from bertcore.compressed import compression_of, plain_ending, plain_name
+from bertcore.corpus.cleaning import seems_wrapped
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.formats import ENDINGS, FORMATS, FileBlock, cut
 from bertcore.corpus.sources.source import Drops, Keep, Source
@@ -21,6 +22,8 @@ UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
 """About how much text a byte of a packed file holds, in bytes."""
 SAMPLED_DOCUMENTS = 1000
 """The first of a source, by whose mean length so many documents of it are counted as bytes."""
+_DOCUMENTS, _CHARACTERS = 100, 10_000
+"""By so much, of the first documents and of each of them, a source is known to have wrapped lines."""
 
 
 def find_files(uri: str) -> list[Path]:
@@ -47,17 +50,17 @@ def find_files(uri: str) -> list[Path]:
     return files
 
 
-def blocks(uri: str, paths: Sequence[Path]) -> Iterator[FileBlock]:
+def blocks(uri: str, paths: Sequence[Path], *, wrapped: bool = False) -> Iterator[FileBlock]:
     """Those of `paths`, in that order."""
     for path, name in zip(paths, _names(paths), strict=True):
-        yield from cut(uri, path, name)
+        yield from cut(uri, path, name, wrapped=wrapped)
 
 
-def read(uri: str, paths: Sequence[Path], dropped: Counter[str]) -> Iterator[Document]:
+def read(uri: str, paths: Sequence[Path], dropped: Counter[str], *, wrapped: bool = False) -> Iterator[Document]:
     """The documents of `paths`, in that order, see `FileBlock.documents`; what is left out is counted in `dropped`, and
     the first of each file is named in the log."""
     drops = Drops(dropped)
-    for block in blocks(uri, paths):
+    for block in blocks(uri, paths, wrapped=wrapped):
         said = len(drops.said)
         try:
             yield from block.documents(drops)
@@ -75,21 +78,31 @@ class LocalSource(Source):
 
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """See `read`."""
-        yield from read(self.uri, list(files) or find_files(self.uri), dropped)
+        yield from read(self.uri, list(files) or find_files(self.uri), dropped, wrapped=self.wrapped)
 
     def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[FileBlock]:
-        yield from blocks(self.uri, list(files) or find_files(self.uri))
+        yield from blocks(self.uri, list(files) or find_files(self.uri), wrapped=self.wrapped)
 
     def look(self) -> None:
         """Read the first record of each file, where a packed one need not be unpacked for it."""
         for path in find_files(self.uri):
             if not (plain_ending(path) == ".parquet" and compression_of(path)):
-                next(read(self.uri, [path], Counter()), None)
+                next(read(self.uri, [path], Counter(), wrapped=self.wrapped), None)
 
     @property
     def unread(self) -> Sequence[Path]:
         path = Path(self.uri).expanduser()
         return [item for item in visible_files(path) if plain_ending(item) not in FORMATS] if path.is_dir() else ()
+
+    def warnings(self, files: Sequence[Path]) -> list[str]:
+        blocks = self.blocks(files, Counter(), lambda _: None)
+        documents = (document for block in blocks for document in block.documents(Drops()))
+        if self.wrapped or not seems_wrapped(each.text[:_CHARACTERS] for each in islice(documents, _DOCUMENTS)):
+            return []
+        return [
+            f"{self.uri}: many lines end within a sentence, and each is read as a paragraph; if they are wrapped, say "
+            f"so: {{uri: {self.uri}, wrapped: true}} (docs/corpus.md)"
+        ]
 
     def text_bytes(self, documents: int | None = None) -> float:
         whole = sum(file.stat().st_size * UNPACKED.get(file.suffix.lower(), 1.0) for file in self.files)
@@ -97,7 +110,7 @@ class LocalSource(Source):
             return whole
         first = [
             len(document.text.encode(errors="replace"))
-            for document in islice(read(self.uri, find_files(self.uri), Counter()), min(documents, SAMPLED_DOCUMENTS))
+            for document in islice(self.documents((), Counter(), lambda _: None), min(documents, SAMPLED_DOCUMENTS))
         ]
         return min(whole, documents * sum(first) / max(len(first), 1))
 

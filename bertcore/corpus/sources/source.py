@@ -85,9 +85,11 @@ class Source:
     """File and columns of what a source of this kind keeps beside its documents, for tasks that are made from it. The
     column `split` is filled in from `document_id`."""
 
-    def __init__(self, uri: str) -> None:
-        """`ConfigError` where `uri` is malformed. Nothing is read yet."""
+    def __init__(self, uri: str, *, wrapped: bool = False) -> None:
+        """`ConfigError` where `uri` is malformed. Nothing is read yet. `wrapped`: its lines are, so that a blank one
+        ends no document."""
         self.uri = uri
+        self.wrapped = wrapped
 
     @property
     def files(self) -> Sequence[Path]:

@@ -38,7 +38,12 @@ def test_entries_with_and_without_a_weight() -> None:
         ),
         ({"sources": [{"uri": "a", "weight": 0}]}, r"corpus.sources: found the weight 0, expected more than 0"),
         ({"sources": [{"uri": "a", "weight": "x"}]}, r"corpus.weights\[0\]: found 'x' \(str\), expected number"),
-        ({"sources": [{"uri": "a"}], "weights": [1.0]}, r"corpus.weights: found beside sources with a weight"),
+        ({"sources": [{"uri": "a"}], "weights": [1.0]}, r"corpus.weights: found beside sources that are"),
+        (
+            {"sources": [{"uri": "a", "wrapped": "yes"}]},
+            r"corpus.wrapped\[0\]: found 'yes' \(str\), expected true or false",
+        ),
+        ({"sources": ["a", "b"], "wrapped": [True]}, r"corpus.wrapped: found 1, expected one for each of 2 sources"),
         ({"sources": ["a", "b"], "weights": [1.0]}, r"corpus.weights: found 1, expected one for each of 2 sources"),
         ({"sources": ["a", {"uri": "a", "weight": 3}]}, r"corpus.sources: found 'a' twice.*{uri: a, weight: 2}"),
         (

@@ -21,6 +21,7 @@ from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.pydoc.installation import ModuleFile, check_installation, module_files
 from bertcore.corpus.sources.pydoc.prose import is_english, prose
 from bertcore.corpus.sources.source import Keep, Source
+from bertcore.errors import ConfigError
 from bertcore.workers import on_this_machine
 
 URI = "pydoc"
@@ -74,6 +75,11 @@ class PydocSource(Source):
     """The installation's modules as documents; their single docstrings are kept, too."""
 
     RECORDS = ("docstrings.parquet", RECORD_SCHEMA)
+
+    def __init__(self, uri: str, *, wrapped: bool = False) -> None:
+        if wrapped:
+            raise ConfigError(f"{uri}: found wrapped true, expected false, as its lines are paragraphs; leave it out")
+        super().__init__(uri)
 
     @property
     def files(self) -> Sequence[Path]:

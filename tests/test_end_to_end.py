@@ -225,6 +225,19 @@ def test_the_report_names_every_task(by_dvc: Tree) -> None:
     assert "cola" in page and "squad" in page and 'src="http' not in page
 
 
+def test_code_that_changed_can_be_taken_for_that_of_the_outputs(by_dvc: Tree) -> None:
+    """As docs/machine.md says of an update."""
+    code = by_dvc.root / "bertcore" / "precision.py"
+    as_it_was = code.read_text()
+    code.write_text(as_it_was + "\n# Another version.\n")
+    assert "pretrain" in json.loads(dvc(by_dvc, "status", "--json").stdout)
+    before = outs(by_dvc)
+    assert dvc(by_dvc, "commit", "-f").returncode == 0
+    assert not ran(dvc(by_dvc, "repro")) and outs(by_dvc) == before
+    code.write_text(as_it_was)
+    assert dvc(by_dvc, "commit", "-f").returncode == 0
+
+
 @pytest.mark.slow
 def test_what_changes_re_runs_nothing_before_it_and_nothing_that_was_run_once(by_dvc: Tree) -> None:
     values = json.loads(json.dumps(PARAMS))

@@ -31,6 +31,11 @@ FINETUNED = Path("models/finetuned")
 PREDICTIONS = Path("predictions")
 METRICS = Path("metrics")
 REPORTS = Path("reports")
+OUTPUTS = (
+    *(INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, EXAMPLES, EMBEDDING, FINETUNED, PREDICTIONS, METRICS),
+    REPORTS,
+)
+"""All of them."""
 
 SOURCE = ".source.json"
 """In place of an input that is no local file: its URI, null for one that the parameters do not name, or no stage of a

@@ -1,5 +1,6 @@
 """All of params.yaml as dataclasses, checked before anything begins: each section, and then all beside each other."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,12 @@ from bertcore.examples.hub import check_format, check_options
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig
-from bertcore.objectives.pretraining import models_of
 from bertcore.recipes import RECIPES
 from bertcore.tokens.shards import ShardsConfig
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks import contradictions, links, params
-from tasks.paths import DERIVED, FINETUNED, PRETRAINED
+from tasks.paths import DERIVED, FINETUNED, OUTPUTS
 
 RESERVED = (
     *("corpus", "vocabulary", "init_from", "objective", "options", "encoders", "teachers", "minimal_pairs", "embed"),
@@ -51,7 +51,7 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
     }
     entries = params.task_entries(values)
     tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
-    _check_paths(values, configs, tasks)
+    _check_paths(values)
     contradictions.check_pretraining(configs)
     for name, task in tasks.items():
         _check_task(name, task)
@@ -91,51 +91,42 @@ def _check_names(values: dict[str, Any]) -> None:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
 
 
-def _check_paths(values: dict[str, Any], configs: dict[str, Any], tasks: dict[str, TaskConfig]) -> None:
-    """Whether what must be local is, and no model is named that the pipeline writes anew."""
-    pretrain, tokenizer, embed = configs["pretrain"], configs["tokenizer"], configs["embed"]
-    models = models_of(pretrain.objective, pretrain.objective_options)
-    given = {
-        "pretrain.init_from": pretrain.init_from,
-        **{f"pretrain.objective_options.{option}": path for option, path in models.items()},
-    }
-    teachers = {
-        f"finetune.tasks.{name}.distillation.teacher": task.distillation.teacher
-        for name, task in tasks.items()
-        if task.distillation
-    }
-    pairs = {each.key: each.uri for each in links.minimal_pairs(values)}
-    others = {
-        **teachers,
-        "tokenizer.vocab_file": tokenizer.vocab_file,
-        **given,
-        "tokenizer.merges_file": tokenizer.merges_file,
-        "embed.pairs": None if embed.file is None else str(embed.pairs),
-        **{f"finetune.tasks.{name}.init_from": task.init_from for name, task in tasks.items()},
-    }
+def _check_paths(values: dict[str, Any]) -> None:
+    """Whether what must be local is, and nothing is named that the pipeline writes anew."""
     for each in links.named(values):
+        where = f"params.yaml: {each.key}"
         if each.uri == "":
-            raise ConfigError(f"params.yaml: {each.key}: found '', expected a path; correct it")
-    for where, path in {**pairs, **others}.items():
-        if path is not None and "://" in path:
-            raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a local path; download it first")
-    for where, path in others.items():
-        if path is not None and path.startswith("~"):
-            raise ConfigError(f"params.yaml: {where}: found {path!r}, expected a path without ~; write it out")
-    for where, path in given.items():
-        check_no_output(where, path, PRETRAINED)
-    for where, path in teachers.items():
-        check_no_output(where, path, FINETUNED)
+            raise ConfigError(f"{where}: found '', expected a path; correct it")
+        if each.uri is None:
+            continue
+        if not each.key.startswith("corpus.") and not each.key.endswith(".data"):  # those say themselves what they read
+            if "://" in each.uri:
+                raise ConfigError(f"{where}: found {each.uri!r}, expected a local path; download it first")
+            if each.uri.startswith("~") and "pairs[" not in each.key:
+                raise ConfigError(f"{where}: found {each.uri!r}, expected a path without ~; write it out")
+        # A task may begin with what the pipeline has written, and `inputs` looks with which.
+        if "://" not in each.uri and not re.fullmatch(r"finetune\.tasks\..+\.init_from", each.key):
+            for output in OUTPUTS:
+                check_no_output(each.key, each.uri, output)
 
 
 def check_no_output(where: str, path: str | None, output: Path) -> None:
-    """What the pipeline writes anew, it cannot begin with."""
-    if path is not None and Path(path).resolve().is_relative_to(output.resolve()):
+    """What the pipeline writes anew, it cannot begin with: DVC removes the outputs of a stage before it runs."""
+    if path is None:
+        return
+    base, glob, _ = path.partition("*")
+    place = Path(base).expanduser()
+    if place.resolve().is_relative_to(output.resolve()):
         copy = f"{Path(path).name}-before"
         other = f", or `make finetune MODEL={path}`" if where.endswith(".init_from") and output == FINETUNED else ""
         raise ConfigError(
-            f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected a directory that no stage "
+            f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected what no stage "
             f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}{other}"
+        )
+    if output.resolve().is_relative_to(place.resolve()) and place.is_dir() and (not glob or "**" in path):
+        raise ConfigError(
+            f"params.yaml: {where}: found {path!r}, in which the pipeline writes {output}, expected a folder of your "
+            "own; move your files to one, such as texts/"
         )
 
 

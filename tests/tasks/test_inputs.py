@@ -291,6 +291,46 @@ def test_a_model_that_a_stage_writes_starts_a_task_in_a_tree_of_its_own_alone(
     assert Path("data/inputs/encoders/cola/config.json").is_file()
 
 
+@pytest.mark.parametrize(
+    ("where", "path", "expected"),
+    [
+        ("corpus.sources", ["data/corpus"], "which the pipeline writes"),
+        ("corpus.sources", ["data/corpus/*.txt"], "which the pipeline writes"),
+        ("corpus.sources", [{"uri": "data/"}], "in which the pipeline writes data/inputs"),
+        ("corpus.sources", ["**/*.txt"], "in which the pipeline writes data/inputs"),
+        ("corpus.contamination", {"texts": ["predictions/mine.txt"]}, "which the pipeline writes"),
+        ("tokenizer.vocab_file", "models/tokenizer/vocab.txt", "which the pipeline writes"),
+        ("embed", {"pairs": "data/shards/pairs.jsonl"}, "which the pipeline writes"),
+        ("finetune.tasks", {"cola": {"format": "glue/cola", "data": "data/examples"}}, "which the pipeline writes"),
+    ],
+)
+def test_what_lies_where_the_pipeline_writes_is_refused_and_stays(
+    where: str, path: Any, expected: str, project: Path, values: dict[str, Any]
+) -> None:
+    """DVC would remove it before the stage that it is read by."""
+    mine = [Path("data/corpus/mine.txt"), Path("data/examples/train.tsv"), Path("data/mine.txt")]
+    for file in mine:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("The only copy.")
+    set_path(values, where, path)
+    write(project, values)
+    with pytest.raises(ConfigError, match=rf"^params\.yaml: {where}.*: found .*, {expected}.*, expected"):
+        run()
+    assert all(file.is_file() for file in mine)
+
+
+@pytest.mark.parametrize("source", ["*.txt", "data/mine.txt", "data-of-mine/"])
+def test_what_lies_beside_that_is_read(source: str, project: Path, values: dict[str, Any]) -> None:
+    for file in (Path("a.txt"), Path("data/mine.txt"), Path("data-of-mine/a.txt")):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("Some text.")
+    values["corpus"]["sources"] = [source]
+    values["finetune"]["tasks"] = {}
+    write(project, values)
+    run()
+    assert [path.name for path in Path("data/inputs/corpus/0").iterdir()]
+
+
 def whole_model(directory: Path, **fields: Any) -> Path:
     """A small encoder with its tokenizer."""
     with tempfile.TemporaryDirectory() as folder:

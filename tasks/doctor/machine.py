@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import torch
@@ -65,23 +66,31 @@ def check_variables() -> Finding:
     return ok("variables", "those of the environment that stages read can be used")
 
 
-def check_memory(plan: Plan, free: int | None = None) -> Finding:
-    """What all processes of this machine's training need, against what is free (`free` bytes in place of a look)."""
+class Memory(NamedTuple):
+    """Bytes, of a machine or of one GPU."""
+
+    free: int
+    whole: int
+
+
+def check_memory(plan: Plan, here: Memory | None = None) -> Finding:
+    """What all processes of this machine's training need, against what is there (`here` in place of a look). What is
+    taken now is no failure: it may be another run's, after which this one has its turn."""
     need, (_, processes) = plan.memory().total, distributed.launched_processes()
     remedy = (
         "set BERTCORE_MICRO_BATCH (the batch in parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1, choose a smaller preset "
         "or free memory"
     )
     if device().type == "cuda":
-        available, place = _free_cuda() if free is None else free, "on the GPU"
+        here, place = here or _memory_of_gpus(), "on the GPU"
     else:
         need = processes * (need + PROCESS_BYTES)
-        available, place = free_memory() if free is None else free, "of memory"
-    text = f"pre-training needs about {size(need)}, {size(available)} {place} are free"
-    if need * UNCERTAINTY <= available:
+        here, place = here or memory(), "of memory"
+    text = f"pre-training needs about {size(need)}; of {size(here.whole)} {place}, {size(here.free)} are free"
+    if need * UNCERTAINTY <= here.free:
         return ok("memory", text)
     # Weights that are divided among processes need less than what was computed.
-    certain = need > available * UNCERTAINTY and not os.environ.get("BERTCORE_ACCELERATE_CONFIG")
+    certain = need > here.whole * UNCERTAINTY and not os.environ.get("BERTCORE_ACCELERATE_CONFIG")
     return Finding(level="FAIL" if certain else "warn", name="memory", text=text, remedy=remedy)
 
 
@@ -99,16 +108,21 @@ def check_time(plan: Plan) -> Finding:
     return ok("time", text)
 
 
-def free_memory(root: Path = Path("/")) -> int:
-    """Bytes that this process may still take: the machine's, or its control group's where that has less.
+def memory(root: Path = Path("/")) -> Memory:
+    """The machine's, or its control group's where that has less.
 
     `root`: of the file system with /proc and /sys.
     """
-    return min([psutil.virtual_memory().available, *_of_control_groups(root)])
+    machine = psutil.virtual_memory()
+    return _least([Memory(machine.available, machine.total), *_of_control_groups(root)])
 
 
-def _of_control_groups(root: Path) -> Iterator[int]:
-    """What the limits of this process's groups leave, in both versions of Linux's control groups."""
+def _least(found: list[Memory]) -> Memory:
+    return Memory(min(each.free for each in found), min(each.whole for each in found))
+
+
+def _of_control_groups(root: Path) -> Iterator[Memory]:
+    """The limits of this process's groups, and what they leave, in both versions of Linux's control groups."""
     for version, place in control_groups("memory", root):
         if version == 2:
             limit, used, cached = "memory.max", "memory.current", "inactive_file"
@@ -117,20 +131,20 @@ def _of_control_groups(root: Path) -> Iterator[int]:
         yield from _left(place / limit, place / used, place / "memory.stat", cached)
 
 
-def _left(limit: Path, used: Path, statistics: Path, cached: str) -> Iterator[int]:
-    """The limit less what is used; files that the kernel only keeps in mind count as free."""
+def _left(limit: Path, used: Path, statistics: Path, cached: str) -> Iterator[Memory]:
+    """The limit, and it less what is used; files that the kernel only keeps in mind count as free."""
     try:
         most = limit.read_text().strip()
         if most == "max":
             return
         entries = dict(line.split() for line in statistics.read_text().splitlines())
-        yield int(most) - int(used.read_text()) + int(entries.get(cached, 0))
+        yield Memory(int(most) - int(used.read_text()) + int(entries.get(cached, 0)), int(most))
     except OSError:
         return
 
 
-def _free_cuda() -> int:
-    return min(torch.cuda.mem_get_info(index)[0] for index in range(torch.cuda.device_count()))
+def _memory_of_gpus() -> Memory:
+    return _least([Memory(*torch.cuda.mem_get_info(index)) for index in range(torch.cuda.device_count())])
 
 
 def size(number: float) -> str:

@@ -75,7 +75,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_made_in_parts(plan: Plan, monk
         monkeypatch.delenv(variable, raising=False)
     said = {}
     for free in (2**50, 2**33, 2**20):
-        monkeypatch.setattr(machine, "free_memory", lambda free=free: free)
+        monkeypatch.setattr(machine, "memory", lambda free=free: machine.Memory(free, free))
         said[free] = budget.in_parts(plan, 8192, option)
     assert said[2**50] is None
     found = re.fullmatch(
@@ -83,7 +83,7 @@ def test_a_batch_that_does_not_fit_into_memory_is_made_in_parts(plan: Plan, monk
         str(said[2**33]),
     )
     assert found and 1 < int(found[1]) < 1024
-    monkeypatch.setattr(machine, "free_memory", lambda: 2**33)
+    monkeypatch.setattr(machine, "memory", lambda: machine.Memory(2**33, 2**33))
     monkeypatch.setenv("BERTCORE_MICRO_BATCH", found[1])
     assert budget.in_parts(plan, 8192, option) is None, "with it, the batch fits"
     assert str(said[2**20]).startswith("Even one sequence at once is too many: pre-training needs about")

@@ -108,7 +108,7 @@ def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
 
 def check_prefect(environment: Mapping[str, str]) -> Finding:
     """The server that PREFECT_API_URL names; without it commands find one or start their own."""
-    url = environment.get("PREFECT_API_URL")
+    url = server.address(environment)
     if not url:
         text = "PREFECT_API_URL is not set; `make pretrain` and `make finetune` use the server that runs, or start one"
         return ok("prefect", text)

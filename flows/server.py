@@ -16,7 +16,7 @@ import tomllib
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -133,13 +133,17 @@ def runs(environment: dict[str, str]) -> bool:
 
 def _named(environment: dict[str, str]) -> Server | None:
     """The server of PREFECT_API_URL or of the active profile."""
-    url = environment.get("PREFECT_API_URL")
-    if url:
+    if url := address(environment):
         if not healthy(url):
             raise LaunchError(f"PREFECT_API_URL: nothing answers at {url}; start a Prefect server there or unset it")
         return _server(url, _home(url))
-    url = _profile_url(environment)
-    return _server(url, _home(url)) if url and healthy(url) else None
+    of_profile = _profile_url(environment)
+    return _server(of_profile, _home(of_profile)) if of_profile and healthy(of_profile) else None
+
+
+def address(environment: Mapping[str, str]) -> str:
+    """PREFECT_API_URL, which Prefect's clients take with a slash at its end, too; empty where it is not set."""
+    return environment.get("PREFECT_API_URL", "").rstrip("/")
 
 
 def healthy(url: str) -> bool:
@@ -259,15 +263,20 @@ def _profile_url(environment: dict[str, str]) -> str | None:
     try:
         profiles = tomllib.loads(path.read_text(encoding="utf-8"))
         active = environment.get("PREFECT_PROFILE") or profiles["active"]
-        return str(profiles["profiles"][active]["PREFECT_API_URL"])
+        return address(profiles["profiles"][active]) or None
     except (OSError, tomllib.TOMLDecodeError, KeyError):
         return None
 
 
 def get(url: str) -> Any:
-    """The JSON that the API answers to who has the password of `PASSWORD`, None when it does not."""
+    """The JSON that Prefect's API answers to who has the password of `PASSWORD`, None when it does not."""
+    return get_json(_request(url))
+
+
+def get_json(request: str | urllib.request.Request) -> Any:
+    """What is answered, None where that is no JSON."""
     try:
-        with urllib.request.urlopen(_request(url), timeout=5.0) as response:
+        with urllib.request.urlopen(request, timeout=5.0) as response:
             return json.load(response)
     except (*UNANSWERED, ValueError):
         return None

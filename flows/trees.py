@@ -150,6 +150,9 @@ def snapshot(root: Path) -> str:
     with tempfile.TemporaryDirectory() as directory:
         index = Path(directory) / "index"
         _git(root, "read-tree", "HEAD", index=index)
+        own = root / _git(root, "rev-parse", "--git-path", "index")
+        if own.is_file():  # which names what was added since the last commit, too
+            shutil.copyfile(own, index)
         _git(root, "add", "--update", "--", ":/", index=index)
         for path in RESULTS:
             if (root / path).exists() and not _ignored(root, path):
@@ -208,8 +211,10 @@ def _share(root: Path) -> None:
 
 
 def share_cache(root: Path) -> None:
-    """Have the tree at `root` use the DVC cache of the user's tree."""
+    """Have the tree at `root` use the DVC cache of the user's tree, and leave nothing when it is removed: what DVC
+    remembers of a tree, it keeps elsewhere on the machine by default."""
     _dvc(root, "cache", "dir", "--local", _dvc(ROOT, "cache", "dir"))
+    _dvc(root, "config", "--local", "core.site_cache_dir", str(root / ".dvc" / "tmp" / "site"))
 
 
 def link_inputs(root: Path, values: Any, within: Path) -> None:

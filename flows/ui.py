@@ -87,7 +87,7 @@ def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.Exi
 def runs_page(address: str) -> str:
     """The runs of this project on the pages of an MLflow server; all its experiments where there are none yet."""
     query = urllib.parse.urlencode({"experiment_name": experiment_name()})
-    found = server.get(f"{address}/api/2.0/mlflow/experiments/get-by-name?{query}")
+    found = server.get_json(f"{address}/api/2.0/mlflow/experiments/get-by-name?{query}")
     place = f"experiments/{found['experiment']['experiment_id']}/runs" if found else "experiments"
     return f"{address}/#/{place}?{VIEW}"
 

@@ -59,7 +59,8 @@ class PretrainConfig(OptimizationConfig):
     decay_share: float = DECAY_SHARE
     """Of `max_steps`: the part at the end in which schedule `wsd` falls to 0. All that comes before it is the same for
     every `max_steps`, and is taken over by a longer or shorter training that differs in nothing else, bit by bit.
-    Give `warmup_steps` for that: by default they are a share of `max_steps`."""
+    Give `warmup_steps` for that, by default a share of `max_steps`, and leave out a second phase and a share of masks
+    that falls over the whole training (`mask.masked_lm_prob_start: null`; recipe `modern` has one)."""
     learning_rate_floor: float = 0.0
     """Share of the peak at which the schedules `linear`, `cosine` and `wsd` end."""
     embedding_learning_rate: float | None = None

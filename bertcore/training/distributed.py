@@ -50,6 +50,8 @@ def launch_command(module: str) -> tuple[list[str], dict[str, str]]:
     if config := os.environ.get(ACCELERATE_CONFIG):
         if (processes := _configured_processes(config)[0]) > 0:
             environment[_EXPECTED] = str(processes)
+        # Without it accelerate gives every process one thread.
+        environment.setdefault("OMP_NUM_THREADS", str(threads(launched_processes()[1])))
         return [*launch, "--config_file", config, "-m", module], environment
     processes = process_count()
     _require_gpus(processes, "BERTCORE_PROCESSES")

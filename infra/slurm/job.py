@@ -19,6 +19,7 @@ from types import FrameType
 from bertcore.corpus.sources.http import cache_directory
 from bertcore.errors import STOPPED
 from bertcore.files import replace_file
+from bertcore.precision import precision
 from flows.devices import cuda_devices
 from flows.environment import ROOT, project_environment
 from flows.guard import guarded, release
@@ -87,7 +88,7 @@ def write_config(environment: Mapping[str, str], rank: int) -> Path:
     path = ROOT / ".slurm" / f"{environment['SLURM_JOB_ID']}-node-{rank}.yaml"
     path.parent.mkdir(exist_ok=True)
     with replace_file(path) as beside:
-        beside.write_text(filled(values if devices else values | {"mixed_precision": "'no'"}), encoding="utf-8")
+        beside.write_text(filled(values | {"mixed_precision": f"'{precision()}'"}), encoding="utf-8")
     return path
 
 

@@ -29,7 +29,7 @@ def failed_with_words(run: Run) -> bool:
 
 def _prefect(parent: Run) -> str | None:
     key = parent.data.tags.get("prefect.flow_run_id")
-    pages = os.environ.get("PREFECT_UI_URL") or os.environ.get("PREFECT_API_URL", "").removesuffix("/api")
+    pages = os.environ.get("PREFECT_UI_URL") or os.environ.get("PREFECT_API_URL", "").rstrip("/").removesuffix("/api")
     return f"Prefect: [flow run]({pages}/runs/flow-run/{key})" if key and pages else None
 
 

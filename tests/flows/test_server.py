@@ -147,3 +147,8 @@ def test_what_does_not_speak_http_is_no_server() -> None:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         assert server.get(url) is None and not server.answers(url)
     assert not server.healthy("http://127.0.0.1:42OO/api")
+
+
+def test_an_address_may_end_in_a_slash() -> None:
+    assert server.address({"PREFECT_API_URL": "http://h:4200/api/"}) == "http://h:4200/api"
+    assert server.address({}) == ""

@@ -151,6 +151,17 @@ def test_a_run_that_is_begun_again_waits_for_its_first_process_and_is_done_with_
     assert order == ["first", "done"]
 
 
+def test_files_that_were_added_and_not_committed_are_there(root: Path) -> None:
+    (root / "added.py").write_text("4\n")
+    git(root, "add", "added.py")
+    (root / "added.py").write_text("5\n")
+    (root / "never.py").write_text("6\n")
+    staged = git(root, "ls-files", "--stage")
+    assert git(root, "show", f"{snapshot(root)}:added.py") == "5"
+    assert "never.py" not in git(root, "ls-tree", "--name-only", snapshot(root))
+    assert git(root, "ls-files", "--stage") == staged, "the user's own index is as it was"
+
+
 def test_it_begins_as_the_commit_that_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = snapshot(root)
     git(root, "branch", "begun", commit)

@@ -1,5 +1,6 @@
 """`make ui`: what it sets up before it shows the pages."""
 
+import io
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -72,9 +73,19 @@ def test_the_models_that_are_served_are_those_that_were_accepted(tmp_path: Path)
 def test_the_page_of_runs_is_that_of_the_project_in_the_view_of_trainings(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = "http://h/api/2.0/mlflow/experiments/get-by-name?experiment_name=our+own"
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "our own")
-    monkeypatch.setattr(server, "get", {asked: {"experiment": {"experiment_id": "7"}}}.get)
+    monkeypatch.setattr(server, "get_json", {asked: {"experiment": {"experiment_id": "7"}}}.get)
     assert ui.runs_page("http://h") == "http://h/#/experiments/7/runs?workflowType=machine_learning"
     assert ui.runs_page("http://other") == "http://other/#/experiments?workflowType=machine_learning"
+
+
+def test_prefects_password_is_told_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setenv(server.PASSWORD, "admin:secret")
+    monkeypatch.setattr("urllib.request.urlopen", lambda request, timeout: asked.append(request) or io.BytesIO(b"{}"))
+    ui.runs_page("http://mlflow")
+    server.get("http://prefect/api/health")
+    assert isinstance(asked[0], str), "no header goes with it"
+    assert asked[1].get_header("Authorization").startswith("Basic ")
 
 
 def test_a_password_is_neither_shown_nor_part_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -262,7 +262,9 @@ def test_an_accelerate_config_says_how_many_processes_must_join(
     with pytest.raises(ConfigError, match=r"own\.yaml', expected a file; see infra/accelerate"):
         distributed.launch_command("x")
     path.write_text((ROOT / "infra/accelerate/cpu.yaml").read_text())
-    assert distributed.launch_command("x")[1]["BERTCORE_EXPECTED_PROCESSES"] == "2"
+    environment = distributed.launch_command("x")[1]
+    assert environment["BERTCORE_EXPECTED_PROCESSES"] == "2"
+    assert environment["OMP_NUM_THREADS"] == os.environ.get("OMP_NUM_THREADS", str(distributed.threads(2)))
     path.write_text("[")
     with pytest.raises(ConfigError, match=r"BERTCORE_ACCELERATE_CONFIG: .*own\.yaml: .*correct it"):
         distributed.launch_command("x")

@@ -172,6 +172,8 @@ class Pretraining:
     def _run(self) -> None:
         state, last = self.state, self._config.max_steps
         progress = Progress("pretrain", last, state.step, shown=self._accelerator.is_main_process)
+        if state.step < last:
+            self.settle_order()
         self._keeper.restart_clock()
         while True:
             if self._evaluation_due():
@@ -182,6 +184,18 @@ class Pretraining:
             self._keeper.save_or_stop()
             progress.advance(self._note())
         progress.close()
+
+    def settle_order(self) -> None:
+        """Have more than two processes add whole gradients in one order from the first step of this process on.
+
+        DDP groups the gradients anew after its first backward pass, and rings of three and more add each group in an
+        order of its own: without this, the first step after a resume would round otherwise than one among others.
+        """
+        if self._control.world_size > 2 and not divided(self.model):
+            before = random_state()
+            self.compute()
+            self._optimizer.zero_grad()
+            set_random_state(before)
 
     def _train_and_report(self) -> None:
         state, config = self.state, self._config

@@ -62,8 +62,11 @@ def main() -> int:
 def _train(stop: StopRequest) -> None:
     try:
         accelerator = distributed.make_accelerator()
-        with _signs_of_life(distributed.Control(accelerator.num_processes)):
+        control = distributed.Control(accelerator.num_processes)
+        with _signs_of_life(control):
             _train_and_save(accelerator, stop)
+            control.gather(None)  # while rank 0 saves; the GPUs' own exchange would give up after ten minutes
+        accelerator.end_training()
     except UnlikeError as error:
         if os.environ.get("LOCAL_RANK") == "0":  # once on each machine
             print(f"error: {error}", file=sys.stderr)
@@ -119,8 +122,6 @@ def _train_and_save(accelerator: Accelerator, stop: StopRequest) -> None:
             _write_metrics(training, metrics, machine, report)
             run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
             checkpoints.mark_finished(training.checkpoints.directory, "pretrain")
-    accelerator.wait_for_everyone()
-    accelerator.end_training()
 
 
 def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:

@@ -1,5 +1,6 @@
-"""FSDP2 on two CPU processes: what divides weights, gradients and optimizer state resumes with the same bits. That it
-trains what one process trains is in tests/tasks/training/test_world_sizes.py."""
+"""Several CPU processes resume with the same bits: two that divide weights, gradients and optimizer state (FSDP2), and
+three that add whole gradients (DDP). That they train what one process trains is in
+tests/tasks/training/test_world_sizes.py."""
 
 import os
 import subprocess
@@ -22,11 +23,13 @@ from torch.distributed.tensor import DTensor
 from bertcore.training.flight_record import weight_norms
 from tests.bertcore.training import test_loop as module
 from tests.divided import divide_weights
-directory, mode = Path(sys.argv[1]), sys.argv[2]
-divide_weights()
+directory, mode, is_divided = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "divided"
+if is_divided:
+    divide_weights()
 settings = replace(module._no_dropout(), max_steps=6)
 run = module.training(directory, settings)
 if mode == "stopped":
+    run.settle_order()
     while run.state.step < 3:
         run.train_step()
     run._control.on_main(run.checkpoints.hold)
@@ -34,7 +37,7 @@ if mode == "stopped":
 else:
     run.run()
     layers = run.model.bert.encoder.layer.parameters()  # what lies outside of them is still whole after a forward pass
-    assert all(isinstance(value, DTensor) for value in layers)
+    assert all(isinstance(value, DTensor) == is_divided for value in layers)
     norms = weight_norms(run.model)  # every process must ask
     model = run.whole_models()[""]
     if run._accelerator.is_main_process:
@@ -48,23 +51,24 @@ def run_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "worker.py").write_text(WORKER)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
-    def run(directory: Path, mode: str) -> dict[str, torch.Tensor] | None:
+    def run(directory: Path, mode: str, weights: str, processes: int) -> dict[str, torch.Tensor] | None:
         directory.mkdir(exist_ok=True)
         token_shard(directory, 80)  # written before two processes look for it
-        monkeypatch.setenv("BERTCORE_PROCESSES", "2")
+        monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
         command, environment = distributed.launch_command("worker")
         environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
-        subprocess.run([*command, str(directory), mode], env=environment, check=True, timeout=120)
+        subprocess.run([*command, str(directory), mode, weights], env=environment, check=True, timeout=120)
         return torch.load(directory / "weights.pt", weights_only=True) if mode != "stopped" else None
 
     return run
 
 
 @pytest.mark.slow
-def test_divided_weights_resume_with_the_same_bits(run_worker, tmp_path: Path) -> None:
-    whole = run_worker(tmp_path / "whole", "finished")
-    run_worker(tmp_path / "resumed", "stopped")
-    resumed = run_worker(tmp_path / "resumed", "finished")
+@pytest.mark.parametrize("how", [("divided", 2), ("whole", 3)], ids=["divided", "whole"])
+def test_several_processes_resume_with_the_same_bits(run_worker, how: tuple[str, int], tmp_path: Path) -> None:
+    whole = run_worker(tmp_path / "whole", "finished", *how)
+    run_worker(tmp_path / "resumed", "stopped", *how)
+    resumed = run_worker(tmp_path / "resumed", "finished", *how)
     for name, tensor in whole.items():
         assert torch.equal(resumed[name], tensor), name
 

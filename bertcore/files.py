@@ -23,6 +23,8 @@ from bertcore.errors import InputError
 FULL = (errno.ENOSPC, errno.EDQUOT)
 _UNFINISHED = ".unfinished"
 """Ends the name of what is being written, beside its place: nobody else calls a directory so."""
+_LOCK = ".lock"
+"""Ends the name of the file that is locked by who writes there. Of a directory, NFS would lock nothing for others."""
 _BEFORE = ".before"
 """Ends the name of what stood in a place, while it is exchanged."""
 
@@ -38,40 +40,47 @@ def replace_directory(directory: Path) -> Iterator[Path]:
         directory = directory.resolve()
     directory.parent.mkdir(parents=True, exist_ok=True)
     clear_unfinished(directory)
-    beside = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", suffix=_UNFINISHED, dir=directory.parent))
-    owned = _own(beside)
+    ending = f"{_UNFINISHED}{_LOCK}"
+    owned, name = tempfile.mkstemp(prefix=f".{directory.name}-", suffix=ending, dir=directory.parent)
+    fcntl.flock(owned, fcntl.LOCK_EX)
+    beside = Path(name.removesuffix(_LOCK))
     try:
+        beside.mkdir()
         yield beside
         for path in sorted(beside.rglob("*")):
             if path.is_file() and not path.is_symlink():
                 path.chmod(0o644)  # some writers make private files, which other users could not read
                 _sync(path)
-        beside.chmod(0o755)  # mkdtemp's 0700 would hide the output from other users
         _exchange(beside, directory)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        os.unlink(name)
         os.close(owned)
 
 
 def unfinished(directory: Path) -> list[Path]:
-    """What `replace_directory` of processes that are no more has left beside `directory`; nothing of living ones, each
-    of which holds a lock on its own until it ends."""
+    """What `replace_directory` of processes that are no more has left beside `directory`; nothing of living ones, on
+    other machines too, each of which holds a lock until it ends."""
     found = []
     for path in sorted(directory.parent.iterdir() if directory.parent.is_dir() else ()):
-        if _begun(path) != directory or not path.is_dir() or path.is_symlink():
-            continue
-        try:
-            place = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:  # its process has just ended, or moved it into place
-            continue
-        try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _begun(path) == directory and not path.is_symlink() and not _is_locked(_lock_of(path)) and path.is_dir():
             found.append(path)
-        except BlockingIOError:
-            pass
-        finally:
-            os.close(place)
     return found
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(_BEFORE) + _LOCK)
 
 
 def begun_in(parent: Path) -> list[Path]:
@@ -82,7 +91,7 @@ def begun_in(parent: Path) -> list[Path]:
 
 def _begun(path: Path) -> Path | None:
     """What `path` was to become, or has been, by the name that `replace_directory` gave it."""
-    own = re.fullmatch(rf"\.(.+)-[a-z0-9_]{{8}}\{_UNFINISHED}(?:\{_BEFORE})?", path.name)  # as `mkdtemp` names them
+    own = re.fullmatch(rf"\.(.+)-[a-z0-9_]{{8}}\{_UNFINISHED}(?:\{_BEFORE})?", path.name)  # as `mkstemp` names them
     return path.with_name(own[1]) if own else None
 
 
@@ -94,24 +103,16 @@ def clear_unfinished(directory: Path) -> None:
             path.rename(directory)
         else:
             shutil.rmtree(path, ignore_errors=True)
+        _lock_of(path).unlink(missing_ok=True)
 
 
 @contextmanager
 def alone_in(directory: Path) -> Iterator[None]:
     """Within it, this process alone has `directory`, which is made where there is none; others that ask for it wait."""
     directory.mkdir(parents=True, exist_ok=True)
-    owned = _own(directory)
-    try:
+    with (directory / _LOCK).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(owned)
-
-
-def _own(directory: Path) -> int:
-    """An open file that holds the lock on `directory` while this process lives."""
-    place = os.open(directory, os.O_RDONLY)
-    fcntl.flock(place, fcntl.LOCK_EX)
-    return place
 
 
 def _exchange(beside: Path, directory: Path) -> None:
@@ -120,18 +121,14 @@ def _exchange(beside: Path, directory: Path) -> None:
     if not directory.exists():
         beside.rename(directory)
         return
-    owned = _own(directory)
+    directory.rename(before)
     try:
-        directory.rename(before)
-        try:
-            beside.rename(directory)
-        except OSError:
-            before.rename(directory)
-            raise
-        before.rename(beside)  # no longer what `clear_unfinished` would put back
-        shutil.rmtree(beside)
-    finally:
-        os.close(owned)
+        beside.rename(directory)
+    except OSError:
+        before.rename(directory)
+        raise
+    before.rename(beside)  # no longer what `clear_unfinished` would put back
+    shutil.rmtree(beside)
 
 
 @contextmanager

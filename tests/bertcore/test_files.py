@@ -112,13 +112,13 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
     try:
         for writer in writers:
             assert writer.stdout is not None and writer.stdout.readline() == "ready\n"
-        assert unfinished(target) == [] and len(list(tmp_path.glob(".data-*"))) == 2
+        assert unfinished(target) == [] and len(list(tmp_path.glob(".data-*.unfinished"))) == 2
         writers[0].kill()
         writers[0].wait()
         (left,) = unfinished(target)
         with replace_directory(target) as beside:
             (beside / "whole").touch()
-            assert not left.exists() and len(list(tmp_path.glob(".data-*"))) == 2
+            assert not left.exists() and len(list(tmp_path.glob(".data-*.unfinished"))) == 2
     finally:
         for writer in writers:
             writer.kill()

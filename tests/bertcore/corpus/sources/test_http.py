@@ -80,7 +80,7 @@ def fetch(server: FaultyServer, directory: Path, pauses: list[float] | None = No
 
 
 def leftovers(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.rglob("*") if path.is_file())
+    return sorted(path.name for path in directory.rglob("[!.]*") if path.is_file())
 
 
 def test_download_once(server: FaultyServer, tmp_path: Path) -> None:

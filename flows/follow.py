@@ -35,6 +35,8 @@ SETTLE = 5.0
 """Seconds that the stages' last states may take to arrive: Prefect records task states through its events."""
 PATIENCE = 20.0
 """Seconds a run may lie unclaimed before another worker is started: a killed one counts as online for a while."""
+SILENCE = 30.0
+"""Seconds without an answer of the server that a restart or a busy database explains; longer ones are told."""
 
 LOG_PAGE = 200
 """Lines per answer, Prefect's own limit."""
@@ -73,6 +75,8 @@ class Follower:
     def __init__(self, client: SyncPrefectClient, run_id: UUID, console: Console) -> None:
         self._client, self._run_id, self._console = client, run_id, console
         self._seen: set[UUID] = set()
+        self._heard = time.monotonic()
+        self._is_silent = False
         self._since: Any = create_datetime_instance(datetime.fromtimestamp(0, UTC))
         self.watched = Watched(client.read_flow_run(run_id))
 
@@ -112,12 +116,25 @@ class Follower:
             self._read_progress()
             self._print_logs()
         except httpx.TransportError:
-            return
+            return self._tell_of_silence()
         except httpx.HTTPStatusError as error:
             if error.response.is_client_error:
                 raise
-            return  # the server's database is away
+            return self._tell_of_silence()  # the server's database is away
+        self._heard, self._is_silent = time.monotonic(), False
         live.update(status_table(self.watched))
+
+    def _tell_of_silence(self) -> None:
+        """Once: without the server no further stage begins, and its end would not be seen."""
+        if not self._is_silent and time.monotonic() - self._heard > SILENCE:
+            self._is_silent = True
+            self._console.print(
+                f"The Prefect server at {self._client.api_url} has not answered for {SILENCE:.0f} s, and without it no "
+                "further stage begins. Start it again where it ran, or end this with Ctrl-C: the same command goes on "
+                "from what is done.",
+                markup=False,
+                soft_wrap=True,
+            )
 
     def _read_progress(self) -> None:
         only = ArtifactFilter(

@@ -1,5 +1,6 @@
 """What the follower, and `make pretrain` around it, make of a server that refuses or fails."""
 
+import io
 import signal
 from types import SimpleNamespace
 
@@ -16,6 +17,8 @@ RUN = SimpleNamespace(state=None)
 
 class Client:
     """Answers once, and then as it is told."""
+
+    api_url = "http://h/api"
 
     def __init__(self, *then: Exception) -> None:
         self._answers = iter([None, *then])
@@ -39,6 +42,16 @@ def test_a_server_whose_database_is_away_is_asked_again() -> None:
     follower = Follower(Client(answer(500), answer(503), httpx.ConnectError("refused")), None, Console())  # type: ignore[arg-type]
     for _ in range(3):
         follower._poll(None)  # type: ignore[arg-type]
+
+
+def test_a_server_that_stays_silent_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(record=True, width=300, file=io.StringIO())
+    follower = Follower(Client(*[httpx.ConnectError("refused")] * 4), None, console)  # type: ignore[arg-type]
+    for seconds in (0.0, 20.0, 40.0, 60.0):
+        monkeypatch.setattr("time.monotonic", lambda now=follower._heard + seconds: now)
+        follower._poll(None)  # type: ignore[arg-type]
+    (said,) = console.export_text().splitlines()
+    assert said.startswith("The Prefect server at http://h/api has not answered for 30 s") and "Ctrl-C" in said
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def _table(model: FineTuned, texts: Sequence[Text]) -> pa.Table:
 
 
 def _check_pairs(model: FineTuned, texts: Sequence[Text]) -> None:
-    wanted, where = model.description.pairs, model.description.directory
+    wanted, where = model.description.pairs, model.description.directory.name  # servers tell no paths
     if wanted is None or all(isinstance(text, str) != wanted for text in texts):
         return
     raise InputError(

@@ -9,7 +9,7 @@ from bertcore.apply.answer import answer, answer_pairs, check_pairs
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
 from bertcore.commands.texts import (
-    add_delimiter,
+    add_layout,
     add_model,
     at_least_one,
     check_arguments,
@@ -41,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question", action="append", help="may be given several times")
     parser.add_argument("--context", help="a text of any length, or a file with one; also .gz, .zst")
     parser.add_argument("--file", type=Path, help="a table with the columns question and context")
-    add_delimiter(parser)
+    add_layout(parser)
     parser.add_argument("--squad", type=Path, help="a file in SQuAD's layout; also .gz, .zst")
     parser.add_argument(
         "--top", type=at_least_one("--top"), help="answers for each question (default: 3; at most the task's n_best)"

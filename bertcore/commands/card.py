@@ -40,6 +40,12 @@ def changed_card(options: argparse.Namespace) -> str:
     if options.license is not None:
         text = card.with_license(text, options.license)
     if options.scores is not None:
+        scored = options.scores.absolute().parent / PRETRAINED
+        if options.directory.resolve() != scored.resolve():
+            raise ConfigError(
+                f"--scores: found {options.scores} with {options.directory}, expected {scored}, whose scores they are; "
+                "the card of a fine-tuned model has its own"
+            )
         text = card.with_section(text, SECTION, score_table(options.scores, PRETRAINED))
     return text
 

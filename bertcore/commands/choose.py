@@ -12,10 +12,12 @@ from bertcore.commands.answer import text_or_file
 from bertcore.commands.results import Record, add_output, check_output, write
 from bertcore.commands.texts import (
     AT_ONCE,
-    add_delimiter,
+    LAYOUT,
+    add_layout,
     add_model,
     at_least_one,
     check_arguments,
+    given,
     layout_of,
     model_directory,
     parse_arguments,
@@ -36,7 +38,7 @@ EXAMPLES = """\
 """
 
 
-_OF_TABLES = ("context_column", "question_column", "choices_column", "delimiter")
+_OF_TABLES = ("context_column", "question_column", "choices_column", *LAYOUT)
 """Options of --file, each a field of `ChoicesOptions`."""
 
 
@@ -50,7 +52,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question-column", metavar="NAME", help="(default: none)")
     help_of_choices = "with a list (in CSV as JSON), or a column for each choice (default: choices)"
     parser.add_argument("--choices-column", metavar="NAME", nargs="+", help=help_of_choices)
-    add_delimiter(parser)
+    add_layout(parser)
     parser.add_argument(
         "--top", type=at_least_one("--top"), help="choices of each context, the best first (default: all)"
     )
@@ -75,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 def _read(options: argparse.Namespace) -> pa.Table:
     layout_of(options, options.file)  # where that is no table whose columns something parts
     columns = options.choices_column
-    values = {name: getattr(options, name) for name in _OF_TABLES if getattr(options, name) is not None}
+    values = given(options, _OF_TABLES)
     if columns is not None and len(columns) == 1:
         values["choices_column"] = columns[0]
     layout = parse_arguments(ChoicesOptions, values)

@@ -9,7 +9,8 @@ from bertcore.commands.embed import add_pooling, embedder_of, say_cut
 from bertcore.commands.results import Record, add_output, check_output, write
 from bertcore.commands.texts import (
     COLUMN,
-    add_delimiter,
+    LAYOUT,
+    add_layout,
     add_model,
     at_least_one,
     check_arguments,
@@ -33,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("texts", nargs="+", metavar="TEXT", help="the first one is compared with the others")
     parser.add_argument("--file", type=Path, help="find the nearest of these texts to each TEXT instead")
     parser.add_argument("--column", help=f"of the texts in a table (default: {COLUMN})")
-    add_delimiter(parser)
+    add_layout(parser)
     parser.add_argument("--top", type=at_least_one("--top"), help=f"of the texts of --file (default: {_TOP})")
     add_model(parser)
     add_pooling(parser)
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     if options.file is None and len(options.texts) < 2:
         raise ConfigError("found one text, expected two or more, or --file with texts to compare it with; add some")
     if options.file is None:
-        refuse(options, ("top", "column", "delimiter"), "{} without --file, expected texts in a file; leave it out")
+        refuse(options, ("top", "column", *LAYOUT), "{} without --file, expected texts in a file; leave it out")
         queries, texts, top = options.texts[:1], options.texts[1:], len(options.texts)
     else:
         queries, texts = options.texts, texts_in(options)

@@ -49,8 +49,8 @@ def refuse(options: argparse.Namespace, names: Iterable[str], said: str) -> None
     """`ConfigError` for the first of the options `names` that is given, and would have no effect; `said` tells so, with
     {} in place of its value."""
     for name in names:
-        if (given := getattr(options, name, None)) is not None:
-            raise ConfigError(f"{option_of(name)}: found {said.format(given)}")
+        if (value := getattr(options, name, None)) is not None:
+            raise ConfigError(f"{option_of(name)}: found {said.format(value)}")
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -74,23 +74,35 @@ def add_input(parser: argparse.ArgumentParser, *, pairs: bool = False) -> None:
     endings = f".txt, a text a line, or {', '.join(FORMATS[1:])}; also .gz, .zst; - for the pipe"
     parser.add_argument("--file", type=Path, help=endings)
     parser.add_argument("--column", help=f"of the texts in a table (default: {COLUMN})")
-    add_delimiter(parser)
+    add_layout(parser)
     if pairs:
         parser.add_argument("--pair", metavar="TEXT", help="the second text, for models of two")
         parser.add_argument("--pair-column", metavar="NAME", help="of the second texts in a table")
     parser.add_argument("--input-format", choices=FORMATS, help=f"of a pipe (default: {FORMATS[0]})")
 
 
-def add_delimiter(parser: argparse.ArgumentParser) -> None:
-    """The option --delimiter, which `layout_of` reads."""
+LAYOUT = ("delimiter", "quotes", "header")
+"""The options of `add_layout`, each a field of `TextLayout`."""
+
+
+def add_layout(parser: argparse.ArgumentParser) -> None:
+    """The options that `layout_of` reads."""
     parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
+    flag = argparse.BooleanOptionalAction
+    parser.add_argument("--quotes", action=flag, help="whether quotes enclose cells (default: where no tab parts them)")
+    parser.add_argument("--header", action=flag, help="whether the first row names the columns (default), else 0, 1, …")
 
 
 def layout_of(options: argparse.Namespace, file: Path) -> TextLayout:
     """How the cells of `file` are told apart; `ConfigError` where it has none, or --delimiter is no character."""
     if (ending := plain_ending(file)) not in PARTED:
-        refuse(options, ("delimiter",), f"{{!r}} for {ending}, expected {', '.join(PARTED)}; leave it out")
-    return parse_arguments(TextLayout, {"delimiter": options.delimiter})
+        refuse(options, LAYOUT, f"{{!r}} for {ending}, expected {', '.join(PARTED)}; leave it out")
+    return parse_arguments(TextLayout, given(options, LAYOUT))
+
+
+def given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """The values of those of the options `names` that are given."""
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def option_of(field: str) -> str:
@@ -142,7 +154,7 @@ def texts_in(options: argparse.Namespace) -> list[str]:
 def _read(options: argparse.Namespace, pair_column: str | None, path: Path, name: str) -> list[Text]:
     if plain_ending(path) == LINES and pair_column is None:
         remedy = "add --input-format csv, or what it is" if name == "the pipe" else "leave it out"
-        refuse(options, ("column", "delimiter"), f"{{}}, but {name} has a text a line; {remedy}")
+        refuse(options, ("column", *LAYOUT), f"{{}}, but {name} has a text a line; {remedy}")
         return read_file(path, name=name)
     return read_file(path, options.column or COLUMN, pair_column, name, layout_of(options, path))
 
@@ -154,7 +166,7 @@ def _check_input(options: argparse.Namespace) -> None:
         raise ConfigError(f"found a text and --file {options.file}, expected one of them; leave one out")
     if options.texts:
         beside = "{} beside a text, expected a table; give --file, or "
-        refuse(options, ("column", "delimiter"), f"{beside}leave it out")
+        refuse(options, ("column", *LAYOUT), f"{beside}leave it out")
         refuse(options, ("pair_column",), f"{beside}--pair")
         refuse(options, ("input_format",), "{} beside a text; leave it out")
     if options.file not in (None, *PIPES):
@@ -176,7 +188,8 @@ def read_file(
     name: str | None = None,
     layout: TextLayout = TextLayout(),  # noqa: B008 # frozen
 ) -> list[Text]:
-    """The texts of a file, or the pairs of a table; `name` stands for it in errors."""
+    """The texts of a file, or the pairs of a table, of which a second text that is null is empty, as for tasks; `name`
+    stands for it in errors."""
     where, ending = name or str(path), plain_ending(path)
     if ending not in READERS:
         raise InputError(f"{where}: found the ending {ending!r}, expected {', '.join(READERS)}; convert or rename it")
@@ -219,11 +232,11 @@ def _cells(path: Path, columns: Sequence[str], where: str, layout: TextLayout) -
             if column not in row:
                 advice = advice_on(list(row), column) or suggest(column, list(map(str, row)))
                 raise InputError(f"{where}:{number}: found no column {column!r}; {advice}")
-            if not isinstance(row[column], str):
+            if not isinstance(row[column], str) and (row[column] is not None or column == columns[0]):
                 kind = type(row[column]).__name__
                 raise InputError(f"{where}:{number}: {column}: found a {kind}, expected a text; correct the row")
-            check_encodable(row[column], f"{where}:{number}: {column}")
-        yield [row[column] for column in columns]
+            check_encodable(row[column] or "", f"{where}:{number}: {column}")
+        yield [row[column] or "" for column in columns]
 
 
 def in_parts(

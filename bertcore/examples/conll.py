@@ -134,6 +134,11 @@ def _scheme(options: ConllOptions, train: list[Sentence], where: str) -> str | N
             f"{where}: found the tag {tag!r}, expected B-, I-, E- or S- and a type where tags mark entities, such as "
             "B-PER; convert the tags, or, if they mark none, give the option scheme: none"
         )
+    if scheme is None and tag_schemes.is_mostly_outside(tagged):
+        raise InputError(
+            f"{where}: found O as the most frequent tag, and no B- or I- before the types of the others; put I- before "
+            "them where they mark entities, which are then found and scored, or give the option scheme: none"
+        )
     return scheme
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,11 +209,20 @@ def _cells(text: str, separator: str) -> list[Any]:
     for parse in (parse_json, ast.literal_eval) if text.startswith("[") else ():
         try:
             found = parse(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError):
             continue
-        if isinstance(found, list):
+        if isinstance(found, list) and not _SIDE_BY_SIDE.search(text):
             return found
+    if _ENCLOSED.match(text):
+        message = f"found {text[:60]!r}, expected a list as JSON or Python writes one (numpy's has no commas)"
+        raise BadRowError(BROKEN_LABEL, message)
     return text.split(separator)
+
+
+_SIDE_BY_SIDE = re.compile(r"""['"]\s+['"]""")
+"""As numpy writes texts; Python joins them."""
+_ENCLOSED = re.compile(r"""[\[({]\s*['"].*[\])}]$|\[[\d.\s]+\]$""", re.DOTALL)
+"""A tuple, a set or an array of several texts or numbers."""
 
 
 def _number(cell: Any, options: TableOptions) -> float:

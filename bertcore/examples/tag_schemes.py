@@ -6,6 +6,7 @@ entity of one word.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -71,6 +72,12 @@ def misspelt(sentences: Iterable[Sequence[str]]) -> str | None:
     """A tag that marks an entity in another spelling, such as `B_PER` or `b-PER`, of tags in which no scheme was found;
     None where there is none."""
     return next((tag for tags in sentences for tag in tags if _MISSPELT.fullmatch(tag)), None)
+
+
+def is_mostly_outside(sentences: Iterable[Sequence[str]]) -> bool:
+    """Whether O is the most frequent of several tags, as where they mark entities by their types alone."""
+    found = Counter(tag for tags in sentences for tag in tags)
+    return len(found) > 1 and found.most_common(1)[0][0] == "O"
 
 
 def violations(tags: Sequence[str], scheme: str) -> list[tuple[int, str]]:

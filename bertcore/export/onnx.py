@@ -27,7 +27,7 @@ from torch import nn
 
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.export.directory import Saved, read_config, read_model
-from bertcore.export.probe import Probe, outputs_of, require_equal
+from bertcore.export.probe import LONGEST, Probe, outputs_of, require_equal
 from bertcore.export.verify import run_padded
 from bertcore.files import replace_file
 
@@ -110,8 +110,8 @@ def _write(saved: Saved, model: nn.Module, path: Path) -> None:
 
 
 def _shapes(saved: Saved) -> list[tuple[int, ...]]:
-    """Lengths of the sequences of each batch that is compared: alone, as long as can be, padded."""
-    longest = saved.config.max_sequence_length
+    """Lengths of the sequences of each batch that is compared: alone, as long as a probe can be, padded."""
+    longest = min(saved.config.max_sequence_length, LONGEST)
     return [(1,), (longest,), tuple(min(length, longest) for length in (2, 13, 40))]
 
 

@@ -35,7 +35,7 @@ OUTPUTS: dict[Kind, dict[str, str]] = {
     "multiple_choice": {"logits": SEQUENCE},
 }
 
-_LONGEST = 1024
+LONGEST = 1024
 """Tokens of a probe's sequence at most: beyond the windows of local attention, and quick to compute."""
 _MASKED_TOKENS = 48
 """Tokens at which the masked-LM logits are compared; each has as many logits as the vocabulary has entries."""
@@ -55,7 +55,7 @@ class Probe:
     @classmethod
     def of(cls, config: EncoderConfig, lengths: tuple[int, ...] = ()) -> "Probe":
         """Sequences of `lengths` tokens; by default three short ones and one as long as the model reads."""
-        longest = min(config.max_sequence_length, _LONGEST)
+        longest = min(config.max_sequence_length, LONGEST)
         sizes = torch.tensor(lengths or [min(length, longest) for length in (2, 13, 40, longest)])
         total = int(sizes.sum())
         order = torch.randperm(total, generator=torch.Generator().manual_seed(1))

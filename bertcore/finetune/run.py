@@ -303,7 +303,17 @@ def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
             f"(choice_fraction {task.choice_fraction:g}) is kept back to choose on; give one setting without "
             "early_choice, and a number as null_threshold"
         )
+    if count < _FEWEST_TO_CHOOSE_ON:
+        logger.warning(
+            "task %s: settings are chosen on %d training examples that are kept back, where chance decides: raise "
+            "choice_fraction, or give one setting without early_choice",
+            *(task.data, count),
+        )
     return {"train": table.filter(pa.array(~kept_back)), CHOICE: table.filter(pa.array(kept_back))}
+
+
+_FEWEST_TO_CHOOSE_ON = 30
+"""Of which one more that is right is three in a hundred; a correlation of one example is none."""
 
 
 FAMILIES: dict[str, Callable[[RunConfig, ExampleSet, Tokenizer], Family]] = {

@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, Response
 
 from bertcore.apply.choose import Asked
+from bertcore.apply.finetuned import UNSEEN
 from bertcore.apply.tag import count_words
 from bertcore.errors import BertcoreError, InputError, TextError
 from bertcore.serving import schema
@@ -86,6 +87,9 @@ def create_app(models: Models, limits: Limits, token: str | None = None) -> Fast
     measures = Measures()
     batcher = Batcher(limits, measures.computed)
     measures.waiting.set_function(lambda: batcher.waiting)
+    for name, served in models.by_name.items():
+        for reason in UNSEEN:
+            measures.unseen.labels(name, reason).set_function(partial(served.unseen.__getitem__, reason))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

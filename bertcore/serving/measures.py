@@ -17,6 +17,9 @@ class Measures:
         )
         self.texts = Counter("bertcore_texts", "Texts that were computed", registry=own)
         self.batch = Histogram("bertcore_batch_texts", "Texts computed at once", buckets=TEXTS, registry=own)
+        self.unseen = Gauge(
+            "bertcore_unseen", "Texts, or parts of them, that a model did not see", ["model", "reason"], registry=own
+        )
         self.waiting = Gauge("bertcore_waiting_texts", "Texts that wait", registry=own)
 
     def computed(self, texts: int) -> None:

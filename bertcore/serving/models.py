@@ -1,5 +1,6 @@
 """The models that a server has loaded, each once, and what each can be asked."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ class Served:
     works: dict[str, Callable[..., list[Any]]]
     """What it can be asked -> items and settings to results."""
     embedder: Embedder
+    unseen: Counter[str]
+    """What it did not see of the texts, by the reasons of `UNSEEN`."""
 
     @property
     def uses(self) -> list[str]:
@@ -42,6 +45,7 @@ def load(directory: Path) -> Served:
     description = Description.read(directory)
     use = description.use
     works: dict[str, Callable[..., list[Any]]] = {}
+    unseen = Counter[str]()
     if use == "embed":
         embedder = Embedder.load(directory)
     elif use == "fill-mask" and read_reading(directory) is not None:
@@ -54,10 +58,12 @@ def load(directory: Path) -> Served:
         embedder = Embedder(directory=directory, model=encoder, tokenizer=cut)
     else:
         tuned = FineTuned.load(directory, use)
+        unseen = tuned.unseen
         works[description.command] = _WORKS[description.command](tuned)
         embedder = Embedder.load(directory)  # the weights of `tuned` are rounded, and not those of `bertcore embed`
     works["embed"] = lambda items: embedder.unit(items).tolist()
-    return Served(name=directory.resolve().name, description=description, works=works, embedder=embedder)
+    name = directory.absolute().name or directory.resolve().name
+    return Served(name=name, description=description, works=works, embedder=embedder, unseen=unseen)
 
 
 _WORKS: dict[str, Callable[[FineTuned], Callable[..., list[Any]]]] = {

@@ -1,14 +1,15 @@
 """Texts from every kind of file, alike; and what is wrong with one, in one line."""
 
 import gzip
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertcore.commands.texts import read_file
-from bertcore.errors import InputError
+from bertcore.commands.texts import add_input, read, read_file
+from bertcore.errors import ConfigError, InputError
 
 TEXTS = ["red, cat", "", "blue \u00e9"]
 
@@ -37,6 +38,25 @@ def test_pairs(tmp_path: Path) -> None:
     assert read_file(tmp_path / "in.tsv", "a", "b") == [("1 ", "2")]
     (tmp_path / "in.txt").write_text("a\tb\n1\t2\n")
     assert read_file(tmp_path / "in.txt", "a", "b") == [("1", "2")]
+
+
+def test_a_second_text_may_be_null_as_for_tasks(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text('{"a": "1", "b": null}\n')
+    assert read_file(tmp_path / "in.jsonl", "a", "b") == [("1", "")]
+    with pytest.raises(InputError, match="in.jsonl:1: b: found a NoneType, expected a text"):
+        read_file(tmp_path / "in.jsonl", "b", "a")
+
+
+def test_a_table_is_read_as_its_task_was(tmp_path: Path) -> None:
+    parser = ArgumentParser()
+    add_input(parser)
+    (tmp_path / "in.tsv").write_text('1\t"he said ""hi"""\n')
+    asked = ["--file", str(tmp_path / "in.tsv"), "--column", "1", "--no-header"]
+    assert read(parser.parse_args(asked)) == ['"he said ""hi"""']
+    assert read(parser.parse_args([*asked, "--quotes"])) == ['he said "hi"']
+    (tmp_path / "in.jsonl").write_text('{"text": "1"}\n')
+    with pytest.raises(ConfigError, match=r"--quotes: found True for .jsonl, expected .csv"):
+        read(parser.parse_args(["--file", str(tmp_path / "in.jsonl"), "--quotes"]))
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,13 @@ def test_entity_tags_in_another_spelling_are_no_parts_of_speech(tag: str, tmp_pa
     assert conll.read(tmp_path, ConllOptions(scheme="none")).labels == sorted(["O", tag])
 
 
+def test_types_alone_are_not_scored_as_if_they_were_parts_of_speech(tmp_path: Path) -> None:
+    files(tmp_path, train="a person\nb O\nc O\nd place\n", dev="a O\n")
+    with pytest.raises(InputError, match=r"train.txt: found O as the most frequent tag, .* put I- .*scheme: none"):
+        conll.read(tmp_path, ConllOptions())
+    assert conll.read(tmp_path, ConllOptions(scheme="none")).metrics == ["accuracy"]
+
+
 def test_a_single_tag_is_nothing_to_learn(tmp_path: Path) -> None:
     files(tmp_path, train="a O\nb O\n", dev="a O\n")
     with pytest.raises(InputError, match=r"train.txt: found 'O' as the only tag of train, expected more"):

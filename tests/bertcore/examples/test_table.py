@@ -119,6 +119,14 @@ def test_labels_that_hold_the_separator(tmp_path: Path) -> None:
     assert examples.splits["train"]["labels"].to_pylist() == [["x, y", "z"], ["v", "x, y"], [], ["[w]"]]
 
 
+@pytest.mark.parametrize("cell", ["['a' 'b']", "[0 3]", "('a', 'b')", "{'a'}", "['a'\n 'b', 'c']"])
+def test_lists_that_are_none_make_no_labels(cell: str, tmp_path: Path) -> None:
+    """Such as numpy's arrays, whose texts side by side Python would join."""
+    both(tmp_path, ".jsonl", json.dumps({"text": "a", "label": cell}).encode() + b"\n")
+    with pytest.raises(InputError, match=r"train.jsonl:1: found .*, expected a list as JSON or Python writes one"):
+        read(tmp_path, kind="multi_label")
+
+
 def test_label_that_no_file_of_predictions_can_hold(tmp_path: Path) -> None:
     lines = (json.dumps({"text": "a", "label": label}).encode() for label in ("x", "y\tz", "y"))
     both(tmp_path, ".jsonl", b"\n".join(lines))

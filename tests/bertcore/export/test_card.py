@@ -64,18 +64,23 @@ def test_scores_of_a_run_are_added(
 ) -> None:
     spread = {"pretrained": {"dev": {"f1": {"min": 0.25, "max": 0.75}}}}
     metrics = {"metrics": ["f1"], "pretrained": {"f1": 0.5}, "majority": {"f1": 0.0}, "spread": spread}
-    (tmp_path / "finetune").mkdir()
+    scores, directory = tmp_path / "metrics", tmp_path / "models" / "pretrained"
+    (scores / "finetune").mkdir(parents=True)
+    directory.parent.mkdir()
+    directory.symlink_to(examples["BertForPreTraining"].directory)
     for task, start in (("names", "models/pretrained"), ("of_teacher", "teachers/first")):
         own = {**metrics, "protocol": {"started_from": start}}
-        (tmp_path / "finetune" / f"{task}.json").write_text(json.dumps(own))
-    (tmp_path / "pretrain.json").write_text(json.dumps({"loss": 1.5, "steps": 3}))
-    directory = str(examples["BertForPreTraining"].directory)
+        (scores / "finetune" / f"{task}.json").write_text(json.dumps(own))
+    (scores / "pretrain.json").write_text(json.dumps({"loss": 1.5, "steps": 3}))
     out = tmp_path / "CARD.md"
-    assert main(["card", directory, "--scores", str(tmp_path), "--license", "mit", "--out", str(out)]) == 0
+    assert main(["card", str(directory), "--scores", str(scores), "--license", "mit", "--out", str(out)]) == 0
     text = out.read_text()
     assert "| names | f1 | 0.5000 | 0.2500 to 0.7500 | majority 0.0000 |" in text
     assert "| pre-training | loss | 1.5000 |" in text and 'license: "mit"' in text and "steps" not in text
     assert "of_teacher" not in text, "the score of another encoder"
-    assert main(["card", directory, "--scores", str(tmp_path / "nothing")]) == BAD_INPUT
+    assert main(["card", str(directory), "--scores", str(tmp_path / "nothing")]) == BAD_INPUT
     assert "expected the metrics of a run of the pipeline" in capsys.readouterr().err
-    assert main(["card", directory, "--out", str(out), "--write"]) == BAD_INPUT
+    other = str(examples["BertForSequenceClassification"].directory)
+    assert main(["card", other, "--scores", str(scores)]) == BAD_INPUT, "whose scores these are not"
+    assert f"expected {directory}, whose scores they are" in capsys.readouterr().err
+    assert main(["card", str(directory), "--out", str(out), "--write"]) == BAD_INPUT

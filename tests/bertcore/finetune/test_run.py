@@ -284,6 +284,15 @@ def test_a_text_that_many_rows_share_is_not_kept_back_where_others_are_enough(
     assert few[CHOICE].num_rows == 3 + 49, "three rows say nothing"
 
 
+def test_a_choice_by_chance_is_said(
+    toy: Toy, make_task: Callable[..., RunConfig], caplog: pytest.LogCaptureFixture
+) -> None:
+    _keep_back(toy("single", 400).splits["train"], make_task(choice_fraction=0.1))
+    assert not caplog.records
+    _keep_back(toy("single", 40).splits["train"], make_task(choice_fraction=0.1))
+    assert "chosen on 4 training examples that are kept back, where chance decides" in caplog.text
+
+
 def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_what_is_kept_back(
     toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig]
 ) -> None:

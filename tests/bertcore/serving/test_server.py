@@ -178,13 +178,14 @@ def test_which_of_several_texts_cannot_be_used_is_said(server: Server) -> None:
 
 
 def test_metrics_count_uses_and_nothing_that_a_user_made_up(server: Server) -> None:
-    server.request("/v1/classify", {"texts": ["a", "b"]})
+    server.request("/v1/classify", {"texts": ["a", "the red cat " * 20]})
     server.request("/v1/secret-name", {})
     _, text, headers = server.request("/metrics")
     assert headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(lines['bertcore_requests_total{status="200",use="classify"}']) >= 1
     assert float(lines["bertcore_texts_total"]) >= 2 and float(lines["bertcore_waiting_texts"]) == 0
+    assert float(lines['bertcore_unseen{model="colours",reason="truncated"}']) >= 1
     assert float(lines["bertcore_batch_texts_count"]) >= 1 and "secret" not in text
 
 

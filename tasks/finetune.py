@@ -41,20 +41,20 @@ see."""
 def run(stage_run: StageRun, name: str) -> None:
     task = params.task(name, TaskConfig)
     encoder = PRETRAINED if task.init_from is None else ENCODERS / name
-    with tokenizer_directory(encoder) as tokenizer:
-        _run(stage_run, name, task, encoder, tokenizer)
+    with tokenizer_directory(encoder) as tokenizer_files:
+        _run(stage_run, name, task, encoder, tokenizer_files)
 
 
-def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokenizer: Path) -> None:
+def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokenizer_files: Path) -> None:
     examples, settings, directory = schema.read(EXAMPLES / name), task.settings(), CHECKPOINTS / "finetune" / name
     teacher = TEACHERS / name if task.distillation else None
-    read, several = load_tokenizer(tokenizer), len(settings) > 1
+    tokenizer, several = load_tokenizer(tokenizer_files), len(settings) > 1
     systems: dict[str, Encoder] = {f"{name}.pretrained": encoder}
     if task.random_initialisation:
         systems[f"{name}.random"] = load_config(encoder)
     processes = finetune_processes(len(systems) * sum(map(len, settings)))
     side_by_side.share_threads(processes)
-    prepare = partial(Finetuning, settings[0][0], examples, read, several_settings=several, teacher=teacher)
+    prepare = partial(Finetuning, settings[0][0], examples, tokenizer, several_settings=several, teacher=teacher)
     finetuning = prepare()
     key = _key(finetuning, name, several, encoder, *([teacher] if teacher else []))
     runs = side_by_side.Runs(prepare, systems, settings, directory, key)
@@ -63,7 +63,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     outcomes = {"pretrained": grids[f"{name}.pretrained"].run(stage_run.report)}
     if task.random_initialisation:
         outcomes[RANDOM] = grids[f"{name}.random"].run()
-    _save(stage_run, name, task, tokenizer, finetuning, outcomes)
+    _save(stage_run, name, task, tokenizer_files, finetuning, outcomes)
     checkpoints.mark_finished(directory, "finetune", name)
 
 
@@ -71,7 +71,7 @@ def _save(
     stage_run: StageRun,
     name: str,
     task: TaskConfig,
-    tokenizer: Path,
+    tokenizer_files: Path,
     finetuning: Finetuning,
     outcomes: Mapping[str, Outcome],
 ) -> None:
@@ -81,8 +81,8 @@ def _save(
     records = _records(finetuning, outcomes, simple)
     metrics, result = _metrics(task, finetuning, outcomes, scores, records), pretrained.result
     card = cards.of_finetuned(name, result.model, result.model_config, examples.labels, metrics)
-    result.save_model(FINETUNED / name, tokenizer, card)
-    gate.check(result.model, FINETUNED / name, tokenizer)
+    result.save_model(FINETUNED / name, tokenizer_files, card)
+    gate.check(result.model, FINETUNED / name, tokenizer_files)
     result.save_predictions(PREDICTIONS / name, records)
     seconds = {system: round(outcome.seconds, 2) for system, outcome in outcomes.items()}
     timing: dict[str, Any] = {

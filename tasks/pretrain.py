@@ -49,4 +49,4 @@ def check_inputs(mask: MaskConfig) -> None:
 
 if __name__ == "__main__":
     configs = {"mask": MaskConfig, "pretrain": PretrainConfig}
-    sys.exit(main("pretrain", run, memory=run_file, configs=configs))
+    sys.exit(main("pretrain", run, run_file=run_file, configs=configs))

@@ -34,8 +34,8 @@ def run(stage_run: StageRun) -> None:
     measurements = Measurements.read(METRICS, list(params.task_entries(values)))
     recorded = lineage.recorded_hashes()
     of_tasks = [place / task for task in measurements.tasks for place in (EXAMPLES, FINETUNED)]
-    of_pairs = [EMBEDDING] if values.get("embed") else []
-    made = [str(path) for path in (CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, *of_pairs, *of_tasks)]
+    of_embedding = [EMBEDDING] if values.get("embed") else []
+    made = [str(path) for path in (CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, *of_embedding, *of_tasks)]
     setup = Setup(values, {path: recorded[path] for path in made if path in recorded})
     with replace_directory(REPORTS) as beside:
         summary, found = build_report(measurements, setup, beside)

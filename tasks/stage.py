@@ -18,14 +18,16 @@ from tasks.tracking.system import monitored
 from tasks.training import checkpoints
 
 Body = Callable[[tracking.StageRun], None]
-Memory = Callable[[], Path] | None
+RunFile = Callable[[], Path] | None
 Configs = Mapping[str, type]
 
 
-def main(stage: str, body: Body, task: str | None = None, memory: Memory = None, configs: Configs | None = None) -> int:
+def main(
+    stage: str, body: Body, task: str | None = None, run_file: RunFile = None, configs: Configs | None = None
+) -> int:
     """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process.
 
-    `memory` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped. `configs`:
+    `run_file` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped. `configs`:
     section of params.yaml -> its dataclass (`finetune`: that of a task); the run shows all their values, defaults and
     a recipe's included. Without it, those that are written in params.yaml.
     """
@@ -33,12 +35,12 @@ def main(stage: str, body: Body, task: str | None = None, memory: Memory = None,
     if dvc := reproduction():
         end_with(dvc.process)  # a stage that outlives its dvc would write for nobody, beside the next one
     try:
-        return exit_status(lambda: _tracked(stage, body, task, memory, configs or {}))
+        return exit_status(lambda: _tracked(stage, body, task, run_file, configs or {}))
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: Configs) -> None:
+def _tracked(stage: str, body: Body, task: str | None, run_file: RunFile, configs: Configs) -> None:
     if dvc := reproduction():
         refuse_beside_an_experiment(dvc)
     checkpoints.clear_finished()
@@ -48,7 +50,7 @@ def _tracked(stage: str, body: Body, task: str | None, memory: Memory, configs: 
     keys = lineage.stage_params(stage, task)
     before = lineage.fingerprint(deps, keys)
     data = lineage.data_hashes(deps)
-    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(data), memory() if memory else None)
+    run = tracking.start(f"{stage}@{task}" if task else stage, _tags(data), run_file() if run_file else None)
     os.environ[tracking.RUN_ID] = run.run_id
     status: tracking.Status = "FAILED"
     try:

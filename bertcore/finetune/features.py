@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bertcore.model.layout import Layout
+from bertcore.model.layout import Layout, moved
 from bertcore.ragged import offsets_of, ranges
 
 IGNORED = -100
@@ -47,12 +47,7 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch with its tensors on `device`."""
-        return Batch(
-            input_ids=self.input_ids.to(device, non_blocking=True),
-            token_type_ids=self.token_type_ids.to(device, non_blocking=True),
-            layout=self.layout.to(device, non_blocking=True),
-            targets=None if self.targets is None else self.targets.to(device, non_blocking=True),
-        )
+        return moved(self, device, non_blocking=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -225,7 +225,7 @@ class Finetuning:
         return self._evaluated({split: self._logits(split, model) for split in splits}, model)[2]["dev"]
 
     def seconds_of_dev(self, model: EncoderModule) -> float:
-        """That the logits of dev take `model`, of the family."""
+        """How long `model`, of the family, takes for the logits of dev."""
         began = time.perf_counter()
         self._logits("dev", model)
         return time.perf_counter() - began

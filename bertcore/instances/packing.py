@@ -54,11 +54,11 @@ def draw_sentence_order(shard: TokenShard, room: int, short_seq_prob: float, *ke
 Walk = Callable[[TokenShard, int, float, Callable[[], float]], tuple[Rows, int]]
 
 
-def _draw(walk: Walk, shard: TokenShard, budget: int, short_seq_prob: float, key: int) -> Packed:
+def _draw(walk: Walk, shard: TokenShard, room: int, short_seq_prob: float, key: int) -> Packed:
     generator = np.random.Generator(np.random.Philox(key))
-    rows, left_out = walk(shard, budget, short_seq_prob, _stream(generator))
+    rows, left_out = walk(shard, room, short_seq_prob, _stream(generator))
     a_start, a_end, b_start, b_end, label, free = np.array(rows, np.int64).reshape(-1, 6).T.copy()
-    cut_a, cut_b = _cuts(a_end - a_start, b_end - b_start, budget)
+    cut_a, cut_b = _cuts(a_end - a_start, b_end - b_start, room)
     front_a, front_b = generator.binomial(cut_a, 0.5), generator.binomial(cut_b, 0.5)
     return Packed(
         starts=np.stack([a_start + front_a, b_start + front_b], axis=1).ravel(),
@@ -71,7 +71,7 @@ def _draw(walk: Walk, shard: TokenShard, budget: int, short_seq_prob: float, key
     )
 
 
-def _walk_pairs(shard: TokenShard, budget: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
+def _walk_pairs(shard: TokenShard, room: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
     """The pairs before truncation, and the tokens left out."""
     offsets: list[int] = shard.sentence_offsets.tolist()
     documents: list[int] = shard.document_offsets.tolist()
@@ -80,7 +80,7 @@ def _walk_pairs(shard: TokenShard, budget: int, short_seq_prob: float, draw: Cal
     left_out = 0
     for document in range(count):
         start, stop = documents[document], documents[document + 1]
-        target = 2 + int(draw() * (budget - 1)) if draw() < short_seq_prob else budget
+        target = 2 + int(draw() * (room - 1)) if draw() < short_seq_prob else room
         while start < stop:
             end = bisect_left(offsets, offsets[start] + target, start + 1, stop)
             middle = start + 1 + int(draw() * (end - start - 1)) if end - start > 1 else end
@@ -103,14 +103,14 @@ def _walk_pairs(shard: TokenShard, budget: int, short_seq_prob: float, draw: Cal
     return rows, left_out
 
 
-def _walk_order(shard: TokenShard, budget: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
+def _walk_order(shard: TokenShard, room: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
     """As `_walk_pairs`, for sentence order."""
     offsets: list[int] = shard.sentence_offsets.tolist()
     documents: list[int] = shard.document_offsets.tolist()
     rows: Rows = []
     left_out = 0
     for start, stop in zip(documents[:-1], documents[1:], strict=True):
-        target = 2 + int(draw() * (budget - 1)) if draw() < short_seq_prob else budget
+        target = 2 + int(draw() * (room - 1)) if draw() < short_seq_prob else room
         while start < stop - 1:
             end = bisect_left(offsets, offsets[start] + target, start + 2, stop)
             middle = start + 1 + int(draw() * (end - start - 1))
@@ -132,10 +132,10 @@ def _stream(generator: np.random.Generator) -> Any:
 
 
 def _cuts(
-    length_a: NDArray[np.int64], length_b: NDArray[np.int64], budget: int
+    length_a: NDArray[np.int64], length_b: NDArray[np.int64], room: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """How many tokens each segment loses when the longer one is shortened by one until both fit (a tie shortens B)."""
-    over = np.maximum(length_a + length_b - budget, 0)
+    over = np.maximum(length_a + length_b - room, 0)
     lead = np.minimum(np.abs(length_a - length_b), over)
     rest = over - lead
     longer_a = length_a > length_b
@@ -144,20 +144,20 @@ def _cuts(
     return cut_a, cut_b
 
 
-def pack_sentences(shard: TokenShard, budget: int, across_documents: bool) -> Packed:
-    """Contiguous whole sentences, as many as fit into the `budget` of tokens that each sequence has beside the special
+def pack_sentences(shard: TokenShard, room: int, across_documents: bool) -> Packed:
+    """Contiguous whole sentences, as many as fit into the `room` of tokens that each sequence has beside the special
     ones at its ends (Liu et al. 2019, section 4.2).
 
     `across_documents`: FULL-SENTENCES, where a sequence goes on into the next documents of the shard, with a separator
     between two; else DOC-SENTENCES, where it ends with its document. Nothing is drawn, and nothing lost: a sentence
     that is longer than a sequence is continued in the next one.
     """
-    sentences, documents = _split_long(shard, budget)
+    sentences, documents = _split_long(shard, room)
     document = np.repeat(np.arange(len(documents) - 1), np.diff(documents))
     # From sentence i to the end of sentence j a sequence has text[j + 1] - text[i] tokens, and a separator more for
     # every document it enters: both ends grow with their index, so the last j that fits is found by bisection.
     costs_to_end = sentences[1:] + document
-    following = np.searchsorted(costs_to_end, sentences[:-1] + document + budget, side="right")
+    following = np.searchsorted(costs_to_end, sentences[:-1] + document + room, side="right")
     if not across_documents:
         following = np.minimum(following, documents[document + 1])
     assert (following > np.arange(len(following))).all(), "a sequence without a sentence"
@@ -175,13 +175,13 @@ def pack_sentences(shard: TokenShard, budget: int, across_documents: bool) -> Pa
     )
 
 
-def _split_long(shard: TokenShard, budget: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sentence and document offsets with every sentence of more than `budget` tokens as several."""
+def _split_long(shard: TokenShard, room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sentence and document offsets with every sentence of more than `room` tokens as several."""
     sentences = shard.sentence_offsets.astype(np.int64)
-    parts = -(-np.diff(sentences) // budget)
+    parts = -(-np.diff(sentences) // room)
     first = offsets_of(parts)
     within = np.arange(first[-1]) - np.repeat(first[:-1], parts)
-    pieces = np.append(np.repeat(sentences[:-1], parts) + within * budget, sentences[-1])
+    pieces = np.append(np.repeat(sentences[:-1], parts) + within * room, sentences[-1])
     return pieces, first[shard.document_offsets]
 
 

@@ -5,8 +5,9 @@ H hidden size, A heads, D head size, V vocabulary, M masked positions.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -177,12 +178,14 @@ class Layout:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "Layout":
         """The same layout with its tensors on `device`."""
-        return Layout(
-            lengths=self.lengths.to(device, non_blocking=non_blocking),
-            cumulative=self.cumulative.to(device, non_blocking=non_blocking),
-            position_ids=self.position_ids.to(device, non_blocking=non_blocking),
-            padded_index=self.padded_index.to(device, non_blocking=non_blocking),
-            max_length=self.max_length,
-            causal=self.causal,
-            causal_tokens=self.causal_tokens,
-        )
+        return moved(self, device, non_blocking)
+
+
+Batch = TypeVar("Batch", bound=Any)
+
+
+def moved(batch: Batch, device: torch.device | str, non_blocking: bool = False) -> Batch:
+    """A dataclass with all of its tensors, and those of its layout, on `device`."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    parts = {name: value for name, value in values.items() if isinstance(value, Tensor | Layout)}
+    return replace(batch, **{name: value.to(device, non_blocking=non_blocking) for name, value in parts.items()})

@@ -1,13 +1,13 @@
 """One micro-batch of pre-training, as tensors: what the objectives and the training loop pass to the model."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertcore.model.layout import Layout, rounded
+from bertcore.model.layout import Layout, moved, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,22 +79,7 @@ class PreTrainingBatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> "PreTrainingBatch":
         """The same batch with its tensors on `device`."""
-
-        def moved(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
-
-        return replace(
-            self,
-            input_ids=self.input_ids.to(device, non_blocking=non_blocking),
-            token_type_ids=self.token_type_ids.to(device, non_blocking=non_blocking),
-            layout=self.layout.to(device, non_blocking),
-            masked_positions=self.masked_positions.to(device, non_blocking=non_blocking),
-            masked_labels=self.masked_labels.to(device, non_blocking=non_blocking),
-            next_sentence_labels=moved(self.next_sentence_labels),
-            masked_draws=moved(self.masked_draws),
-            sequence_draws=moved(self.sequence_draws),
-            displaced=moved(self.displaced),
-        )
+        return moved(self, device, non_blocking)
 
 
 def _tensor(array: NDArray[np.integer]) -> Tensor:

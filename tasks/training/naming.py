@@ -39,7 +39,7 @@ class TrainingNames:
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """Its own."""
+        """Those of this training alone."""
         return Checkpoints(CHECKPOINTS / "pretrain" / self._key(self._deciding))
 
     @property

@@ -141,6 +141,7 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
     torch.manual_seed(config.seed + accelerator.process_index)  # every rank drops out other units
 
     def rows(step: int) -> list[dict[str, Any]]:
+        # Drawn anew from the shards, which know the documents; the copies on the disk do not.
         return rows_of(_loaders(replace(mask, duplicates=0), config, vocabulary, mask.duplicates), step)
 
     first, *second = heldout
@@ -155,7 +156,7 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
     if accelerator.is_main_process:
         names.tell_of_others()
     linked = config.objective_options | {option: str(OBJECTIVE / option) for option in models}
-    config = replace(config, objective_options=linked)  # the checkpoints' names are those of the params
+    config = replace(config, objective_options=linked)  # after `names` were made: those are of the paths in params.yaml
     given = None if config.init_from is None else published
     return Pretraining(config, model, data, accelerator, own, supervision, stable, new_heads, given)
 

@@ -24,7 +24,7 @@ class Drops:
     counts: Counter[str] = field(default_factory=Counter)
     """By reason."""
     said: dict[str, str] = field(default_factory=dict)
-    """Lines for the log, each by what it is said of: the first of a kind is."""
+    """Lines for the log, by what they are about, such as a file and a reason: of each the first one."""
 
 
 class Block:
@@ -34,7 +34,7 @@ class Block:
     """About how many bytes of text it holds."""
 
     def documents(self, drops: Drops) -> Iterator[Document]:
-        """They, in their order; what is left out is added to `drops`."""
+        """Its documents in their order; what is left out is added to `drops`."""
         raise NotImplementedError
 
 

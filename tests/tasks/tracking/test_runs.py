@@ -377,11 +377,11 @@ def test_a_stopped_stage_is_a_killed_run_and_goes_on_in_it(
             stop()
         Path("data/corpus").mkdir(parents=True)
 
-    assert stage.main("corpus", body, memory=lambda: memory) == status
+    assert stage.main("corpus", body, run_file=lambda: memory) == status
     client, experiment = store.open_experiment()
     assert client.get_run(seen[0][0]).info.status == "KILLED" and memory.read_text() == seen[0][0]
     monkeypatch.setenv("BERTCORE_PIPELINE_RUN", "run-2")
-    assert stage.main("corpus", body, memory=lambda: memory) == 0
+    assert stage.main("corpus", body, run_file=lambda: memory) == 0
     assert seen[1] == (seen[0][0], "RUNNING") == (seen[0][0], seen[0][1])
     ended = client.get_run(seen[0][0])
     assert (ended.info.status, ended.data.tags["prefect.flow_run_id"]) == ("FINISHED", "run-2")

@@ -27,9 +27,9 @@ def main(
 ) -> int:
     """Run `body` as the stage `stage` (of `task`, for a matrix stage); the exit status of its process.
 
-    `run_file` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped. `configs`:
-    section of params.yaml -> its dataclass (`finetune`: that of a task); the run shows all their values, defaults and
-    a recipe's included. Without it, those that are written in params.yaml.
+    `run_file` gives the file by which `tracking.start` goes on in the MLflow run of a stage that was stopped.
+    `configs`: section of params.yaml -> its dataclass (`finetune`: that of a task); the run shows all their values,
+    defaults and a recipe's included. Without it, those that are written in params.yaml.
     """
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     if dvc := reproduction():

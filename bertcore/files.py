@@ -11,8 +11,9 @@ import re
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def replace_directory(directory: Path) -> Iterator[Path]:
             if path.is_file() and not path.is_symlink():
                 path.chmod(0o644)  # some writers make private files, which other users could not read
                 _sync(path)
+        beside.chmod(0o755)  # as its files, whatever the umask of who makes it
         _exchange(beside, directory)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -104,6 +106,15 @@ def clear_unfinished(directory: Path) -> None:
         else:
             shutil.rmtree(path, ignore_errors=True)
         _lock_of(path).unlink(missing_ok=True)
+    for lock in directory.parent.glob(f"{glob.escape(f'.{directory.name}-')}*{_UNFINISHED}{_LOCK}"):
+        # Of one that was killed just before it began, or after it had ended; and not of one that has just begun.
+        with suppress(FileNotFoundError):
+            if time.time() - lock.stat().st_mtime > _BEGINNING and not _is_locked(lock):
+                lock.unlink()
+
+
+_BEGINNING = 60.0
+"""Seconds within which who has made a lock's file has it locked."""
 
 
 @contextmanager

@@ -207,14 +207,14 @@ def _share(root: Path) -> None:
     if settings.is_file():
         shutil.copy(settings, root / ".dvc" / "config.local")
     share_cache(root)
+    # What DVC remembers of a tree, it keeps elsewhere on the machine by default, where nothing would remove it.
+    _dvc(root, "config", "--local", "core.site_cache_dir", str(root / ".dvc" / "tmp" / "site"))
     _dvc(root, "checkout", "--allow-missing")
 
 
 def share_cache(root: Path) -> None:
-    """Have the tree at `root` use the DVC cache of the user's tree, and leave nothing when it is removed: what DVC
-    remembers of a tree, it keeps elsewhere on the machine by default."""
+    """Have the tree at `root` use the DVC cache of the user's tree."""
     _dvc(root, "cache", "dir", "--local", _dvc(ROOT, "cache", "dir"))
-    _dvc(root, "config", "--local", "core.site_cache_dir", str(root / ".dvc" / "tmp" / "site"))
 
 
 def link_inputs(root: Path, values: Any, within: Path) -> None:

@@ -97,8 +97,8 @@ def _check_text_pairs(config: EmbedConfig) -> None:
 def _check_sources(config: CorpusConfig) -> None:
     """Look at the files that the sources read, and name those of directories that none reads."""
     for index, uri in enumerate(config.sources):
-        source = source_of(uri, wrapped=config.is_wrapped(uri))
         with naming(f"corpus.sources[{index}]"):
+            source = source_of(uri, wrapped=config.is_wrapped(uri))
             source.look()
         if unread := source.unread:
             first = ", ".join(map(str, unread[:3])) + (", …" if len(unread) > 3 else "")

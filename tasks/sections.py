@@ -1,5 +1,6 @@
 """All of params.yaml as dataclasses, checked before anything begins: each section, and then all beside each other."""
 
+import glob
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,27 +107,32 @@ def _check_paths(values: dict[str, Any]) -> None:
                 raise ConfigError(f"{where}: found {each.uri!r}, expected a path without ~; write it out")
         # A task may begin with what the pipeline has written, and `inputs` looks with which.
         if "://" not in each.uri and not re.fullmatch(r"finetune\.tasks\..+\.init_from", each.key):
-            for output in OUTPUTS:
-                check_no_output(each.key, each.uri, output)
+            check_no_output(each.key, each.uri, *OUTPUTS)
 
 
-def check_no_output(where: str, path: str | None, output: Path) -> None:
+def check_no_output(where: str, path: str | None, *outputs: Path) -> None:
     """What the pipeline writes anew, it cannot begin with: DVC removes the outputs of a stage before it runs."""
     if path is None:
         return
-    base, glob, _ = path.partition("*")
-    place = Path(base).expanduser()
-    if place.resolve().is_relative_to(output.resolve()):
-        copy = f"{Path(path).name}-before"
-        other = f", or `make finetune MODEL={path}`" if where.endswith(".init_from") and output == FINETUNED else ""
+    place, written = Path(path).expanduser(), [output.resolve() for output in outputs]
+    found = {place}
+    if glob.has_magic(path):
+        found = {Path(file).parent for file in glob.iglob(str(place), recursive=True)}
+    if any(each.resolve().is_relative_to(output) for each in found for output in written):
+        other = f", or `make finetune MODEL={path}`" if outputs == (FINETUNED,) else ""
+        remedy = f"move it to a folder of your own, such as texts/{other}"
+        if place.is_dir():
+            copy = f"{place.name}-before"
+            remedy = f"copy it, `cp -rL {path} {copy}`, and set it to {copy}{other}"
         raise ConfigError(
-            f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected what no stage "
-            f"writes; copy it, `cp -rL {path} {copy}`, and set it to {copy}{other}"
+            f"params.yaml: {where}: found {path!r}, which the pipeline writes, expected a path that no stage writes; "
+            f"{remedy}"
         )
-    if output.resolve().is_relative_to(place.resolve()) and place.is_dir() and (not glob or "**" in path):
+    inside = [output for output in outputs if place.is_dir() and output.resolve().is_relative_to(place.resolve())]
+    if inside:
         raise ConfigError(
-            f"params.yaml: {where}: found {path!r}, in which the pipeline writes {output}, expected a folder of your "
-            "own; move your files to one, such as texts/"
+            f"params.yaml: {where}: found {path!r}, in which the pipeline writes {inside[0]}, expected a folder of "
+            "your own; move your files to one, such as texts/"
         )
 
 

@@ -9,6 +9,7 @@ from bertcore.apply.answer import answer, answer_pairs, check_pairs
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
 from bertcore.commands.texts import (
+    LAYOUT,
     add_layout,
     add_model,
     at_least_one,
@@ -41,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--question", action="append", help="may be given several times")
     parser.add_argument("--context", help="a text of any length, or a file with one; also .gz, .zst")
     parser.add_argument("--file", type=Path, help="a table with the columns question and context")
-    add_layout(parser)
+    add_layout(parser, named=True)
     parser.add_argument("--squad", type=Path, help="a file in SQuAD's layout; also .gz, .zst")
     parser.add_argument(
         "--top", type=at_least_one("--top"), help="answers for each question (default: 3; at most the task's n_best)"
@@ -52,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     given = [options.squad is not None, options.file is not None, options.question is not None]
     if options.file is None:
-        refuse(options, ("delimiter",), "{!r} without --file, whose columns it parts; leave it out")
+        refuse(options, LAYOUT, "{!r} without --file, whose columns it is about; leave it out")
     if sum(given) != 1 or (options.question is None) != (options.context is None):
         raise ConfigError("found no --question with a --context, expected both of them, or --file, or --squad alone")
     if options.squad is not None:

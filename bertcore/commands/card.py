@@ -7,7 +7,7 @@ from bertcore.apply.directory import PRETRAINED
 from bertcore.errors import ConfigError
 from bertcore.export import card
 from bertcore.export.card_scores import score_table
-from bertcore.files import replace_file
+from bertcore.files import checksum, replace_file
 from bertcore.model.huggingface import CARD_FILE
 
 EXAMPLES = """\
@@ -41,13 +41,17 @@ def changed_card(options: argparse.Namespace) -> str:
         text = card.with_license(text, options.license)
     if options.scores is not None:
         scored = options.scores.absolute().parent / PRETRAINED
-        if options.directory.resolve() != scored.resolve():
+        if _weights(options.directory) != _weights(scored):
             raise ConfigError(
-                f"--scores: found {options.scores} with {options.directory}, expected {scored}, whose scores they are; "
-                "the card of a fine-tuned model has its own"
+                f"--scores: found {options.scores} with {options.directory}, expected the encoder in {scored}, or a "
+                "copy, whose scores they are; leave it out"
             )
         text = card.with_section(text, SECTION, score_table(options.scores, PRETRAINED))
     return text
+
+
+def _weights(directory: Path) -> dict[str, str]:
+    return {path.name: checksum(path) for path in directory.glob("*.safetensors")}
 
 
 def run(options: argparse.Namespace) -> None:

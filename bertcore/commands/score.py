@@ -8,7 +8,16 @@ from typing import get_args
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.apply.score import score_pairs, score_texts, token_counts
 from bertcore.commands.results import add_output, check_output, check_place, write
-from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, parse_arguments, refuse, texts_of
+from bertcore.commands.texts import (
+    LAYOUT,
+    add_input,
+    add_model,
+    in_parts,
+    model_directory,
+    parse_arguments,
+    refuse,
+    texts_of,
+)
 from bertcore.errors import ConfigError
 from bertcore.files import write_json
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant
@@ -51,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _pairs(options: argparse.Namespace) -> None:
     """A table for people, and JSON as the stage `minimal_pairs` writes it; baselines need the training text."""
-    refuse(options, ("column", "delimiter", "input_format"), "{} with --pairs, which are JSON lines; leave it out")
+    refuse(options, ("column", *LAYOUT, "input_format"), "{} with --pairs, which are JSON lines; leave it out")
     if options.texts or options.file:
         raise ConfigError("--pairs: found texts beside it, expected files of pairs alone; leave the texts out")
     if options.out is not None and options.out.suffix != ".json":

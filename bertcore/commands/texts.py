@@ -85,12 +85,14 @@ LAYOUT = ("delimiter", "quotes", "header")
 """The options of `add_layout`, each a field of `TextLayout`."""
 
 
-def add_layout(parser: argparse.ArgumentParser) -> None:
-    """The options that `layout_of` reads."""
+def add_layout(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
+    """The options that `layout_of` reads; `named` where the names of the columns are given."""
     parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
     flag = argparse.BooleanOptionalAction
     parser.add_argument("--quotes", action=flag, help="whether quotes enclose cells (default: where no tab parts them)")
-    parser.add_argument("--header", action=flag, help="whether the first row names the columns (default), else 0, 1, …")
+    if not named:
+        said = "whether the first row names the columns (default), else 0, 1, …"
+        parser.add_argument("--header", action=flag, help=said)
 
 
 def layout_of(options: argparse.Namespace, file: Path) -> TextLayout:
@@ -102,7 +104,7 @@ def layout_of(options: argparse.Namespace, file: Path) -> TextLayout:
 
 def given(options: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     """The values of those of the options `names` that are given."""
-    return {name: value for name in names if (value := getattr(options, name)) is not None}
+    return {name: value for name in names if (value := getattr(options, name, None)) is not None}
 
 
 def option_of(field: str) -> str:

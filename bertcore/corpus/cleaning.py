@@ -7,6 +7,8 @@ from itertools import pairwise
 
 from sentencex import segment
 
+from bertcore.corpus.quality import UNSPACED
+
 # C0 and C1 controls other than white space, zero-width and bidirectional marks, halves of surrogate pairs (which
 # have no UTF-8), the byte-order mark, U+FFFD.
 _INVISIBLE = re.compile(
@@ -41,28 +43,29 @@ def normalise(text: str) -> str:
 def unwrap(text: str) -> str:
     """A text whose lines end where its page did, with every paragraph, which a blank line ends, in one line.
 
-    A word that is divided there is put together. A hyphen stays before a capital letter or a digit (Rhein-Main), in a
+    A word that is divided there is put together. A hyphen stays beside a capital letter or a digit (Rhein-Main), in a
     word that has it elsewhere in the text (well-known), and with a blank where a part is left out (vor- und nachher).
+    Lines are joined without a blank in scripts that have none between words.
     """
     text = _ENDS_OF_LINES.sub("\n", text.replace("\r\n", "\n").replace("\r", "\n"))
     hyphenated = set(_HYPHENATED.findall(text))
 
     def whole(divided: re.Match[str]) -> str:
         before, hyphen, after = divided.groups()
-        if hyphen == "\u00ad" or (
-            after[0].islower() and after not in _AND and before + hyphen + after not in hyphenated
-        ):
-            return before
-        return before + hyphen + " " * (after in _AND)
+        if after in _AND:
+            return f"{before}{hyphen} "
+        is_divided = before[-1].isalpha() and after[0].islower() and before + hyphen + after not in hyphenated
+        return before if hyphen == "\u00ad" or is_divided else before + hyphen
 
     paragraphs = _BLANK_LINES.split(_DIVIDED.sub(whole, text))
-    return "\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
+    return "\n".join(_WITHOUT_BLANKS.sub("", paragraph).replace("\n", " ") for paragraph in paragraphs)
 
 
-_ENDS_OF_LINES = re.compile(r"[^\S\n]*\n[^\S\n]*")
+_ENDS_OF_LINES = re.compile(r"(?<![^\S\n])[^\S\n]*\n[^\S\n]*")
 _BLANK_LINES = re.compile(r"\n{2,}")
-_DIVIDED = re.compile(r"(\w*[^\W\d_])([-\u2010\u00ad])\n(?=(\w+))")
-_HYPHENATED = re.compile(r"\w+[-\u2010]\w+")
+_DIVIDED = re.compile(r"\b(\w+)([-\u2010\u00ad])\n(?=(\w+))")
+_HYPHENATED = re.compile(r"\b(?=(\w+[-\u2010]\w+))")
+_WITHOUT_BLANKS = re.compile(f"(?<=[{UNSPACED}\u3001\u3002\uff00-\uffef])\n(?=[{UNSPACED}\u3001\u3002\uff00-\uffef])")
 _AND = frozenset(["and", "or", "und", "oder", "bzw", "sowie", "et", "ou", "en", "of", "och", "eller", "og", "tai"])
 
 

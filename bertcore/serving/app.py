@@ -88,8 +88,9 @@ def create_app(models: Models, limits: Limits, token: str | None = None) -> Fast
     batcher = Batcher(limits, measures.computed)
     measures.waiting.set_function(lambda: batcher.waiting)
     for name, served in models.by_name.items():
-        for reason in UNSEEN:
-            measures.unseen.labels(name, reason).set_function(partial(served.unseen.__getitem__, reason))
+        if served.unseen is not None:
+            for reason in UNSEEN:
+                measures.unseen.labels(name, reason).set_function(partial(served.unseen.__getitem__, reason))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

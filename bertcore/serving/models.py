@@ -31,8 +31,8 @@ class Served:
     works: dict[str, Callable[..., list[Any]]]
     """What it can be asked -> items and settings to results."""
     embedder: Embedder
-    unseen: Counter[str]
-    """What it did not see of the texts, by the reasons of `UNSEEN`."""
+    unseen: Counter[str] | None
+    """What a fine-tuned model did not see of the texts that its head was asked about, by the reasons of `UNSEEN`."""
 
     @property
     def uses(self) -> list[str]:
@@ -45,7 +45,7 @@ def load(directory: Path) -> Served:
     description = Description.read(directory)
     use = description.use
     works: dict[str, Callable[..., list[Any]]] = {}
-    unseen = Counter[str]()
+    unseen = None
     if use == "embed":
         embedder = Embedder.load(directory)
     elif use == "fill-mask" and read_reading(directory) is not None:

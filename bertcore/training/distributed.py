@@ -18,6 +18,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -206,6 +207,10 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
     }
 
 
+_LONGEST_WAIT = timedelta(days=1)
+"""While rank 0 saves a large model and tries it in another process. That a process is no more is known otherwise."""
+
+
 class Control:
     """What the processes of one training tell each other beside the gradients; with one, everything stays as it is.
 
@@ -215,7 +220,7 @@ class Control:
 
     def __init__(self, world_size: int) -> None:
         self.world_size = world_size
-        self._group = distributed.new_group(backend="gloo") if world_size > 1 else None
+        self._group = distributed.new_group(timeout=_LONGEST_WAIT, backend="gloo") if world_size > 1 else None
 
     @property
     def main(self) -> bool:
@@ -262,7 +267,8 @@ def how_lost(error: RuntimeError) -> str:
 
 
 _LOST = re.compile(
-    r"(?:\[\S+\.cc:\d+\] )?(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout)(?: \[\S+\]:\d+)?)"
+    r"(?:\[\S+\.cc:\d+\] )?"
+    r"(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout|Timed out waiting)(?: \[\S+\]:\d+)?)"
 )
 """Without the place in gloo's code before it, and its advice after it."""
 

@@ -1,5 +1,6 @@
 """Atomic writes: the old content or the new, never a part of it, and nothing left over."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -125,6 +126,18 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
             writer.communicate()
     clear_unfinished(target)
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_the_lock_of_a_process_that_was_killed_at_its_beginning_goes_when_it_is_old(tmp_path: Path) -> None:
+    old, new, held = (tmp_path / f".data-{name}.unfinished.lock" for name in ("oldoldol", "newnewne", "heldheld"))
+    for lock in (old, new, held):
+        lock.touch()
+    for lock in (old, held):
+        os.utime(lock, (1, 1))
+    with held.open("r+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        clear_unfinished(tmp_path / "data")
+    assert sorted(tmp_path.iterdir()) == [held, new]
 
 
 def test_outputs_whose_names_begin_alike_are_not_taken_for_each_other(tmp_path: Path) -> None:

@@ -297,7 +297,9 @@ def test_a_model_that_a_stage_writes_starts_a_task_in_a_tree_of_its_own_alone(
         ("corpus.sources", ["data/corpus"], "which the pipeline writes"),
         ("corpus.sources", ["data/corpus/*.txt"], "which the pipeline writes"),
         ("corpus.sources", [{"uri": "data/"}], "in which the pipeline writes data/inputs"),
-        ("corpus.sources", ["**/*.txt"], "in which the pipeline writes data/inputs"),
+        ("corpus.sources", ["**/*.txt"], "which the pipeline writes"),
+        ("corpus.sources", ["data/*/*.txt"], "which the pipeline writes"),
+        ("corpus.sources", ["data/[c]orpus/mine.txt"], "which the pipeline writes"),
         ("corpus.contamination", {"texts": ["predictions/mine.txt"]}, "which the pipeline writes"),
         ("tokenizer.vocab_file", "models/tokenizer/vocab.txt", "which the pipeline writes"),
         ("embed", {"pairs": "data/shards/pairs.jsonl"}, "which the pipeline writes"),
@@ -319,7 +321,7 @@ def test_what_lies_where_the_pipeline_writes_is_refused_and_stays(
     assert all(file.is_file() for file in mine)
 
 
-@pytest.mark.parametrize("source", ["*.txt", "data/mine.txt", "data-of-mine/"])
+@pytest.mark.parametrize("source", ["*.txt", "data/mine.txt", "data/*.txt", "data-of-mine/"])
 def test_what_lies_beside_that_is_read(source: str, project: Path, values: dict[str, Any]) -> None:
     for file in (Path("a.txt"), Path("data/mine.txt"), Path("data-of-mine/a.txt")):
         file.parent.mkdir(exist_ok=True)

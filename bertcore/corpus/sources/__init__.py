@@ -12,7 +12,8 @@ from bertcore.errors import ConfigError
 
 
 def source_of(uri: str, *, wrapped: bool = False) -> Source:
-    """The source that `uri` names; `ConfigError` for an unknown scheme or a malformed URI. `wrapped`: its lines are."""
+    """The source that `uri` names; `ConfigError` for an unknown scheme or a malformed URI. `wrapped`: whether its lines
+    are wrapped."""
     kind, separator, _ = uri.partition("://")
     if not separator:
         return SOURCES.get(uri, LocalSource)(uri, wrapped=wrapped)

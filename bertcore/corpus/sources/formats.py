@@ -69,7 +69,7 @@ class FileBlock(Block):
     line: int
     """Lines of the file before these."""
     wrapped: bool
-    """Whether the lines of the file are."""
+    """Whether the lines of the file are wrapped."""
 
     def documents(self, drops: Drops) -> Iterator[Document]:
         """With the ids `FILENAME:INDEX` or `FILENAME:ID`.

@@ -86,6 +86,9 @@ class HttpSource(Source):
     def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[FileBlock]:
         yield from local.blocks(self.uri, [fetch(self.uri, cache_directory())], wrapped=self.wrapped)
 
+    def warnings(self, files: Sequence[Path]) -> list[str]:
+        return [] if self.wrapped else local.wrapped_lines(self.uri, [fetch(self.uri, cache_directory())])
+
 
 def cache_directory() -> Path:
     """`BERTCORE_CACHE`, else `~/.cache/bertcore`."""
@@ -102,12 +105,17 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     """
     url, digest, name = parse_url(uri)
     target = directory / hashlib.sha256(url.encode()).hexdigest()[:16] / name
-    with alone_in(target.parent):  # two trees may want the same file at once
-        if target.is_file() and digest is None:
-            logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
-        elif not target.is_file() or checksum(target) != digest:
-            _fetch(uri, target, sleep)
+    if not _is_there(target, digest):
+        with alone_in(target.parent):  # two trees may want the same file at once
+            if not _is_there(target, digest):
+                _fetch(uri, target, sleep)
+    elif digest is None:
+        logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
     return target
+
+
+def _is_there(target: Path, digest: str | None) -> bool:
+    return target.is_file() and (digest is None or checksum(target) == digest)
 
 
 def _fetch(uri: str, target: Path, sleep: Callable[[float], None]) -> None:

@@ -69,6 +69,17 @@ def read(uri: str, paths: Sequence[Path], dropped: Counter[str], *, wrapped: boo
                 logger.warning(line)
 
 
+def wrapped_lines(uri: str, paths: Sequence[Path]) -> list[str]:
+    """A line where the lines of `paths`, which nobody has told to be wrapped, seem to be."""
+    documents = (document for block in blocks(uri, paths) for document in block.documents(Drops()))
+    if not seems_wrapped(each.text[:_CHARACTERS] for each in islice(documents, _DOCUMENTS)):
+        return []
+    return [
+        f"{uri}: many lines end within a sentence, and each is read as a paragraph; if they are wrapped, say so: "
+        f"{{uri: {uri}, wrapped: true}} (docs/corpus.md)"
+    ]
+
+
 class LocalSource(Source):
     """A file, a glob or a directory."""
 
@@ -95,14 +106,7 @@ class LocalSource(Source):
         return [item for item in visible_files(path) if plain_ending(item) not in FORMATS] if path.is_dir() else ()
 
     def warnings(self, files: Sequence[Path]) -> list[str]:
-        blocks = self.blocks(files, Counter(), lambda _: None)
-        documents = (document for block in blocks for document in block.documents(Drops()))
-        if self.wrapped or not seems_wrapped(each.text[:_CHARACTERS] for each in islice(documents, _DOCUMENTS)):
-            return []
-        return [
-            f"{self.uri}: many lines end within a sentence, and each is read as a paragraph; if they are wrapped, say "
-            f"so: {{uri: {self.uri}, wrapped: true}} (docs/corpus.md)"
-        ]
+        return [] if self.wrapped else wrapped_lines(self.uri, list(files) or find_files(self.uri))
 
     def text_bytes(self, documents: int | None = None) -> float:
         whole = sum(file.stat().st_size * UNPACKED.get(file.suffix.lower(), 1.0) for file in self.files)

@@ -86,8 +86,8 @@ class Source:
     column `split` is filled in from `document_id`."""
 
     def __init__(self, uri: str, *, wrapped: bool = False) -> None:
-        """`ConfigError` where `uri` is malformed. Nothing is read yet. `wrapped`: its lines are, so that a blank one
-        ends no document."""
+        """`ConfigError` where `uri` is malformed. Nothing is read yet. `wrapped`: whether its lines are wrapped, so
+        that a blank one ends no document."""
         self.uri = uri
         self.wrapped = wrapped
 

@@ -45,7 +45,9 @@ def test_wrapping_is_undone(paragraphs: list[list[str]], width: int, carriage: b
         ("der Selbst\u00ad\nbeteiligung", "der Selbstbeteiligung"),
         ("der Selbst\u2010  \n beteiligung", "der Selbstbeteiligung"),
         ("am Rhein-\nMain-Kanal", "am Rhein-Main-Kanal"),
-        ("COVID-\n19", "COVID-19"),
+        ("COVID-\n19 and 1990-\n1995", "COVID-19 and 1990-1995"),
+        ("state-of-the-art and state-of-\nthe-art", "state-of-the-art and state-of-the-art"),
+        ("这是一个很长的句\n子没有结束。\n下一句", "这是一个很长的句子没有结束。下一句"),
         ("vor-\nund nachher", "vor- und nachher"),
         ("a well-known and well-\nknown one", "a well-known and well-known one"),
         ("twice di-\nvi-\nded", "twice divided"),
@@ -55,6 +57,12 @@ def test_wrapping_is_undone(paragraphs: list[list[str]], width: int, carriage: b
 )
 def test_divided_words_are_put_together(text: str, expected: str) -> None:
     assert unwrap(text) == expected
+
+
+@pytest.mark.parametrize("text", ["x" * 200_000, "_" * 200_000, "a" + " " * 200_000 + "b", "x-" * 100_000])
+def test_long_runs_take_no_time(text: str) -> None:
+    """Of a square of their length these would be hours."""
+    assert unwrap(text) == text
 
 
 def corpus_of(tmp_path: Path, entry: Any, **options: Any) -> tuple[dict[str, str], dict[str, Any]]:

@@ -82,5 +82,5 @@ def test_scores_of_a_run_are_added(
     assert "expected the metrics of a run of the pipeline" in capsys.readouterr().err
     other = str(examples["BertForSequenceClassification"].directory)
     assert main(["card", other, "--scores", str(scores)]) == BAD_INPUT, "whose scores these are not"
-    assert f"expected {directory}, whose scores they are" in capsys.readouterr().err
+    assert f"expected the encoder in {directory}, or a copy, whose" in capsys.readouterr().err
     assert main(["card", str(directory), "--out", str(out), "--write"]) == BAD_INPUT

@@ -152,7 +152,7 @@ def snapshot(root: Path) -> str:
         _git(root, "read-tree", "HEAD", index=index)
         own = root / _git(root, "rev-parse", "--git-path", "index")
         if own.is_file():  # which names what was added since the last commit, too
-            shutil.copyfile(own, index)
+            shutil.copy2(own, index)  # with its time, by which git sees what has changed within the same second
         _git(root, "add", "--update", "--", ":/", index=index)
         for path in RESULTS:
             if (root / path).exists() and not _ignored(root, path):

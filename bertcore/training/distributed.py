@@ -267,8 +267,7 @@ def how_lost(error: RuntimeError) -> str:
 
 
 _LOST = re.compile(
-    r"(?:\[\S+\.cc:\d+\] )?"
-    r"(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout|Timed out waiting)(?: \[\S+\]:\d+)?)"
+    r"(?:\[\S+\.cc:\d+\] )?(.*?(?:closed by peer|reset by peer|Broken pipe|Socket Timeout)(?: \[\S+\]:\d+)?)"
 )
 """Without the place in gloo's code before it, and its advice after it."""
 

@@ -89,14 +89,14 @@ def test_any_stage_clears_before_it_asks_for_its_own(tree: Path) -> None:
         "{path: metrics/timing/pretrain.json, md5: 99914b932bd37a50b983c5e7c90ae93b}]}}"
     )
 
-    def memory() -> Path:
+    def run_file() -> Path:
         assert not FINISHED.exists()
         return FINISHED / "mlflow-run"
 
     def body(_: tracking.StageRun) -> None:
         assert (FINISHED / "mlflow-run").is_file()
 
-    assert stage.main("report", body, memory=memory) == 0
+    assert stage.main("report", body, run_file=run_file) == 0
 
 
 def test_a_tree_without_checkpoints_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urldefrag, urlsplit
@@ -73,21 +74,26 @@ class HttpSource(Source):
         super().__init__(uri, wrapped=wrapped)
         parse_url(uri)
 
+    @cached_property
+    def _file(self) -> Path:
+        """The downloaded one, which is hashed once where the address says what it must be."""
+        return fetch(self.uri, cache_directory())
+
     def revisions(self) -> dict[str, str | None]:
         """Its checksum: the one that the address gives, and that is checked when it is read, or else that of the file,
         which is downloaded for it."""
         _, digest, _ = parse_url(self.uri)
-        return {self.uri: f"sha256={digest or checksum(fetch(self.uri, cache_directory()))}"}
+        return {self.uri: f"sha256={digest or checksum(self._file)}"}
 
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """Those of the downloaded file; see `fetch` and `local.read`."""
-        yield from local.read(self.uri, [fetch(self.uri, cache_directory())], dropped, wrapped=self.wrapped)
+        yield from local.read(self.uri, [self._file], dropped, wrapped=self.wrapped)
 
     def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[FileBlock]:
-        yield from local.blocks(self.uri, [fetch(self.uri, cache_directory())], wrapped=self.wrapped)
+        yield from local.blocks(self.uri, [self._file], wrapped=self.wrapped)
 
     def warnings(self, files: Sequence[Path]) -> list[str]:
-        return [] if self.wrapped else local.wrapped_lines(self.uri, [fetch(self.uri, cache_directory())])
+        return [] if self.wrapped else local.wrapped_lines(self.uri, [self._file])
 
 
 def cache_directory() -> Path:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from bertcore.apply.finetuned import FineTuned
-from bertcore.evaluation.words import letter, sign
 from bertcore.examples.schema import TAGGING
 from bertcore.examples.tag_schemes import detect, entities
 from bertcore.finetune.tagging import Tagged
+from bertcore.words import letter, sign
 
 Words = Literal["marks", "blanks"]
 """Where words end: at blanks and marks, so that a full stop is a word of its own, or at blanks alone."""

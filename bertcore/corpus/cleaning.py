@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from sentencex import segment
 
-from bertcore.corpus.quality import UNSPACED
+from bertcore.words import UNSPACED
 
 # C0 and C1 controls other than white space, zero-width and bidirectional marks, halves of surrogate pairs (which
 # have no UTF-8), the byte-order mark, U+FFFD.

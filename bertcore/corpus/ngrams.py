@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bertcore.corpus.quality import UNSPACED
 from bertcore.ragged import offsets_of
+from bertcore.words import UNSPACED
 
 _INVISIBLE = "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 # Hebrew points, Arabic vowel signs, and the bar that stretches an Arabic word: the same text has them or not.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bertcore.config import within
+from bertcore.words import UNSPACED
 
 Filter = Callable[[str], str | None]
 """Why a line or a document is left out, a word that is the same whatever the threshold; None where it stays."""
@@ -25,13 +26,8 @@ BOILERPLATE = re.compile(
     re.IGNORECASE,
 )
 _ASCII, _ASCII_LETTERS = bytes(range(128)), string.ascii_letters.encode()
-# Thai and Lao, Burmese, Khmer, Chinese and Japanese are written without blanks between words.
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
-    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-)
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
-# Their signs one by one, and what else stands between blanks and them, without their punctuation.
+# Signs of scripts without blanks one by one, and what else stands between blanks and them, without their punctuation.
 _PUNCTUATION = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"
 _WORDS = re.compile(f"[{UNSPACED}]|[^\\s{UNSPACED}{_PUNCTUATION}]+")
 # The bytes that UTF-8 begins a character with from U+0800 on, general punctuation aside: looking for them is ten times

@@ -17,14 +17,14 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from bertcore.evaluation import classification, multi_label, squad, tagging
-from bertcore.evaluation.words import letter
 from bertcore.examples.schema import ExampleSet
+from bertcore.words import word
 
 Scores = dict[str, dict[str, float]]
 Predicted = dict[str, Any]
 """Baseline -> what it says about the rows of dev: a list, or a mapping of question ids to answers."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
 def baselines(example_set: ExampleSet, seed: int) -> tuple[Predicted, Scores]:
@@ -74,7 +74,7 @@ class _Texts:
     def __init__(self, train: pa.Table):
         self._columns = [name for name in ("text_a", "text_b") if train[name].null_count < train.num_rows]
         self._vectorizers = [
-            TfidfVectorizer(token_pattern=f"{letter()}+", sublinear_tf=True).fit([*_texts(train, name), "word"])
+            TfidfVectorizer(token_pattern=word(), sublinear_tf=True).fit([*_texts(train, name), "word"])
             for name in self._columns
         ]
 
@@ -104,14 +104,14 @@ def _tagging(examples: ExampleSet, seed: int) -> Predicted:
     train, dev = examples.splits["train"], examples.splits["dev"]
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for words, tags in zip(train["words"].to_pylist(), train["tags"].to_pylist(), strict=True):
-        for word, tag in zip(words, tags, strict=True):
-            counts[word][tag] += 1
-    constant = _most_frequent(tag for each in counts.values() for tag in each.elements())
-    lookup = {word: _most_frequent(each.elements()) for word, each in counts.items()}
+        for each, tag in zip(words, tags, strict=True):
+            counts[each][tag] += 1
+    constant = _most_frequent(tag for of_word in counts.values() for tag in of_word.elements())
+    lookup = {each: _most_frequent(of_word.elements()) for each, of_word in counts.items()}
     sentences = dev["words"].to_pylist()
     return {
         "majority": [[constant] * len(words) for words in sentences],
-        "word_lookup": [[lookup.get(word, constant) for word in words] for words in sentences],
+        "word_lookup": [[lookup.get(each, constant) for each in words] for words in sentences],
     }
 
 
@@ -150,7 +150,7 @@ def _nearest_sentence(context: str, question: str) -> str:
 
 
 def _words(text: str) -> set[str]:
-    return set(re.findall(f"{letter()}+", text.lower()))
+    return set(re.findall(word(), text.lower()))
 
 
 def _texts(table: pa.Table, name: str) -> list[str]:

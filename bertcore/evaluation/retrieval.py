@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import CountVectorizer
 
-from bertcore.evaluation.words import letter
+from bertcore.words import word
 
 
 class BM25:
@@ -16,7 +16,7 @@ class BM25:
 
     def __init__(self, passages: Sequence[str], k1: float = 1.2, b: float = 0.75) -> None:
         """`k1` says how soon more of a word counts no more, `b` how much a long passage is held back."""
-        self._vectorizer = CountVectorizer(token_pattern=f"{letter()}+")
+        self._vectorizer = CountVectorizer(token_pattern=word())
         # "a": it refuses to know no word at all, as where all passages are marks.
         self._vectorizer.fit([*passages, "a"])
         counts = csr_matrix(self._vectorizer.transform(passages), dtype=np.float64)

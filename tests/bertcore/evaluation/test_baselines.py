@@ -54,6 +54,19 @@ def test_words_keep_their_combining_marks() -> None:
     assert features.toarray()[0, -3:].tolist() == [0, 0, 0], "no word of one is one of the other"
 
 
+def test_scripts_without_blanks_have_words() -> None:
+    """A character each, so that counting them is worth what it is in other scripts."""
+    train = [
+        (f"{name}的电影很{good}。", None, label) for name in "甲乙丙丁" for good, label in (("好", "1"), ("坏", "0"))
+    ]
+    dev = [("戊的电影很好。", None, "1"), ("己的电影很坏。", None, "0")]
+    examples = example_set("classification", ["0", "1"], ["accuracy"], texts(*train), texts(*dev))
+    assert baselines(examples, seed=1)["bag_of_words"] == {"accuracy": 1.0}
+    rows = [question("a", "北京是中国的首都。上海是港口。", "哪里有港口？", "上海是港口。")]
+    questions = example_set("question_answering", None, ["exact_match"], rows, rows)
+    assert baselines(questions, seed=1)["overlap_sentence"] == {"exact_match": 1.0}
+
+
 def test_several_labels_by_hand() -> None:
     def rows(*of: tuple[str, list[str]]) -> list[dict]:
         return [{"id": str(i), "text_a": text, "text_b": None, "labels": labels} for i, (text, labels) in enumerate(of)]

@@ -27,6 +27,11 @@ def test_bm25_of_passages_without_words() -> None:
     assert BM25(["...", "?"]).scores(["a file", "?"]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
+def test_bm25_of_a_script_without_blanks() -> None:
+    (found,) = BM25(["北京是中国的首都", "上海是港口"]).scores(["中国的首都"])
+    assert found[0] > found[1] == 0
+
+
 def test_bm25_by_hand() -> None:
     """Three passages of 4, 2 and 3 words; the mean is 3."""
     found = BM25(["open a file file", "a list", "File of bytes"], k1=1.5, b=0.6).scores(["file", "a file file", "none"])

@@ -5,6 +5,12 @@ import sys
 from functools import cache
 from unicodedata import category
 
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""The characters of scripts without blanks between words, for a set of a pattern: Thai and Lao, Burmese, Khmer, Chinese
+and Japanese."""
 _JOINERS = "\u00ad\u200c\u200d"
 """The soft hyphen, and what parts or joins the letters of a word in Persian and in scripts of India; none is seen."""
 
@@ -14,6 +20,12 @@ def letter() -> str:
     r"""A character of a word, as a pattern: one of `\w`, a combining mark, which belongs to the letter before it (the
     vowels of Hindi, decomposed accents), or what joins letters and is not seen."""
     return rf"[\w{_all_of('M')}{_JOINERS}]"
+
+
+@cache
+def word() -> str:
+    """A word as a pattern: letters in a row, or one character of a script without blanks between words."""
+    return rf"[{UNSPACED}]|(?:(?![{UNSPACED}]){letter()})+"
 
 
 @cache

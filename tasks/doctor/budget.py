@@ -6,6 +6,7 @@ large for the time; expected losses come from measured curves only.
 """
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -22,8 +23,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import process_count
 from tasks import params
 from tasks.doctor.estimate import parameters
-from tasks.doctor.findings import Finding
-from tasks.doctor.machine import check_memory
+from tasks.doctor.machine import check_memory, duration
 from tasks.doctor.plan import Plan
 from tasks.doctor.speed import Speed
 from tasks.reporting.normal import nearest_curve, read_curves, vocabulary_for
@@ -42,6 +42,7 @@ _BATCHES = (16, 4096)
 _FEWEST = 100
 """Optimizer steps: a size that makes fewer of the smallest batch is too large for the time."""
 _WARMUP_SHARE = 0.1
+_RATE_MEASURED = ("tiny", "mini")
 _LONGEST = 365 * _SECONDS["d"]
 
 
@@ -58,6 +59,8 @@ class Option:
     """That are read in the time."""
     epochs: float | None
     """Passes over the text; None where its size is not known here."""
+    seconds: float
+    """Of its steps: less than the time where the text was read `_MANY_PASSES` times before."""
     loss: float | None
     """Of the nearest measured curve at as many tokens; None where none was measured."""
     bound: float | None = None
@@ -79,9 +82,10 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
-def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], Speed]) -> tuple[int, list[Option]]:
+def options(plan: Plan, seconds: float, speed: Callable[[Plan], Speed] = Plan.speed) -> tuple[int, list[Option]]:
     """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time, as
-    fast as `speed` says it is. Beyond the first that is too large for the time, none is asked for.
+    fast as `speed` says it is in batches as large as fit. Beyond the first that is too large for the time, none is
+    asked for.
 
     `ConfigError` where none can be trained.
     """
@@ -95,7 +99,8 @@ def options(plan: Plan, seconds: float, speed: Callable[[EncoderConfig], Speed])
         if found and not found[-1].steps:
             found.append(option)
             continue
-        reached = _in_time(option, config, plan, seconds, speed(config))
+        most = max(_fitting(plan, config, _BATCHES[1]), 1)
+        reached = _in_time(option, config, plan, seconds, speed(plan.sized(config, most)))
         if not found and not reached.steps:
             raise ConfigError(
                 f"BUDGET: found {seconds:g} s, expected time for {_FEWEST} steps of {option.preset}, the smallest size "
@@ -125,7 +130,9 @@ def _sizes(plan: Plan, vocabulary: int) -> list[tuple[Option, EncoderConfig]]:
             continue
         if _can_learn(config, training, length):
             count = parameters(config).total
-            nothing = Option(preset=preset, parameters=count, batch_size=0, steps=0, tokens=0, epochs=None, loss=None)
+            nothing = Option(
+                preset=preset, parameters=count, batch_size=0, steps=0, tokens=0, epochs=None, seconds=0.0, loss=None
+            )
             found.append((nothing, config))
     if not found:
         raise ConfigError(
@@ -141,16 +148,25 @@ def _encoder(training: PretrainConfig, preset: str, vocabulary: int) -> EncoderC
 
 
 def _in_time(option: Option, config: EncoderConfig, plan: Plan, seconds: float, speed: Speed) -> Option:
-    """What the time pays for; `option` itself where that is too little."""
+    """What the time pays for and the text is worth; `option` itself where the time is too little."""
     (flops, length), text = plan.mean_sequence(config), plan.text_tokens()
-    of_one = flops / speed.flops
-    sequences = max(seconds - _STEPS * speed.update, 0.0) / of_one
+    of_one, worth = flops / speed.flops, _MANY_PASSES * text / length if text else math.inf
+    sequences = min(max(seconds - _STEPS * speed.update, 0.0) / of_one, worth)
     batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
-    steps = int(seconds / (batch * of_one + speed.update))
-    if steps < _FEWEST:
+    of_step = batch * of_one + speed.update
+    in_time = int(seconds / of_step)
+    if in_time < _FEWEST:
         return option
+    steps = int(min(in_time, max(worth / batch, _FEWEST)))
     tokens = round(steps * batch * length)
-    return replace(option, batch_size=batch, steps=steps, tokens=tokens, epochs=tokens / text if text else None)
+    return replace(
+        option,
+        batch_size=batch,
+        steps=steps,
+        tokens=tokens,
+        epochs=tokens / text if text else None,
+        seconds=steps * of_step,
+    )
 
 
 def _can_learn(config: EncoderConfig, training: PretrainConfig, longest: int) -> bool:
@@ -172,26 +188,35 @@ def _power_of_two(number: float) -> int:
     return int(2 ** max(round(number).bit_length() - 1, 0))
 
 
+def _fitting(plan: Plan, encoder: EncoderConfig, batch: int) -> int:
+    """How many sequences, `batch` or a half, a quarter … of it, fit into the memory that is free now; 0 = not one."""
+    while batch and check_memory(plan.sized(encoder, batch)).level != "ok":
+        batch //= 2
+    return batch
+
+
 def in_parts(plan: Plan, vocabulary: int, option: Option) -> str | None:
     """What must be set so that the option's training fits into the memory that is free now; None for nothing."""
-    training = plan.configs["pretrain"]
-    encoder = _encoder(training, option.preset, vocabulary)
-    longer = training.second_phase and replace(training.second_phase, batch_size=None)
-
-    def memory(batch: int) -> Finding:
-        changed = replace(training, batch_size=batch, batch_size_start=None, second_phase=longer)
-        return check_memory(replace(plan, encoder=encoder, configs={**plan.configs, "pretrain": changed}))
-
-    fitting = option.batch_size
-    while (finding := memory(fitting)).level != "ok":
-        if fitting == 1:
-            return f"Even one sequence at once is too many: {finding.text}."
-        fitting //= 2
+    encoder = _encoder(plan.configs["pretrain"], option.preset, vocabulary)
+    fitting = _fitting(plan, encoder, option.batch_size)
+    if not fitting:
+        return f"Even one sequence at once is too many: {check_memory(plan.sized(encoder, 1)).text}."
     if fitting == option.batch_size:
         return None
     return (
         f"Set BERTCORE_MICRO_BATCH={-(-fitting // process_count())}: {option.batch_size:,} sequences at once need more "
         "memory than is free now."
+    )
+
+
+def of_rate(plan: Plan, option: Option) -> str | None:
+    """What is known of the learning rate at the option's size; None where there is nothing to say."""
+    rate = plan.configs["pretrain"].learning_rate
+    if plan.configs["pretrain"].optimizer != "muon" or option.preset in _RATE_MEASURED:
+        return None
+    return (
+        f"Muon's rate of {rate:g} was measured up to {_RATE_MEASURED[-1]}, and larger sizes want a lower one: compare "
+        "pretrain.learning_rate at a half and a quarter of it for some hundred steps first."
     )
 
 
@@ -213,11 +238,20 @@ def describe(budget: str, vocabulary: int | None, found: list[Option]) -> str:
         "",
         f"It is the largest that reads {TOKENS_PER_PARAMETER} tokens for each of its parameters."
         if chosen.reads_enough
-        else f"None reads {TOKENS_PER_PARAMETER} tokens for each of its parameters: a longer time would gain much.",
+        else f"None reads {TOKENS_PER_PARAMETER} tokens for each of its parameters: "
+        + ("more text" if _is_read_out(chosen) else "a longer time")
+        + " would gain much.",
     ]
-    if chosen.epochs is not None and chosen.epochs > _MANY_PASSES:
-        lines.append(f"The text is read {chosen.epochs:.0f} times: more of it would gain more than more time.")
+    if _is_read_out(chosen):
+        lines.append(
+            f"It reads the text {_MANY_PASSES} times, after which reading it again adds little: "
+            f"{duration(chosen.seconds / 60)} are enough, and more text would gain more than more time."
+        )
     return "\n".join(lines)
+
+
+def _is_read_out(option: Option) -> bool:
+    return option.epochs is not None and option.epochs > _MANY_PASSES - 1
 
 
 _MANY_PASSES = 40
@@ -255,10 +289,11 @@ def main(arguments: list[str]) -> int:
                 "sizes; run make doctor for the time that it takes"
             )
         look_for(plan.configs["corpus"].sources)  # their size need not be known here, but a path leads somewhere
-        vocabulary, found = options(plan, seconds, plan.speed)
+        vocabulary, found = options(plan, seconds)
         print(describe(budget, None if plan.configs["tokenizer"].vocab_file else vocabulary, found))
-        if remark := in_parts(plan, vocabulary, proposed(found)):
-            print(remark)
+        for remark in (in_parts(plan, vocabulary, proposed(found)), of_rate(plan, proposed(found))):
+            if remark:
+                print(remark)
 
     return exit_status(work)
 

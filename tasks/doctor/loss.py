@@ -10,7 +10,7 @@ from tasks.reporting.normal import Curve, alike, read_curves
 def check_loss(plan: Plan) -> Finding:
     """The held-out loss that encoders of its size have reached after as many tokens."""
     config, count = plan.configs["pretrain"], parameters(plan.encoder).total
-    found = alike(read_curves(), plan.encoder.model_type, count)
+    found = alike(read_curves(), plan.encoder.model_type, count, plan.encoder.vocab_size)
     if config.init_from is not None:
         text = "what to expect is not known: it does not begin from random weights"
     elif not found:

@@ -1,7 +1,7 @@
 """The training that params.yaml and the environment ask for, in numbers: what the checks hold against the machine."""
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,16 @@ class Plan:
             for mask, size, number in self._phases()
         )
 
-    def speed(self, encoder: EncoderConfig | None = None) -> Speed:
-        """Of a training here and now, of `encoder` in place of that of params.yaml."""
+    def speed(self) -> Speed:
+        """Of the training here and now."""
         mask, batch, _ = self._phases()[0]
-        return training_speed(encoder or self.encoder, self._pretrain, _work(mask, batch))
+        return training_speed(self.encoder, self._pretrain, _work(mask, batch))
+
+    def sized(self, encoder: EncoderConfig, batch_size: int) -> "Plan":
+        """The training of `encoder` in place of that of params.yaml, with so many sequences to a step."""
+        longer = self._pretrain.second_phase and replace(self._pretrain.second_phase, batch_size=None)
+        changed = replace(self._pretrain, batch_size=batch_size, batch_size_start=None, second_phase=longer)
+        return replace(self, encoder=encoder, configs={**self.configs, "pretrain": changed})
 
     def seconds(self, speed: Speed) -> float:
         """Of pre-training with its evaluations."""

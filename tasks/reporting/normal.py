@@ -17,7 +17,9 @@ ENOUGH = 100
 FAR_TOO_FEW = ENOUGH / 2
 """Occurrences below which a vocabulary is said to be too large."""
 _ALIKE = 1.1
-"""Encoders whose sizes differ by less than this factor are compared."""
+"""Encoders whose sizes and vocabularies differ by less than this factor are compared."""
+_COMPARABLE = 2.0
+"""Of vocabularies, in one size: with a larger one every token is harder to guess."""
 _NEARLY = 0.8
 """Of a vocabulary: from a text that carries so much of it, no other one is proposed."""
 _PERCENTILE = 0.95
@@ -69,18 +71,25 @@ def read_curves(path: Path = CURVES) -> list[Curve]:
         ) from None
 
 
-def alike(curves: Sequence[Curve], architecture: str | None, parameters: float) -> list[Curve]:
-    """Those of encoders of about this size."""
+def alike(curves: Sequence[Curve], architecture: str | None, parameters: float, vocabulary: int) -> list[Curve]:
+    """Those of encoders of about this size, with about so many entries."""
     return [
         each
         for each in curves
-        if each.architecture == architecture and 1 / _ALIKE < parameters / each.parameters < _ALIKE
+        if each.architecture == architecture
+        and _near(parameters, each.parameters, _ALIKE)
+        and _near(vocabulary, each.vocabulary, _ALIKE)
     ]
 
 
+def _near(found: float, measured: float, factor: float) -> bool:
+    return 1 / factor < found / measured < factor
+
+
 def nearest_curve(curves: Sequence[Curve], architecture: str, preset: str, vocabulary: int) -> Curve | None:
-    """The curve of `preset` whose vocabulary is the nearest in size."""
-    found = [each for each in curves if each.architecture == architecture and each.preset == preset]
+    """The curve of `preset` whose vocabulary is the nearest in size; None where none is within a factor of two."""
+    of_preset = [each for each in curves if each.architecture == architecture and each.preset == preset]
+    found = [each for each in of_preset if _near(vocabulary, each.vocabulary, _COMPARABLE)]
     return min(found, key=lambda each: abs(math.log(each.vocabulary / vocabulary)), default=None)
 
 

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tasks.reporting.comparison import MAJORITY
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
@@ -18,6 +19,8 @@ _LOST = 0.1
 """Nats of held-out loss."""
 _PLATEAU = 0.8
 """Nats below the unigrams: BERT's own architecture stays within them for its first 10 million tokens."""
+_DETECTED = 0.05
+"""Of the errors that a discriminator makes which calls no token replaced."""
 _BEHIND = 0.8
 """Of what an encoder of the same size had gained over the unigrams after as many tokens."""
 _GAP = 0.5
@@ -35,9 +38,11 @@ class Sign:
     remedy: str
 
 
-def signs(measurements: Measurements, summary: Summary) -> list[Sign]:
-    """Of the pre-training; empty where nothing is off."""
-    found = (_spikes, _lost_again, _plateau, _behind, _overfitting, _vocabulary)
+def signs(measurements: Measurements, summary: Summary, given_vocabulary: bool = False) -> list[Sign]:
+    """Of the pre-training; empty where nothing is off. `given_vocabulary`: whether it is another one's, which the text
+    need not carry."""
+    found = [_spikes, _lost_again, _plateau, _undetected, _behind, _overfitting]
+    found += [] if given_vocabulary else [_vocabulary]
     return [sign for each in found for sign in each(measurements, summary)]
 
 
@@ -46,8 +51,8 @@ def part(found: Sequence[Sign], compared: bool) -> Table | Paragraph:
     if not found:
         beside = " and not behind an encoder of its size that was measured" if compared else ""
         return Paragraph(
-            "Signs of trouble: none. The loss had no spikes and ended at its lowest, far from that of the "
-            f"unigrams{beside}; there is no overfitting; the vocabulary suits the text."
+            "Signs of trouble: none. The loss had no spikes and ended at its lowest, and is on no plateau"
+            f"{beside}; there is no overfitting; the vocabulary suits the text."
         )
     return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)
 
@@ -57,7 +62,8 @@ def expected(measurements: Measurements, summary: Summary) -> list[tuple[Curve, 
     if has_generator(summary):  # the loss is that of a generator, which is smaller
         return []
     architecture = measurements.words("pretrain").get("architecture")
-    curves = alike(read_curves(), architecture, summary["pretrain"]["parameters"])
+    entries = round(measurements.number("tokenizer", "", "vocab_size"))
+    curves = alike(read_curves(), architecture, summary["pretrain"]["parameters"], entries)
     reached = [(curve, curve.loss(summary["pretrain"]["tokens"])) for curve in curves]
     return [(curve, loss) for curve, loss in reached if loss is not None]
 
@@ -99,6 +105,17 @@ def _plateau(_: Measurements, summary: Summary) -> Iterator[Sign]:
             found=f"after {pretrain['tokens'] / 1e6:,.1f} M tokens the loss is {gain:.2f} below that of the unigrams: "
             "little more is known than which words are frequent",
             remedy="raise `pretrain.max_steps`; with `recipe: modern` the plateau ends within the first million tokens",
+        )
+
+
+def _undetected(_: Measurements, summary: Summary) -> Iterator[Sign]:
+    accuracy, majority = (summary["pretrain"].get(f"replaced_tokens_{name}") for name in ("accuracy", MAJORITY))
+    if accuracy is not None and majority is not None and accuracy - majority < _DETECTED * (1 - majority):
+        yield Sign(
+            name="plateau",
+            found=f"{100 * accuracy:.1f} % of the tokens are rightly told to be replaced or not; to say that none is "
+            f"would be right for {100 * majority:.1f} %",
+            remedy="raise `pretrain.max_steps`; ELECTRA's discriminator learns when its generator has begun to",
         )
 
 

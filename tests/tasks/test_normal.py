@@ -45,6 +45,7 @@ def test_the_curve_of_the_nearest_vocabulary_is_taken() -> None:
     found = nearest_curve(curves, "bert", "tiny", 20000)
     assert found is not None and found.vocabulary == 30522
     assert nearest_curve(curves, "bert", "base", 20000) is None
+    assert nearest_curve(curves, "bert", "tiny", 80000) is None, "too far to tell anything"
 
 
 def test_the_measured_curves_of_the_repository_are_those_of_their_pages() -> None:

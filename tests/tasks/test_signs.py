@@ -45,7 +45,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(project: Path, **changes: Any) -> list[signs.Sign]:
+def found(project: Path, given_vocabulary: bool = False, **changes: Any) -> list[signs.Sign]:
     """In the metrics of a training that was normal, but for `changes`: files by name, or parts of them."""
     files = json.loads(json.dumps(FILES))
     files["curves/pretrain_train.csv"] = curve("train", learned())
@@ -57,7 +57,7 @@ def found(project: Path, **changes: Any) -> list[signs.Sign]:
         files[name] = {**files[name], **change} if isinstance(change, dict) else change
     write(project, files)
     measurements = Measurements.read(project / "metrics", [])
-    return signs.signs(measurements, summarize(measurements, []))
+    return signs.signs(measurements, summarize(measurements, []), given_vocabulary)
 
 
 def shown_beside(project: Path) -> list[list[str]]:
@@ -96,6 +96,13 @@ def test_the_plateau_is_the_neighbourhood_of_the_unigrams(project: Path) -> None
     assert sign.found.startswith("after 0.0 M tokens the loss is 0.50 below that of the unigrams")
 
 
+def test_the_plateau_of_a_discriminator_is_the_neighbourhood_of_no_token_is_replaced(project: Path) -> None:
+    terms = {"replaced_tokens_loss": 0.39, "replaced_tokens_majority": 0.866}
+    (sign,) = found(project, pretrain=terms | {"replaced_tokens_accuracy": 0.867})
+    assert sign.name == "plateau" and sign.found.startswith("86.7 % of the tokens") and "86.6 %" in sign.found
+    assert found(project, pretrain=terms | {"replaced_tokens_accuracy": 0.9}) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "behind"),
     [
@@ -103,6 +110,7 @@ def test_the_plateau_is_the_neighbourhood_of_the_unigrams(project: Path) -> None
         ({"mlm_loss": 4.8}, False),
         ({"mlm_loss": 5.0, "parameters": 2_000_000}, False),
         ({"mlm_loss": 5.0, "architecture": "bert"}, False),
+        ({"mlm_loss": 5.0, "vocab_size": 700}, False),
         ({"mlm_loss": 5.0, "tokens": 5_000_000}, False),
     ],
 )
@@ -111,7 +119,8 @@ def test_like_encoders_are_compared_by_what_they_gained(project: Path, changes: 
     numbers = {"parameters": 1_600_000, "unigram_loss": 7.0, "points": [[1e6, 6.0], [3e6, 5.0], [4e6, 4.0]]}
     (project / CURVES).parent.mkdir(parents=True)
     (project / CURVES).write_text(json.dumps([entry | numbers]))
-    shown = found(project, pretrain={"parameters": 1_500_000, **changes})
+    tokenizer = {"vocab_size": changes.pop("vocab_size")} if "vocab_size" in changes else {}
+    shown = found(project, tokenizer=tokenizer, pretrain={"parameters": 1_500_000, **changes})
     assert [sign.found for sign in shown if sign.name == "behind"] == (
         [
             "the loss is 1.50 below that of the unigrams; that of an encoder of this size was 2.00 after as many "
@@ -121,7 +130,7 @@ def test_like_encoders_are_compared_by_what_they_gained(project: Path, changes: 
         else []
     )
     beside = [["held-out loss of an encoder of this size after as many tokens (`a.md`, unigrams 7)", "5.000"]]
-    assert shown_beside(project) == ([] if changes.keys() - {"mlm_loss"} else beside)
+    assert shown_beside(project) == ([] if tokenizer or changes.keys() - {"mlm_loss"} else beside)
 
 
 def test_overfitting_is_told_only_where_it_was_read_again(project: Path) -> None:
@@ -131,8 +140,10 @@ def test_overfitting_is_told_only_where_it_was_read_again(project: Path) -> None
 
 
 def test_a_vocabulary_is_too_large_where_the_text_carries_less(project: Path) -> None:
-    (sign,) = found(project, tokenizer={"vocab_size": 30_000}, mask={"train_count_of_the_rarest_but_5_percent": 2})
+    rare = {"tokenizer": {"vocab_size": 30_000}, "mask": {"train_count_of_the_rarest_but_5_percent": 2}}
+    (sign,) = found(project, **rare)
     assert sign.found.startswith("5 % of its 30,000 entries occur at most 2 times")
+    assert found(project, given_vocabulary=True, **rare) == [], "whose size nothing here decides"
     assert (
         found(
             project,

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bertcore.errors import ConfigError
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.training.config import PretrainConfig
@@ -19,6 +18,11 @@ from tasks.doctor.estimate import sequence_flops
 from tasks.doctor.plan import Plan, masked
 from tasks.doctor.speed import Speed
 from tests.import_closure import ROOT
+
+NOTHING: dict[str, Any] = {
+    **{"preset": "tiny", "parameters": 1, "batch_size": 1, "steps": 1, "tokens": 1, "seconds": 1.0},
+    **{"epochs": None, "loss": None},
+}
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def test_times_as_people_write_them(text: str, seconds: float) -> None:
     assert budget.seconds_of(text) == seconds
 
 
-def _reached(_: EncoderConfig) -> Speed:
+def _reached(_: Plan) -> Speed:
     return Speed(flops=1e11, update=0.0)
 
 
@@ -45,10 +49,10 @@ def test_what_is_no_time_is_refused(text: str) -> None:
 
 
 def test_sizes_beyond_one_that_is_too_large_for_the_time_are_not_measured(plan: Plan) -> None:
-    asked: list[EncoderConfig] = []
+    asked: list[Plan] = []
 
-    def speed(config: EncoderConfig) -> Speed:
-        asked.append(config)
+    def speed(sized: Plan) -> Speed:
+        asked.append(sized)
         return Speed(1e11, 0.0)
 
     _, found = budget.options(plan, 60.0, speed)
@@ -69,7 +73,7 @@ def test_a_time_that_is_too_short_for_every_size_is_one_line(plan: Plan) -> None
 
 
 def test_a_batch_that_does_not_fit_into_memory_is_made_in_parts(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    option = budget.Option(preset="small", parameters=1, batch_size=1024, steps=4000, tokens=1, epochs=None, loss=None)
+    option = budget.Option(**(NOTHING | {"preset": "small", "batch_size": 1024}))
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     for variable in ("BERTCORE_MICRO_BATCH", "BERTCORE_PROCESSES", "BERTCORE_ACCELERATE_CONFIG"):
         monkeypatch.delenv(variable, raising=False)
@@ -89,7 +93,8 @@ def test_a_batch_that_does_not_fit_into_memory_is_made_in_parts(plan: Plan, monk
     assert str(said[2**20]).startswith("Even one sequence at once is too many: pre-training needs about")
 
 
-def test_more_time_reads_more_and_carries_larger_models(plan: Plan) -> None:
+def test_more_time_reads_more_and_carries_larger_models(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Plan, "text_tokens", lambda _: 1e10)
     chosen = []
     for seconds in (60.0, 3600.0, 10 * 86400.0):
         vocabulary, found = budget.options(plan, seconds, _reached)
@@ -101,6 +106,41 @@ def test_more_time_reads_more_and_carries_larger_models(plan: Plan) -> None:
     assert [option.parameters for option in chosen] == sorted(option.parameters for option in chosen)
     assert chosen[0].preset == "tiny" and chosen[-1].preset != "tiny"
     assert not chosen[0].reads_enough and chosen[-1].reads_enough
+
+
+def test_a_text_that_was_read_forty_times_ends_the_training_before_the_time(plan: Plan) -> None:
+    text = plan.text_tokens()
+    vocabulary, found = budget.options(plan, 20 * 86400.0, _reached)
+    for option in (each for each in found if each.steps):
+        assert option.tokens <= 40 * text and option.epochs is not None and option.epochs <= 40
+    chosen = budget.proposed(found)
+    assert chosen.epochs is not None and chosen.epochs > 39 and chosen.seconds < 5 * 86400.0
+    assert not any(option.reads_enough for option in found if option.parameters > 2 * text), "20 for each parameter"
+    said = budget.describe("20d", vocabulary, found)
+    assert "It reads the text 40 times, after which reading it again adds little: " in said
+    short = budget.proposed(budget.options(plan, 600.0, _reached)[1])
+    assert short.epochs is not None and short.epochs < 39 and short.seconds == pytest.approx(600.0, rel=0.05)
+
+
+def test_speeds_are_measured_with_as_many_sequences_as_fit(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[int, list[int]] = {}
+    for free in (2**50, 2**31):
+        monkeypatch.setattr(machine, "memory", lambda free=free: machine.Memory(free, free))
+        batches = asked.setdefault(free, [])
+
+        def speed(sized: Plan, batches: list[int] = batches) -> Speed:
+            batches.append(sized.configs["pretrain"].batch_size)
+            return Speed(1e11, 0.0)
+
+        budget.options(plan, 3600.0, speed)
+    assert set(asked[2**50]) == {4096}
+    assert 1 <= min(asked[2**31]) < max(asked[2**31]) < 4096 and asked[2**31] == sorted(asked[2**31], reverse=True)
+
+
+def test_what_is_known_of_the_rate_is_said_of_sizes_for_which_it_was_not_measured(plan: Plan) -> None:
+    assert budget.of_rate(plan, budget.Option(**NOTHING)) is None
+    said = budget.of_rate(plan, budget.Option(**(NOTHING | {"preset": "base"})))
+    assert said and said.startswith("Muon's rate of 0.01 was measured up to mini")
 
 
 def test_the_time_of_the_steps_is_the_time_that_was_given(plan: Plan) -> None:
@@ -186,7 +226,7 @@ def test_what_else_the_section_says_of_the_model_is_planned_with(plan: Plan) -> 
 def test_a_vocabulary_of_a_file_is_not_proposed_and_published_weights_have_their_size(
     plan: Plan, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    option = budget.Option(preset="tiny", parameters=1, batch_size=1, steps=1, tokens=1, epochs=None, loss=None)
+    option = budget.Option(**NOTHING)
     assert "vocab_size" in budget.describe("1h", 512, [option])
     assert "vocab_size" not in budget.describe("1h", None, [option])
     changed = replace(plan.configs["pretrain"], model=ModelConfig(architecture="modernbert"), init_from="published")

@@ -6,6 +6,7 @@ the window of 2^27 bytes that `zstd --long=27` writes.
 
 import io
 import json
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -43,6 +44,8 @@ def open_binary(path: Path) -> BinaryIO:
         raise InputError(f"{path}: found a pipe, expected a file, which is read more than once; save it as one")
     if not path.is_file():
         raise InputError(f"{path}: no such file; correct the path")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path}: this user may not read it; correct its permissions (chmod)")
     packed = compression_of(path)
     if packed is None:
         return path.open("rb", buffering=BUFFER_BYTES)

@@ -212,6 +212,13 @@ def _visible_files(directory: Path, above: frozenset[Path]) -> Iterator[Path]:
             yield path
         elif path.is_dir() and path.resolve() not in inside:
             yield from _visible_files(path, inside)
+        check_link(path)
+
+
+def check_link(path: Path) -> None:
+    """`InputError` for a link that leads nowhere, as where a disk is not mounted."""
+    if path.is_symlink() and not path.exists():
+        raise InputError(f"{path}: found a link to {path.readlink()}, where nothing is; fetch that, or remove the link")
 
 
 def checksum(path: Path) -> str:

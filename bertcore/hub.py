@@ -46,6 +46,8 @@ def parse_uri(uri: str) -> HubLocation:
     match = _URI.fullmatch(uri)
     if match is None:
         raise ConfigError(f"{uri}: not the name of a data set on the hub, expected {FORM}; correct it")
+    if match["repository"].startswith("datasets/"):
+        raise ConfigError(f"{uri}: found `datasets/` before the name, expected {FORM}; leave it out")
     query = dict(parse_qsl(match["query"] or "", keep_blank_values=True))
     if unknown := sorted(query.keys() - {"split", "column"}):
         raise ConfigError(f"{uri}: unknown option {unknown[0]!r}; {suggest(unknown[0], ['split', 'column'])}")

@@ -5,12 +5,12 @@ import sys
 from functools import cache
 from unicodedata import category
 
-UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\ua9e0-\ua9ff\uaa60-\uaa7f"
-    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
-)
-"""The characters of scripts without blanks between words, for a set of a pattern: Thai and Lao, Burmese, Khmer, Chinese
-and Japanese."""
+_HAN_AND_KANA = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1b00-\u1b7f\ua000-\ua4cf\ua980-\ua9ff\uaa60-\uaa7f" + _HAN_AND_KANA
+"""The characters of scripts without blanks between words, for a set of a pattern: Thai, Lao, Tibetan, Burmese, Khmer,
+Balinese, Yi, Javanese, Chinese and Japanese."""
+UNSPACED_SENTENCES = "\u3001-\u303f\uff01-\uff65" + _HAN_AND_KANA
+"""Those, with their punctuation, of the scripts that have no blanks between sentences, either: Chinese and Japanese."""
 _JOINERS = "\u00ad\u200c\u200d"
 """The soft hyphen, and what parts or joins the letters of a word in Persian and in scripts of India; none is seen."""
 

@@ -203,7 +203,7 @@ def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
             raise InputError(
                 f"params.yaml: corpus.sources {config.sources}: no document for the split {split!r} "
                 f"({statistics.read.total()} read, dropped: {dropped}), expected at least one; "
-                f"{_remedy(split, statistics)}"
+                f"{_remedy(config, split, statistics)}"
             )
 
 
@@ -223,8 +223,10 @@ _STANDARD_DEVIATIONS = 5
 """By chance one corpus in a million is further off."""
 
 
-def _remedy(split: str, statistics: CorpusStatistics) -> str:
+def _remedy(config: CorpusConfig, split: str, statistics: CorpusStatistics) -> str:
     if sum(statistics.read.values()) == 1:
+        if any(config.wrapped):
+            return "give more documents: a .txt with wrapped lines is one (docs/corpus.md)"
         return "give more documents: in a .txt a blank line ends one (docs/corpus.md)"
     if split == "heldout":
         return "give more text or a larger corpus.heldout_fraction"

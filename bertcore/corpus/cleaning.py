@@ -23,9 +23,9 @@ LANGUAGES = "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my n
 """Codes for which sentencex 1.0 has rules of its own; it keeps no list to ask for, and splits by those of another
 language, mostly English, whatever else it is given."""
 
-MARKS_ARE_LETTERS = "bn gu hi ja km kn lo ml mr my ne pa si ta te th"
-"""Codes of languages whose combining marks are vowels, final consonants and voicing: without them other words stand
-there."""
+MARKS_ARE_LETTERS = "as bn bo gu hi ja km kn lo ml mr my ne or pa sa si ta te th vi"
+"""Codes of languages whose combining marks are vowels, final consonants, voicing and tones: without them other words
+stand there."""
 
 LONGEST_PARAGRAPH = 20_000
 """Characters that the splitter is given at once; a paragraph of megabytes would cost it time and memory without end."""
@@ -47,12 +47,13 @@ def unwrap(text: str) -> str:
     word that has it elsewhere in the text (well-known), and with a blank where a part is left out (vor- und nachher).
     Lines are joined without a blank in scripts that have none between words.
     """
-    text = _ENDS_OF_LINES.sub("\n", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = _ENDS_OF_LINES.sub("\n", text)
     hyphenated = set(_HYPHENATED.findall(text))
 
     def whole(divided: re.Match[str]) -> str:
         before, hyphen, after = divided.groups()
-        if after in _AND:
+        if _AND.fullmatch(after):
             return f"{before}{hyphen} "
         is_divided = before[-1].isalpha() and after[0].islower() and before + hyphen + after not in hyphenated
         return before if hyphen == "\u00ad" or is_divided else before + hyphen
@@ -66,7 +67,8 @@ _BLANK_LINES = re.compile(r"\n{2,}")
 _DIVIDED = re.compile(r"\b(\w+)([-\u2010\u00ad])\n(?=(\w+))")
 _HYPHENATED = re.compile(r"\b(?=(\w+[-\u2010]\w+))")
 _WITHOUT_BLANKS = re.compile(f"(?<=[{UNSPACED}\u3001\u3002\uff00-\uffef])\n(?=[{UNSPACED}\u3001\u3002\uff00-\uffef])")
-_AND = frozenset(["and", "or", "und", "oder", "bzw", "sowie", "et", "ou", "en", "of", "och", "eller", "og", "tai"])
+_AND = re.compile("\\w|and|or|und|oder|bzw|sowie|et|ou|en|of|och|eller|og|tai|ili|oraz|nebo")
+"""A letter alone is one, too ("y", "e", "и"): no word is divided before its last letter."""
 
 
 def seems_wrapped(texts: Iterable[str]) -> bool:

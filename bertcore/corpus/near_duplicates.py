@@ -22,6 +22,11 @@ HASHES = 128
 SEED = 1
 MOST = 400_000
 """Bands of which documents are held, about 250 bytes each (what Python adds included)."""
+_NOTHING = np.iinfo(np.uint32).max
+"""Of the signature of a text without n-grams, which is like no other."""
+_COMPARED = 100
+"""Documents with which one is compared because they share a certain band, the latest ones of those in memory and of
+those on disk. Copies share many bands; those of a template, which are not alike enough, may share one by thousands."""
 _AT_ONCE = 10_000
 """N-grams of a document that are held at once."""
 _KEY = 10
@@ -68,10 +73,11 @@ class NearDuplicates:
         others = iter(self._others.beginning_with([key for each in keys for key in each]))
         kept = []
         for value, own in zip(signatures, keys, strict=True):
-            older = {_number(entry) for _ in own for entry in next(others)}
-            newer = {place for key in own for place in self._latest.get(key, ())}
-            kept.append(not self._repeats(value, sorted(older), newer))
-            if kept[-1]:
+            older = {_number(entry) for _ in own for entry in sorted(next(others))[-_COMPARED:]}
+            newer = {place for key in own for place in self._latest.get(key, ())[-_COMPARED:]}
+            is_empty = bool((value == _NOTHING).all())
+            kept.append(is_empty or not self._repeats(value, sorted(older), newer))
+            if kept[-1] and not is_empty:
                 self._keep(value, own)
         if len(self._signatures) * self._bands >= self._most:
             self._write()

@@ -36,7 +36,8 @@ def comparable(texts: Sequence[str]) -> pa.Array:
     array = pa.array(texts, pa.large_string())
     plain = pc.all(pc.string_is_ascii(array)).as_py()
     if not plain:
-        array = pc.utf8_normalize(pc.replace_substring_regex(array, f"{_INVISIBLE}|{_OPTIONAL}", ""), form="NFKC")
+        # First NFKC, which parts points from letters that have a code together with them.
+        array = pc.replace_substring_regex(pc.utf8_normalize(array, form="NFKC"), f"{_INVISIBLE}|{_OPTIONAL}", "")
     array = pc.replace_substring_regex(pc.utf8_lower(array), _BETWEEN_UNITS, " ")
     if not plain:
         for letter, folded in _FOLDED.items():
@@ -63,11 +64,11 @@ def ngram_hashes(texts: Sequence[str], ngram: int) -> tuple[NDArray[np.uint64], 
 
 def ngram_texts(text: str, ngram: int) -> Iterator[str]:
     """All n-grams of one text, one by one: together they are `ngram` times as long; of one that is too short, the
-    whole."""
-    units = comparable([text])[0].as_py().split(" ")
+    whole, and of one without a letter or digit none."""
+    units = comparable([text])[0].as_py().split()
     weights = np.fromiter(map(_weight, units), np.int64, len(units))
     starts, stops = _windows(weights, np.array([len(units)]), ngram)
-    if not len(starts):
+    if units and not len(starts):
         yield " ".join(units)
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         yield " ".join(units[start:stop])

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from bertcore import workers
 from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups, training_parts
 
-MOST_SENTENCES = 1_000_000
-"""Held-out sentences that are looked for, the first ones: some 100 MB, which every worker holds."""
+MOST_SENTENCES, MOST_BYTES = 1_000_000, 200_000_000
+"""Held-out sentences that are looked for, the first ones, and the bytes after which no further block of them is: some
+100 MB of most texts, which every worker holds."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ def _find(part: _Part) -> NDArray[np.bool_]:
 
 
 def _first_sentences(groups: tuple[RowGroup, ...]) -> pa.Array:
-    parts, room = [], MOST_SENTENCES
+    parts, room, size = [], MOST_SENTENCES, 0
     for group in groups:
         parts.append(group.read().flatten()[:room])
-        room -= len(parts[-1])
-        if not room:
+        room, size = room - len(parts[-1]), size + parts[-1].nbytes
+        if not room or size > MOST_BYTES:
             break
     return pa.concat_arrays(parts)

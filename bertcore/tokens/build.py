@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bertcore import ragged, workers
+from bertcore import ragged, words, workers
 from bertcore.corpus import documents as corpus_documents
 from bertcore.corpus.documents import SPLITS, RowGroup, copy_name, corpus_shards, row_groups
 from bertcore.files import checksum, replace_file, write_json
@@ -36,7 +36,7 @@ from bertcore.tokens.tokenizer import KINDS, load_tokenizer
 
 logger = logging.getLogger(__name__)
 
-_CODE = (corpus_documents, encoding, kind, ragged, shards, tokenizer_module)
+_CODE = (corpus_documents, encoding, kind, ragged, shards, tokenizer_module, words)
 """Beside this module and those of the kinds of tokenizers, the ones that decide what a shard holds."""
 
 

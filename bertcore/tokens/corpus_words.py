@@ -27,9 +27,9 @@ def count_corpus(shards: Iterable[Path], cut: Tokenizer, blank: str, count: int 
         found.add(counts)
     if found.forgotten:
         logger.warning(
-            "the text has more than %d different words: the rarest were forgotten in passing, %d occurrences in all; "
-            "no word's count is too small by more than %d",
-            *(found.most, found.forgotten, found.short),
+            "the text has more than %d different words, or %d characters in them: the rarest were forgotten in "
+            "passing, %d occurrences in all; no word's count is too small by more than %d",
+            *(found.most, found.most_characters, found.forgotten, found.short),
         )
     return found
 

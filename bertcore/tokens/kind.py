@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.config import within
 from bertcore.errors import InputError
 from bertcore.files import write_json
+from bertcore.words import UNSPACED_SENTENCES
 
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
 _MOST = 10_000_000
@@ -146,7 +148,8 @@ class Kind:
 
 def running(block: pa.ListArray, blank: str) -> pa.StringArray:
     """The sentences of all documents of a block, as they are in running text: with the `blank` of the tokenizer's kind
-    before each one but the first of its document, so that its first word has the token that it mostly has."""
+    before each one but the first of its document, so that its first word has the token that it mostly has. Chinese and
+    Japanese have none between two sentences."""
     sentences = block.flatten()
     if not blank:
         return sentences
@@ -154,7 +157,17 @@ def running(block: pa.ListArray, blank: str) -> pa.StringArray:
     first = block.offsets.to_numpy() - block.offsets[0].as_py()
     follows[first[:-1][np.diff(first) > 0]] = False
     follows &= pc.binary_length(sentences).to_numpy(zero_copy_only=False) > 0
+    if not pc.all(pc.string_is_ascii(sentences)).as_py():
+        ends, begins = (_matches(sentences, pattern) for pattern in (_ENDS_UNSPACED, _BEGINS_UNSPACED))
+        follows[1:] &= ~(ends[:-1] & begins[1:])
     return pc.if_else(follows, pc.binary_join_element_wise(blank, sentences, ""), sentences)
+
+
+_ENDS_UNSPACED, _BEGINS_UNSPACED = f"[{UNSPACED_SENTENCES}]$", f"^[{UNSPACED_SENTENCES}]"
+
+
+def _matches(sentences: pa.StringArray, pattern: str) -> NDArray[np.bool_]:
+    return pc.match_substring_regex(sentences, pattern).to_numpy(zero_copy_only=False)
 
 
 def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphabet: int) -> None:

@@ -10,6 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 import pyarrow as pa
@@ -56,14 +57,15 @@ class WordCounts:
 
     def _forget(self) -> None:
         occurrences = np.fromiter(self.counts.values(), np.int64, len(self.counts))
-        often = np.argsort(occurrences)[::-1]
+        often = np.argsort(-occurrences, kind="stable")  # of words that are as rare, the older ones stay
         held = np.cumsum(np.fromiter(map(len, self.counts), np.int64, len(self.counts))[often])
         kept = min(self.most // 2, int(np.searchsorted(held, self.most_characters // 2, side="right")))
-        rare = int(occurrences[often[kept]])
-        self.counts = Counter({word: count for word, count in self.counts.items() if count > rare})
+        stays = np.zeros(len(often), bool)
+        stays[often[:kept]] = True
+        self.counts = Counter(dict(compress(self.counts.items(), stays)))
         self.characters = sum(map(len, self.counts))
-        self.forgotten += int(occurrences[occurrences <= rare].sum())
-        self.short += rare
+        self.forgotten += int(occurrences[~stays].sum())
+        self.short += int(occurrences[often[kept]])
 
     def report(self) -> dict[str, int]:
         """For the metrics of stage `tokenizer`."""

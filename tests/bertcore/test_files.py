@@ -183,9 +183,11 @@ def test_visible_files_are_those_behind_links_too_and_no_hidden_ones(tmp_path: P
     (directory / "link").symlink_to(tmp_path / "elsewhere")
     (directory / "deep" / "back").symlink_to(directory)
     (tmp_path / "elsewhere" / "round").symlink_to(directory / "deep")
-    (directory / "loop").symlink_to(directory / "loop")
     found = [str(path.relative_to(directory)) for path in visible_files(directory)]
     assert found == ["a.txt", "deep/er/e.txt", "link/b.txt", "link/round/er/e.txt"]
+    (directory / "loop").symlink_to(directory / "loop")
+    with pytest.raises(InputError, match="loop: found a link to .*loop, where nothing is"):
+        visible_files(directory)
 
 
 def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

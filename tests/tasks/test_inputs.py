@@ -630,6 +630,7 @@ def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, An
         (["pydoc", "params.yaml"], None, "params.yaml: corpus.sources[1]: params.yaml: "),
         (["ftp://x/y"], None, "params.yaml: corpus.sources[0]: ftp://x/y: unknown kind of source 'ftp'"),
         (["hf://only-one-part"], None, "corpus.sources[0]: hf://only-one-part: not the name of a data set on the hub"),
+        (["hf://datasets/allenai/c4"], None, "found `datasets/` before the name, expected hf://ORG/NAME"),
         (
             ["pydoc"],
             "missing",

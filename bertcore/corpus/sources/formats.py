@@ -13,15 +13,16 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertcore.compressed import LONGEST_LINE, compression_of, damaged, open_binary, plain_ending, plain_name
+from bertcore.compressed import LONGEST_LINE, compression_of, damaged, open_binary, plain_ending
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.source import BLOCK, Block, Drops
 from bertcore.errors import InputError
@@ -164,6 +165,8 @@ def _leading(data: bytes) -> int:
 
 def _endless_text(path: Path, line: int, rest: bytes) -> None:
     lines = rest.count(b"\n")
+    if not line + lines and b"\r" in rest[:-1]:
+        raise InputError(f"{path}: lines end in CR alone, expected LF or CR LF; convert them (mac2unix)")
     if len(rest) - lines > LONGEST_DOCUMENT:
         raise InputError(
             f"{path}:{line + lines + 1}: no blank line since line {line + 1}, so that one document has more than "
@@ -254,26 +257,25 @@ def _parse_json_lines(block: FileBlock, drops: Drops) -> Iterator[tuple[str, str
 def _cut_parquet(path: Path) -> Iterator[_Part]:
     """In blocks of ids and texts. Parquet promises UTF-8, but not every writer keeps it, and Arrow does not look: so
     texts are read as bytes."""
-    with tempfile.TemporaryDirectory() as directory:
-        try:
-            plain = _unpacked(path, Path(directory)) if compression_of(path) else path
-            with pq.ParquetFile(plain, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file:
-                rows: list[tuple[Any, bytes | None]] = []
-                size = 0
-                for row in _rows(path, file):
-                    rows.append(row)
-                    size += len(row[1] or b"")
-                    if size >= BLOCK or len(rows) == _MOST_ROWS:
-                        yield rows, size, len(rows), len(rows)
-                        rows, size = [], 0
-                if rows:
+    try:
+        with _unpacked(path) as plain, pq.ParquetFile(plain, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file:
+            rows: list[tuple[Any, bytes | None]] = []
+            size = 0
+            for row in _rows(path, file):
+                rows.append(row)
+                size += len(row[1] or b"")
+                if size >= BLOCK or len(rows) == _MOST_ROWS:
                     yield rows, size, len(rows), len(rows)
-        except (pa.ArrowException, OSError) as error:
-            if getattr(error, "errno", None) in FULL:
-                raise InputError(
-                    f"{path}: no space left below {directory} to unpack it; free some, or set TMPDIR to another disk"
-                ) from None
-            raise damaged(path, OSError(str(error).splitlines()[0])) from None
+                    rows, size = [], 0
+            if rows:
+                yield rows, size, len(rows), len(rows)
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) in FULL:
+            raise InputError(
+                f"{path}: no space left below {tempfile.gettempdir()} to unpack it; free some, or set TMPDIR to "
+                "another disk"
+            ) from None
+        raise damaged(path, OSError(str(error).splitlines()[0])) from None
 
 
 def _rows(path: Path, file: pq.ParquetFile) -> Iterator[tuple[Any, bytes | None]]:
@@ -329,12 +331,18 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     return decoded.cast(pa.large_binary())
 
 
-def _unpacked(path: Path, directory: Path) -> Path:
-    """Parquet is read from its end, so a packed file is first unpacked, on disk and not in memory."""
-    target = directory / plain_name(path)
-    with open_binary(path) as packed, target.open("wb") as file:
-        shutil.copyfileobj(packed, file, 1 << 20)
-    return target
+@contextmanager
+def _unpacked(path: Path) -> Iterator[Path | BinaryIO]:
+    """Parquet is read from its end, so a packed file is first unpacked, on disk and not in memory, into a file without
+    a name, which goes with its process."""
+    if compression_of(path) is None:
+        yield path
+        return
+    with tempfile.TemporaryFile() as file:
+        with open_binary(path) as packed:
+            shutil.copyfileobj(packed, file, 1 << 20)
+        file.seek(0)
+        yield cast(BinaryIO, file)
 
 
 FORMATS = {

@@ -111,12 +111,18 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
     """
     url, digest, name = parse_url(uri)
     target = directory / hashlib.sha256(url.encode()).hexdigest()[:16] / name
-    if not _is_there(target, digest):
-        with alone_in(target.parent):  # two trees may want the same file at once
-            if not _is_there(target, digest):
-                _fetch(uri, target, sleep)
-    elif digest is None:
-        logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
+    try:
+        if not _is_there(target, digest):
+            with alone_in(target.parent):  # two trees may want the same file at once
+                if not _is_there(target, digest):
+                    _fetch(uri, target, sleep)
+        elif digest is None:
+            logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
+    except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
+        raise ConfigError(
+            f"BERTCORE_CACHE: found {directory} ({error.filename}: {error.strerror}), expected a directory that this "
+            "user may write; set it"
+        ) from None
     return target
 
 

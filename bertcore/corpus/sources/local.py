@@ -14,7 +14,7 @@ from bertcore.corpus.documents import Document
 from bertcore.corpus.sources.formats import ENDINGS, FORMATS, FileBlock, cut
 from bertcore.corpus.sources.source import Drops, Keep, Source
 from bertcore.errors import ConfigError
-from bertcore.files import visible_files
+from bertcore.files import check_link, visible_files
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,8 @@ _DOCUMENTS, _CHARACTERS = 100, 10_000
 
 
 def find_files(uri: str) -> list[Path]:
-    """The files that a path, a glob (`**`: any depth) or a directory names, sorted; `ConfigError` if there are none."""
+    """The files that a path, a glob (`**`: any depth) or a directory names, sorted; `ConfigError` if there are none,
+    `InputError` for a link that leads nowhere."""
     try:
         path = Path(uri).expanduser()
         is_directory = path.is_dir()
@@ -39,6 +40,8 @@ def find_files(uri: str) -> list[Path]:
             raise ConfigError(f"{uri}: no file in this directory ends in {ENDINGS}; name another one")
         return found
     found = [path] if path.exists() else [Path(item) for item in glob.glob(str(path), recursive=True)]
+    for item in found:
+        check_link(item)
     files = sorted({item for item in found if item.is_file()})  # with two `**` a glob finds a file several times
     if not files:
         raise ConfigError(

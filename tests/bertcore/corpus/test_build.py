@@ -331,6 +331,21 @@ def test_only_the_first_held_out_sentences_are_looked_for_in_the_training_text(
     assert metrics["heldout"]["sentences"] > 3 and metrics["heldout_sentences_in_train_share"] == 1 / 3
 
 
+def test_held_out_sentences_are_bounded_by_their_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "MOST_BYTES", 1)  # after the first block
+    metrics, output = build(tmp_path, TEXTS)
+    blocks = [*row_groups(corpus_shards(output.resolve(), "heldout"))]
+    assert len(overlap._first_sentences((blocks[0], blocks[0]))) == metrics["heldout"]["sentences"]
+
+
+def test_a_wrapped_file_is_one_document_which_the_remedy_says(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("One line\nand another.\n\nA second paragraph.\n")
+    config = {"sources": [{"uri": str(tmp_path / "letter.txt"), "wrapped": True}], "min_words": 1}
+    (tmp_path / "out").mkdir()
+    with pytest.raises(InputError, match=r"give more documents: a .txt with wrapped lines is one"):
+        build_corpus(parse(CorpusConfig, config, "corpus"), tmp_path / "none", tmp_path / "out")
+
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells a process's memory on Linux only")
 
 MEASURE = """

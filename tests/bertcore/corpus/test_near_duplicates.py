@@ -5,12 +5,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rensa import RMinHash, RMinHashDeduplicator
 
 from bertcore.config import parse
+from bertcore.corpus import near_duplicates
 from bertcore.corpus.near_duplicates import HASHES, SEED, NearDuplicates, NearDuplicatesConfig, bands, signature
 from bertcore.corpus.ngrams import ngram_texts
 from bertcore.errors import ConfigError
@@ -75,7 +77,33 @@ def test_case_and_punctuation_make_no_difference_and_order_does(tmp_path: Path) 
 
 
 def test_short_texts_are_compared_as_a_whole(tmp_path: Path) -> None:
-    assert kept(("one two", "one three", "One, two.", "", "!"), 5, tmp_path) == [True, True, False, True, False]
+    assert kept(("one two", "one three", "One, two."), 5, tmp_path) == [True, True, False]
+
+
+def test_texts_without_a_word_are_like_no_other(tmp_path: Path) -> None:
+    assert kept(("", "!", "\U0001f602 \U0001f389", "!"), 5, tmp_path) == [True] * 4
+
+
+@pytest.mark.parametrize("most", [10**6, 1000])
+def test_what_shares_a_template_is_compared_with_the_latest_alone(
+    most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory and on disk; copies are found all the same."""
+    compared: list[int] = []
+    repeats = NearDuplicates._repeats
+
+    def counted(seen: NearDuplicates, value: Any, older: list[int], newer: set[int]) -> bool:
+        compared.append(len(older) + len(newer))
+        return repeats(seen, value, older, newer)
+
+    monkeypatch.setattr(NearDuplicates, "_repeats", counted)
+    monkeypatch.setattr(near_duplicates, "_COMPARED", 5)
+    template = " ".join(f"word{index}" for index in range(60))
+    texts = [f"{template} " + " ".join(f"own{number}of{index}" for index in range(30)) for number in range(200)]
+    seen = NearDuplicates(NearDuplicatesConfig(), tmp_path, most)
+    answers = [seen.add([signature(text, 5)])[0] for text in [*texts, *texts[-20:]]]
+    assert answers == [True] * 200 + [False] * 20
+    assert 5 <= max(compared) <= 2 * 5 * bands(0.8)
 
 
 def test_every_process_drops_the_same(tmp_path: Path) -> None:

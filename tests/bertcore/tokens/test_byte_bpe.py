@@ -312,6 +312,12 @@ def test_a_document_has_the_tokens_of_its_running_text() -> None:
     ]
 
 
+def test_no_blank_stands_between_sentences_of_scripts_without() -> None:
+    texts = [["他走了。", "她来了。", "「はい」", "He went.", "東京", "で"], ["สวัสดี", "ครับ"]]
+    expected = ["他走了。", "她来了。", "「はい」", " He went.", " 東京", "で", "สวัสดี", " ครับ"]
+    assert running(pa.array(texts), " ").to_pylist() == expected
+
+
 def test_words_begin_at_blanks() -> None:
     vocabulary = Vocabulary.of(byte_tokenizer())
     encoding = byte_tokenizer().encode("every unfinished scheduler, compresses東京 buffers", add_special_tokens=False)

@@ -73,6 +73,13 @@ def test_the_rarest_words_are_forgotten_until_half_are_left() -> None:
     assert (found.counts, found.forgotten, found.short) == ({"a": 6, "e": 3}, 5, 2)
 
 
+def test_of_words_that_are_as_rare_the_older_ones_stay() -> None:
+    """Without blanks between words they are clauses, of which most stand in a text once."""
+    found = WordCounts(most=4)
+    found.add(dict.fromkeys("abcde", 1))
+    assert (found.counts, found.forgotten, found.short) == ({"a": 1, "b": 1}, 3, 1)
+
+
 def test_long_words_count_for_their_characters() -> None:
     found = WordCounts(most=100, most_characters=30)
     found.add({"a" * 10: 3, "b" * 10: 2, "c" * 10: 1})

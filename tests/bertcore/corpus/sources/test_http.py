@@ -173,6 +173,12 @@ def test_an_address_that_is_none_is_refused_at_once() -> None:
         source_of("http://h:abc/x.txt")
 
 
+def test_a_cache_that_cannot_be_written_is_one_line(server: FaultyServer, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"BERTCORE_CACHE: found .*file/cache \(.*Not a directory\), expected a dire"):
+        http.fetch(server.url, tmp_path / "file" / "cache")
+
+
 def test_nothing_leads_away_from_https() -> None:
     for origin, target, allowed in (
         ("https://a/x.txt", "https://b/x.txt", True),

@@ -367,6 +367,30 @@ def test_a_column_of_no_text_is_named_with_its_type(tmp_path: Path) -> None:
         read(pack(tmp_path / "a.parquet", parquet(text=[1])))
 
 
+def test_lines_that_end_in_cr_alone_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a.txt: lines end in CR alone, expected LF or CR LF; convert them"):
+        read(pack(tmp_path / "a.txt", b"one\r\rtwo\r"))
+    assert len(read(pack(tmp_path / "b.txt", b"one\r\n\r\ntwo\r"))[0]) == 2
+
+
+def test_a_link_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
+    pack(tmp_path / "a.txt", b"one\n")
+    (tmp_path / "b.txt").symlink_to("/not/mounted/b.txt")
+    for uri in (tmp_path, tmp_path / "*.txt", tmp_path / "b.txt"):
+        with pytest.raises(InputError, match=r"b.txt: found a link to /not/mounted/b.txt, where nothing is; fetch"):
+            local.find_files(str(uri))
+
+
+def test_an_unpacked_file_has_no_name_that_a_killed_process_would_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = pack(tmp_path / "a.parquet.gz", parquet(text=["one", "two"]))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(formats.tempfile, "tempdir", str(tmp_path / "tmp"))
+    blocks = formats.cut("u", path, "a", wrapped=False)
+    assert len(next(blocks).data) == 2 and not list((tmp_path / "tmp").iterdir())
+
+
 def test_a_full_disk_is_no_fault_of_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

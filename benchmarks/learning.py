@@ -32,8 +32,8 @@ from bertcore.config import parse
 from bertcore.files import write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.bert_names import from_huggingface
 from bertcore.model.config import build_pretraining
+from bertcore.model.names import BERT as NAMES
 from bertcore.objectives.cross_entropy import cross_entropy
 from bertcore.recipes import with_recipe
 from bertcore.training.config import PretrainConfig
@@ -104,7 +104,9 @@ class HuggingFace:
 
     def state(self) -> dict[str, torch.Tensor]:
         found = self._training.model.state_dict()
-        return from_huggingface({name: value for name, value in found.items() if "predictions.decoder" not in name})
+        return NAMES.from_huggingface(
+            {name: value for name, value in found.items() if "predictions.decoder" not in name}
+        )
 
 
 SIDES: dict[str, Callable[..., Any]] = {PEER: HuggingFace}

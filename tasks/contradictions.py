@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from bertcore.compressed import read_json
 from bertcore.config import parse
 from bertcore.corpus.cleaning import MARKS_ARE_LETTERS
@@ -20,7 +18,7 @@ from bertcore.finetune.encoder_tokenizer import readable_tokenizer
 from bertcore.instances.config import LABELS, MaskConfig
 from bertcore.minimal_pairs.scoring import check_variant
 from bertcore.model.architecture import EncoderConfig, HeadFamily
-from bertcore.model.config import architecture_of, build_head
+from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
 from bertcore.objectives.replaced_tokens import GENERATOR, check_generator
@@ -125,9 +123,8 @@ def _check_segments(name: str, task: TaskConfig, configs: Configs) -> None:
 
 def _check_teacher(where: str, task: TaskConfig, directory: Path) -> None:
     """Whether it was fine-tuned for a task of this kind."""
-    config = load_config(directory)
-    with torch.device("meta"):
-        heads = [build_head(config, _HEADS[family]).architecture for family in FORMATS[task.format].families]
+    row = architecture_of(load_config(directory))
+    heads = [row.heads[_HEADS[family]].architecture for family in FORMATS[task.format].families]
     found = read_json(directory / "config.json").get("architectures")
     if found is None or not set(found) & set(heads):
         raise ConfigError(

@@ -31,7 +31,7 @@ from bertcore.finetune.distillation import check_teacher, check_teachers_entries
 from bertcore.finetune.encoder_tokenizer import check_size, readable_tokenizer
 from bertcore.finetune.run import FAMILIES
 from bertcore.minimal_pairs.pairs import read_pairs
-from bertcore.model.huggingface import check_pretrained, load_config
+from bertcore.model.huggingface import checked_config, load_config
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig
 from bertcore.training.config import PretrainConfig
@@ -155,7 +155,7 @@ def _check_model(name: str | None, key: str, with_tokenizer: bool = False) -> To
     if name is None:
         return None
     with naming(key):
-        check_pretrained(Path(name))
+        checked_config(Path(name))
         if not with_tokenizer:
             return None
         tokenizer = readable_tokenizer(Path(name))

@@ -34,6 +34,7 @@ RANKS = [
         "bertcore.draws",
         "bertcore.ragged",
         "bertcore.recipes",
+        "bertcore.words",
         "bertcore.workers",
     },
 ]

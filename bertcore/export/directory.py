@@ -18,7 +18,6 @@ from bertcore.errors import ArtifactError
 from bertcore.export.padded import PADDED
 from bertcore.export.probe import kind_of
 from bertcore.model.architecture import EncoderConfig
-from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import CRF, READING, WEIGHTS, load_config, with_labels
 from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer
 from bertcore.tokens.tokenizer import kind_of as kind_of_tokenizer
@@ -56,7 +55,7 @@ def read_config(directory: Path, *, forgive: bool = False) -> Saved:
     config, path = load_config(directory), directory / "config.json"
     raw = json.loads(path.read_text(encoding="utf-8"))
     if not forgive:  # a default of transformers may be another one than ours, so every key of the encoder must be there
-        keys = set(architecture_of(config).write(config)) - OTHER_KEYS
+        keys = set(config.write()) - OTHER_KEYS
         _same_keys(path, set(raw), keys, OTHER_KEYS | OWN_KEYS, "save the model again")
     names = raw.get("architectures")
     if not isinstance(names, list) or len(names) != 1:

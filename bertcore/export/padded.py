@@ -26,7 +26,7 @@ def _on_tokens(kind: str, name: str, encoder: Callable[[Any], nn.Module]) -> dic
             name, encoder(config), config.hidden_size, labels
         ),
         f"{kind}ForQuestionAnswering": lambda config, labels: QuestionAnswering(
-            name, encoder(config), config.hidden_size, 2
+            name, encoder(config), config.hidden_size
         ),
     }
 
@@ -71,10 +71,10 @@ PADDED: dict[str, Build] = {
     "ElectraForMultipleChoice": lambda config, labels: electra.PaddedElectraForMultipleChoice(config),
     **_on_tokens("Electra", "electra", electra.PaddedElectra),
     "ModernBertModel": lambda config, labels: modernbert.PaddedModernBert(config),
-    "ModernBertForMaskedLM": modernbert.PaddedModernBertForMaskedLM,
+    "ModernBertForMaskedLM": lambda config, labels: modernbert.PaddedModernBertForMaskedLM(config),
     "ModernBertForSequenceClassification": modernbert.PaddedModernBertForSequenceClassification,
-    "ModernBertForTokenClassification": modernbert.PaddedModernBertWithHead,
-    "ModernBertForQuestionAnswering": modernbert.PaddedModernBertForQuestionAnswering,
+    "ModernBertForTokenClassification": modernbert.PaddedModernBertForTokenClassification,
+    "ModernBertForQuestionAnswering": lambda config, labels: modernbert.PaddedModernBertForQuestionAnswering(config, 2),
     "ModernBertForMultipleChoice": modernbert.PaddedModernBertForSequenceClassification,
     "RobertaModel": lambda config, labels: roberta.PaddedRoberta(config, has_pooler=True),
     "RobertaForMaskedLM": lambda config, labels: roberta.PaddedRobertaForMaskedLM(config),

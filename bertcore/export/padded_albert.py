@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
 from bertcore.export.padded_bert import embedded, embeddings_of
+from bertcore.export.padded_heads import PaddedHead
 from bertcore.model.albert import AlbertConfig
 
 
@@ -59,23 +60,21 @@ class _Layer(nn.Module):
         return self.full_layer_layer_norm(self.ffn_output(self.activation(self.ffn(hidden))) + hidden)
 
 
-class PaddedAlbertForPreTraining(nn.Module):
+class PaddedAlbertForPreTraining(PaddedHead):
     """`AlbertForPreTraining`, or `AlbertForMaskedLM` without pooler and sentence-order head."""
 
     def __init__(self, config: AlbertConfig, has_pooler: bool) -> None:
-        super().__init__()
+        super().__init__("albert", PaddedAlbert(config, has_pooler))
         width, embedding = config.hidden_size, config.embedding_size
-        self.albert = PaddedAlbert(config, has_pooler)
         norm = nn.LayerNorm(embedding, eps=config.layer_norm_eps)
         self.predictions = nn.ModuleDict({"dense": nn.Linear(width, embedding), "LayerNorm": norm})
         self.predictions.register_parameter("bias", nn.Parameter(torch.zeros(config.vocab_size)))
         self.sop_classifier = nn.ModuleDict({"classifier": nn.Linear(width, 2)}) if has_pooler else None
         self.activation = ACTIVATIONS[config.hidden_act]
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        hidden, *pooled = self.albert(input_ids, attention_mask, token_type_ids)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         transformed = self.predictions["LayerNorm"](self.activation(self.predictions["dense"](hidden)))
-        table = self.albert.get_parameter("embeddings.word_embeddings.weight")
+        table = self.get_parameter("albert.embeddings.word_embeddings.weight")
         bias = self.predictions.get_parameter("bias")
         logits = functional.linear(transformed, table, bias)
         return (logits,) if self.sop_classifier is None else (logits, self.sop_classifier["classifier"](pooled[0]))

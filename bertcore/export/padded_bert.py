@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
+from bertcore.export.padded_heads import PaddedHead
 from bertcore.model.albert import AlbertConfig
-from bertcore.model.bert import BertConfig
+from bertcore.model.bert import BertConfig, BertLayerConfig
 from bertcore.model.electra import ElectraConfig
 
 
@@ -65,9 +66,9 @@ class Layer(nn.Module):
         super().__init__()
         width, inner = config.hidden_size, config.intermediate_size
         projections = nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")})
-        self.attention = nn.ModuleDict({"self": projections, "output": _dense_and_norm(width, config)})
+        self.attention = nn.ModuleDict({"self": projections, "output": dense_and_norm(width, config)})
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, inner)})
-        self.output = _dense_and_norm(inner, config)
+        self.output = dense_and_norm(inner, config)
         self.activation, self.num_heads = ACTIVATIONS[config.hidden_act], config.num_attention_heads
 
     def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
@@ -80,27 +81,27 @@ class Layer(nn.Module):
         return add_and_norm(self.output, self.activation(self.intermediate["dense"](hidden)), hidden)
 
 
-class PaddedForPreTraining(nn.Module):
+class PaddedForPreTraining(PaddedHead):
     """`BertForPreTraining`, or `BertForMaskedLM` without pooler and next-sentence head."""
 
     def __init__(self, config: BertConfig, has_pooler: bool) -> None:
-        super().__init__()
-        self.bert = PaddedModel(config, has_pooler)
-        heads: dict[str, nn.Module] = {"predictions": _Predictions(config)}
+        super().__init__("bert", PaddedModel(config, has_pooler))
+        heads: dict[str, nn.Module] = {"predictions": Predictions(config)}
         if has_pooler:
             heads["seq_relationship"] = nn.Linear(config.hidden_size, 2)
         self.cls = nn.ModuleDict(heads)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        hidden, *pooled = self.bert(input_ids, attention_mask, token_type_ids)
-        logits = self.cls["predictions"](hidden, self.bert.embeddings["word_embeddings"].weight)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        logits = self.cls["predictions"](hidden, self.get_parameter("bert.embeddings.word_embeddings.weight"))
         return (logits, *map(self.cls["seq_relationship"], pooled)) if pooled else (logits,)
 
 
-class _Predictions(nn.Module):
-    def __init__(self, config: BertConfig) -> None:
+class Predictions(nn.Module):
+    """`BertLMPredictionHead`."""
+
+    def __init__(self, config: BertLayerConfig) -> None:
         super().__init__()
-        self.transform = _dense_and_norm(config.hidden_size, config)
+        self.transform = dense_and_norm(config.hidden_size, config)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.activation = ACTIVATIONS[config.hidden_act]
 
@@ -109,7 +110,7 @@ class _Predictions(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-def _dense_and_norm(inputs: int, config: BertConfig) -> nn.ModuleDict:
+def dense_and_norm(inputs: int, config: BertLayerConfig) -> nn.ModuleDict:
     norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
     return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": norm})
 

@@ -6,10 +6,10 @@ matter of rounding.
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
-from bertcore.export.padded_bert import add_and_norm
+from bertcore.export.padded_bert import Predictions, add_and_norm, dense_and_norm
+from bertcore.export.padded_heads import PaddedHead
 from bertcore.model.deberta import DebertaConfig
 from bertcore.model.disentangled_attention import rows_of
 
@@ -52,9 +52,9 @@ class _Layer(nn.Module):
         super().__init__()
         width, inner = config.hidden_size, config.intermediate_size
         projections = {name: nn.Linear(width, width) for name in ("query_proj", "key_proj", "value_proj")}
-        self.attention = nn.ModuleDict({"self": nn.ModuleDict(projections), "output": _dense_and_norm(width, config)})
+        self.attention = nn.ModuleDict({"self": nn.ModuleDict(projections), "output": dense_and_norm(width, config)})
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, inner)})
-        self.output = _dense_and_norm(inner, config)
+        self.output = dense_and_norm(inner, config)
         self.activation, self.num_heads = ACTIVATIONS[config.hidden_act], config.num_attention_heads
 
     def forward(self, hidden: Tensor, bias: Tensor, table: Tensor, rows: Tensor) -> Tensor:
@@ -79,66 +79,41 @@ def _norm(config: DebertaConfig) -> nn.LayerNorm:
     return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
 
-def _dense_and_norm(inputs: int, config: DebertaConfig) -> nn.ModuleDict:
-    return nn.ModuleDict({"dense": nn.Linear(inputs, config.hidden_size), "LayerNorm": _norm(config)})
-
-
-class _WithEncoder(nn.Module):
-    def __init__(self, config: DebertaConfig) -> None:
-        super().__init__()
-        self.deberta = PaddedDeberta(config)
-
-
-class PaddedDebertaForMaskedLM(_WithEncoder):
+class PaddedDebertaForMaskedLM(PaddedHead):
     """`DebertaV2ForMaskedLM`."""
 
     def __init__(self, config: DebertaConfig) -> None:
-        super().__init__(config)
-        predictions = nn.ModuleDict({"transform": _dense_and_norm(config.hidden_size, config)})
-        predictions.register_parameter("bias", nn.Parameter(torch.zeros(config.vocab_size)))
-        self.cls = nn.ModuleDict({"predictions": predictions})
-        self.activation = ACTIVATIONS[config.hidden_act]
+        super().__init__("deberta", PaddedDeberta(config))
+        self.cls = nn.ModuleDict({"predictions": Predictions(config)})
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        (hidden,) = self.deberta(input_ids, attention_mask)
-        transform = self.get_submodule("cls.predictions.transform")
-        transformed = transform["LayerNorm"](self.activation(transform["dense"](hidden)))  # type: ignore[index]
-        table = self.deberta.get_parameter("embeddings.word_embeddings.weight")
-        return (functional.linear(transformed, table, self.get_parameter("cls.predictions.bias")),)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        return (self.cls["predictions"](hidden, self.get_parameter("deberta.embeddings.word_embeddings.weight")),)
 
 
-class PaddedDebertaForPreTraining(_WithEncoder):
+class PaddedDebertaForPreTraining(PaddedHead):
     """Version 3's discriminator."""
 
     def __init__(self, config: DebertaConfig) -> None:
-        super().__init__(config)
+        super().__init__("deberta", PaddedDeberta(config))
         width = config.hidden_size
         layers = {"LayerNorm": _norm(config), "dense": nn.Linear(width, width), "classifier": nn.Linear(width, 1)}
         self.mask_predictions = nn.ModuleDict(layers)
         self.activation = ACTIVATIONS[config.hidden_act]
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        (hidden,) = self.deberta(input_ids, attention_mask)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         normed = self.mask_predictions["LayerNorm"](hidden[:, :1] + hidden)
         inner = self.activation(self.mask_predictions["dense"](normed))
         return (self.mask_predictions["classifier"](inner).squeeze(-1),)
 
 
-class PaddedDebertaForSequenceClassification(_WithEncoder):
+class PaddedDebertaForSequenceClassification(PaddedHead):
     """`DebertaV2ForSequenceClassification`."""
 
     def __init__(self, config: DebertaConfig, num_labels: int) -> None:
-        super().__init__(config)
+        super().__init__("deberta", PaddedDeberta(config))
         self.pooler = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.hidden_size)})
         self.classifier = nn.Linear(config.hidden_size, num_labels)
         self.activation = ACTIVATIONS[config.pooler_hidden_act]
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        (hidden,) = self.deberta(input_ids, attention_mask)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         return (self.classifier(self.activation(self.pooler["dense"](hidden[:, 0]))),)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, attention, bias_of
+from bertcore.export.padded_heads import PaddedHead
 from bertcore.model.distilbert import DistilBertConfig
 
 _NORM_EPS = 1e-12
@@ -65,42 +66,30 @@ class _Layer(nn.Module):
         return self.output_layer_norm(transformed + hidden)
 
 
-class _WithEncoder(nn.Module):
-    def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__()
-        self.distilbert = PaddedDistilBert(config)
-
-
-class PaddedDistilBertForMaskedLM(_WithEncoder):
+class PaddedDistilBertForMaskedLM(PaddedHead):
     """`DistilBertForMaskedLM`."""
 
     def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__(config)
+        super().__init__("distilbert", PaddedDistilBert(config))
         width = config.hidden_size
         self.vocab_transform = nn.Linear(width, width)
         self.vocab_layer_norm = nn.LayerNorm(width, eps=_NORM_EPS)
         self.vocab_projector = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
         self.activation = ACTIVATIONS[config.activation]
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        (hidden,) = self.distilbert(input_ids, attention_mask)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         transformed = self.vocab_layer_norm(self.activation(self.vocab_transform(hidden)))
-        table = self.distilbert.get_parameter("embeddings.word_embeddings.weight")
+        table = self.get_parameter("distilbert.embeddings.word_embeddings.weight")
         return (functional.linear(transformed, table, self.vocab_projector["bias"]),)
 
 
-class PaddedDistilBertForSequenceClassification(_WithEncoder):
+class PaddedDistilBertForSequenceClassification(PaddedHead):
     """`DistilBertForSequenceClassification`."""
 
     def __init__(self, config: DistilBertConfig, num_labels: int) -> None:
-        super().__init__(config)
+        super().__init__("distilbert", PaddedDistilBert(config))
         self.pre_classifier = nn.Linear(config.hidden_size, config.hidden_size)
         self.classifier = nn.Linear(config.hidden_size, num_labels)
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        (hidden,) = self.distilbert(input_ids, attention_mask)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         return (self.classifier(functional.relu(self.pre_classifier(hidden[:, 0]))),)

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from bertcore.export.fusible import ACTIVATIONS, bias_of, gelu
 from bertcore.export.padded_bert import Layer, embedded, embeddings_of
+from bertcore.export.padded_heads import PaddedHead
 from bertcore.model.electra import ElectraConfig
 
 
@@ -32,67 +33,59 @@ class PaddedElectra(nn.Module):
         return (hidden,)
 
 
-class PaddedElectraForPreTraining(nn.Module):
+class PaddedElectraForPreTraining(PaddedHead):
     """`ElectraForPreTraining`."""
 
     def __init__(self, config: ElectraConfig) -> None:
-        super().__init__()
+        super().__init__("electra", PaddedElectra(config))
         width = config.hidden_size
-        self.electra = PaddedElectra(config)
         layers = {"dense": nn.Linear(width, width), "dense_prediction": nn.Linear(width, 1)}
         self.discriminator_predictions = nn.ModuleDict(layers)
         self.activation = ACTIVATIONS[config.hidden_act]
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         inner = self.activation(self.discriminator_predictions["dense"](hidden))
         return (self.discriminator_predictions["dense_prediction"](inner).squeeze(-1),)
 
 
-class PaddedElectraForMaskedLM(nn.Module):
+class PaddedElectraForMaskedLM(PaddedHead):
     """`ElectraForMaskedLM`."""
 
     def __init__(self, config: ElectraConfig) -> None:
-        super().__init__()
+        super().__init__("electra", PaddedElectra(config))
         width = config.embedding_size
-        self.electra = PaddedElectra(config)
         norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.generator_predictions = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, width), "LayerNorm": norm})
         self.generator_lm_head = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         transformed = gelu(self.generator_predictions["dense"](hidden))
-        table = self.electra.get_parameter("embeddings.word_embeddings.weight")
+        table = self.get_parameter("electra.embeddings.word_embeddings.weight")
         normed = self.generator_predictions["LayerNorm"](transformed)
         return (functional.linear(normed, table, self.generator_lm_head["bias"]),)
 
 
-class PaddedElectraForSequenceClassification(nn.Module):
+class PaddedElectraForSequenceClassification(PaddedHead):
     """`ElectraForSequenceClassification`."""
 
     def __init__(self, config: ElectraConfig, num_labels: int) -> None:
-        super().__init__()
+        super().__init__("electra", PaddedElectra(config))
         width = config.hidden_size
-        self.electra = PaddedElectra(config)
         layers = {"dense": nn.Linear(width, width), "out_proj": nn.Linear(width, num_labels)}
         self.classifier = nn.ModuleDict(layers)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         return (self.classifier["out_proj"](gelu(self.classifier["dense"](hidden[:, 0]))),)
 
 
-class PaddedElectraForMultipleChoice(nn.Module):
+class PaddedElectraForMultipleChoice(PaddedHead):
     """`ElectraForMultipleChoice`, each choice in a row."""
 
     def __init__(self, config: ElectraConfig) -> None:
-        super().__init__()
+        super().__init__("electra", PaddedElectra(config))
         width = config.hidden_size
-        self.electra = PaddedElectra(config)
         self.sequence_summary = nn.ModuleDict({"summary": nn.Linear(width, width)})
         self.classifier = nn.Linear(width, 1)
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        (hidden,) = self.electra(input_ids, attention_mask, token_type_ids)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
         return (self.classifier(gelu(self.sequence_summary["summary"](hidden[:, 0]))),)

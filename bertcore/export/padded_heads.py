@@ -1,4 +1,4 @@
-"""Heads that stand alike on every padded encoder: labels of tokens, an answer's start and end, a pooled text's label.
+"""Heads on padded encoders: what all of them have in common, and those that stand alike on every encoder.
 
 An encoder has the name that Hugging Face's class gives it, and with it the names of its parameters.
 """
@@ -6,41 +6,49 @@ An encoder has the name that Hugging Face's class gives it, and with it the name
 from torch import Tensor, nn
 
 
-class TokenClassification(nn.Module):
-    """One linear layer on the states of the encoder."""
+class PaddedHead(nn.Module):
+    """An encoder, and what a subclass makes of what it gives."""
 
-    layer = "classifier"
-    """Hugging Face's name of it."""
-    output = 0
-    """Of the encoder, which the layer reads."""
-
-    def __init__(self, name: str, encoder: nn.Module, width: int, labels: int) -> None:
+    def __init__(self, name: str, encoder: nn.Module) -> None:
         super().__init__()
         self.add_module(name, encoder)
-        self.add_module(self.layer, nn.Linear(width, labels))
         self.encoder_name = name
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        outputs = self.get_submodule(self.encoder_name)(input_ids, attention_mask, token_type_ids)
-        return self.parts(self.get_submodule(self.layer)(outputs[self.output]))
+        encoder = self.get_submodule(self.encoder_name)
+        return self.outputs(*encoder(input_ids, attention_mask, token_type_ids))
 
-    def parts(self, logits: Tensor) -> tuple[Tensor, ...]:
-        """The outputs of Hugging Face's class."""
-        return (logits,)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        """(B, L, H) states, and (B, H) of an encoder that pools -> the outputs of Hugging Face's class."""
+        raise NotImplementedError
 
 
-class QuestionAnswering(TokenClassification):
-    """The same, of two numbers: where an answer starts, and where it ends."""
+class TokenClassification(PaddedHead):
+    """One linear layer on the states of the encoder."""
 
-    layer = "qa_outputs"
+    def __init__(self, name: str, encoder: nn.Module, width: int, labels: int) -> None:
+        super().__init__(name, encoder)
+        self.classifier = nn.Linear(width, labels)
 
-    def parts(self, logits: Tensor) -> tuple[Tensor, ...]:
-        return logits.unbind(-1)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        return (self.classifier(hidden),)
 
 
 class PooledClassification(TokenClassification):
     """One linear layer on what the encoder pools."""
 
-    output = 1
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        return (self.classifier(*pooled),)
+
+
+class QuestionAnswering(PaddedHead):
+    """One linear layer on the states: where an answer starts, and where it ends."""
+
+    def __init__(self, name: str, encoder: nn.Module, width: int) -> None:
+        super().__init__(name, encoder)
+        self.qa_outputs = nn.Linear(width, 2)
+
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        return self.qa_outputs(hidden).unbind(-1)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.fusible import attention, bias_of, gelu
+from bertcore.export.padded_heads import PaddedHead
 from bertcore.model.modernbert_config import ModernBertConfig
 
 
@@ -65,66 +66,60 @@ def _turn(values: Tensor, angles: Tensor) -> Tensor:
     return torch.cat([first * cos - second * sin, second * cos + first * sin], -1)
 
 
-class PaddedModernBertWithHead(nn.Module):
-    """`ModernBertForTokenClassification`, and the base of the others."""
-
-    def __init__(self, config: ModernBertConfig, num_labels: int) -> None:
-        super().__init__()
-        self.model = PaddedModernBert(config)
+class _WithHead(PaddedHead):
+    def __init__(self, config: ModernBertConfig) -> None:
+        super().__init__("model", PaddedModernBert(config))
         self.head = nn.ModuleDict({"dense": _linear(config.hidden_size, config.hidden_size), "norm": _norm(config)})
-        self.pooling = config.classifier_pooling
-        self.add_last(config, num_labels)
-
-    def add_last(self, config: ModernBertConfig, num_labels: int) -> None:
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
 
     def transformed(self, hidden: Tensor) -> Tensor:
         return self.head["norm"](gelu(self.head["dense"](hidden)))
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        return (self.classifier(self.transformed(self.model(input_ids, attention_mask)[0])),)
 
-
-class PaddedModernBertForMaskedLM(PaddedModernBertWithHead):
+class PaddedModernBertForMaskedLM(_WithHead):
     """`ModernBertForMaskedLM`."""
 
-    def add_last(self, config: ModernBertConfig, num_labels: int) -> None:
+    def __init__(self, config: ModernBertConfig) -> None:
+        super().__init__(config)
         self.decoder = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        hidden = self.transformed(self.model(input_ids, attention_mask)[0])
-        table = self.model.get_parameter("embeddings.tok_embeddings.weight")
-        return (functional.linear(hidden, table, self.decoder["bias"]),)
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        table = self.get_parameter("model.embeddings.tok_embeddings.weight")
+        return (functional.linear(self.transformed(hidden), table, self.decoder["bias"]),)
 
 
-class PaddedModernBertForSequenceClassification(PaddedModernBertWithHead):
-    """`ModernBertForSequenceClassification`."""
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        (hidden,) = self.model(input_ids, attention_mask)
-        if self.pooling == "cls":
-            return (self.classifier(self.transformed(hidden[:, 0])),)
-        mask = attention_mask[:, :, None].to(hidden.dtype)
-        return (self.classifier(self.transformed((hidden * mask).sum(1) / mask.sum(1))),)
-
-
-class PaddedModernBertForQuestionAnswering(PaddedModernBertWithHead):
-    """`ModernBertForQuestionAnswering`."""
+class PaddedModernBertForTokenClassification(_WithHead):
+    """`ModernBertForTokenClassification`, and the base of the others."""
 
     def __init__(self, config: ModernBertConfig, num_labels: int) -> None:
-        super().__init__(config, 2)
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, num_labels)
+
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        return (self.classifier(self.transformed(hidden)),)
+
+
+class PaddedModernBertForQuestionAnswering(PaddedModernBertForTokenClassification):
+    """`ModernBertForQuestionAnswering`."""
+
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        return super().outputs(hidden)[0].unbind(-1)
+
+
+class PaddedModernBertForSequenceClassification(PaddedModernBertForTokenClassification):
+    """`ModernBertForSequenceClassification`."""
+
+    def __init__(self, config: ModernBertConfig, num_labels: int) -> None:
+        super().__init__(config, num_labels)
+        self.pooling = config.classifier_pooling
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        start, end = super().forward(input_ids, attention_mask)[0].unbind(-1)
-        return start, end
+        (hidden,) = self.get_submodule("model")(input_ids, attention_mask)
+        if self.pooling == "cls":
+            return self.outputs(hidden[:, 0])
+        mask = attention_mask[:, :, None].to(hidden.dtype)
+        return self.outputs((hidden * mask).sum(1) / mask.sum(1))
 
 
 def _norm(config: ModernBertConfig) -> nn.LayerNorm:

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from bertcore.export.fusible import gelu
 from bertcore.export.padded_bert import PaddedModel
+from bertcore.export.padded_heads import PaddedHead
 from bertcore.model.roberta import RobertaConfig
 
 
@@ -26,43 +27,30 @@ class PaddedRoberta(PaddedModel):
         return words + self.get_parameter("embeddings.token_type_embeddings.weight")[0]
 
 
-class _WithEncoder(nn.Module):
-    def __init__(self, config: RobertaConfig) -> None:
-        super().__init__()
-        self.roberta = PaddedRoberta(config)
-
-    def hidden(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.roberta(input_ids, attention_mask)[0]
-
-
-class PaddedRobertaForMaskedLM(_WithEncoder):
+class PaddedRobertaForMaskedLM(PaddedHead):
     """`RobertaForMaskedLM`."""
 
     def __init__(self, config: RobertaConfig) -> None:
-        super().__init__(config)
+        super().__init__("roberta", PaddedRoberta(config))
         width = config.hidden_size
         norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.lm_head = nn.ModuleDict({"dense": nn.Linear(width, width), "layer_norm": norm})
         self.lm_head.register_parameter("bias", nn.Parameter(torch.zeros(config.vocab_size)))
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        activated = gelu(self.lm_head["dense"](self.hidden(input_ids, attention_mask)))
-        table = self.roberta.get_parameter("embeddings.word_embeddings.weight")
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        activated = gelu(self.lm_head["dense"](hidden))
+        table = self.get_parameter("roberta.embeddings.word_embeddings.weight")
         return (functional.linear(self.lm_head["layer_norm"](activated), table, self.get_parameter("lm_head.bias")),)
 
 
-class PaddedRobertaForSequenceClassification(_WithEncoder):
+class PaddedRobertaForSequenceClassification(PaddedHead):
     """`RobertaForSequenceClassification`."""
 
     def __init__(self, config: RobertaConfig, num_labels: int) -> None:
-        super().__init__(config)
+        super().__init__("roberta", PaddedRoberta(config))
         width = config.hidden_size
         self.classifier = nn.ModuleDict({"dense": nn.Linear(width, width), "out_proj": nn.Linear(width, num_labels)})
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        first = self.hidden(input_ids, attention_mask)[:, 0]
+    def outputs(self, hidden: Tensor, *pooled: Tensor) -> tuple[Tensor, ...]:
+        first = hidden[:, 0]
         return (self.classifier["out_proj"](torch.tanh(self.classifier["dense"](first))),)

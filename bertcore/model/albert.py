@@ -4,10 +4,8 @@ It has BERT's layers, but few different ones, each passed through many times, an
 """
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
@@ -15,13 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.config import within
-from bertcore.model import bert_names
-from bertcore.model.architecture import Architecture, Encoder, read_fields, saved_fields
+from bertcore.model.architecture import Architecture, Encoder, sizes
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
 from bertcore.model.heads import Dropping, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.names import Names
 from bertcore.model.normalization import LayerNorm
 
 
@@ -30,6 +28,20 @@ class AlbertConfig(BertConfig):
     """One ALBERT encoder; `num_hidden_layers` counts how often a layer is passed through."""
 
     model_type: ClassVar[str] = "albert"
+    required: ClassVar[Mapping[str, Any]] = {
+        "inner_group_num": 1,
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": True,
+    }
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "vocab_size": 30_000,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "intermediate_size": 16_384,
+    }
+    # [CLS] and [SEP] stand in the tokenizer; Hugging Face's default ids are those of another vocabulary.
+    further: ClassVar[Mapping[str, Any]] = {"bos_token_id": None, "eos_token_id": None}
+    remedy: ClassVar[str] = "another ALBERT encoder"
 
     embedding_size: int = 128
     """Width of the embeddings; a projection stands before the first layer."""
@@ -66,24 +78,14 @@ class AlbertConfig(BertConfig):
         return [int(layer / of_one) for layer in range(self.num_hidden_layers)]
 
 
-def _preset(layers: int, hidden: int, heads: int) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": hidden,
-        "num_attention_heads": heads,
-        "intermediate_size": 4 * hidden,
-        "embedding_size": 128,
-    }
-
-
 # BERT's two smallest sizes, and the published models (Lan et al. 2020, table 1).
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": _preset(2, 128, 2),
-    "mini": _preset(4, 256, 4),
-    "base": _preset(12, 768, 12),
-    "large": _preset(24, 1024, 16),
-    "xlarge": _preset(24, 2048, 16),
-    "xxlarge": _preset(12, 4096, 64),
+    "tiny": sizes(2, 128, 2, embedding_size=128),
+    "mini": sizes(4, 256, 4, embedding_size=128),
+    "base": sizes(12, 768, 12, embedding_size=128),
+    "large": sizes(24, 1024, 16, embedding_size=128),
+    "xlarge": sizes(24, 2048, 16, embedding_size=128),
+    "xxlarge": sizes(12, 4096, 64, embedding_size=128),
 }
 
 
@@ -198,59 +200,18 @@ class AlbertForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "AlbertForQuestionAnswering"
 
 
-# A module in Hugging Face's ALBERT -> the one that does the same in Hugging Face's BERT, or here.
-_BERTS = {
-    "attention.query": "attention.self.query",
-    "attention.key": "attention.self.key",
-    "attention.value": "attention.self.value",
-    "attention.dense": "attention.output.dense",
-    "attention.LayerNorm": "attention.output.LayerNorm",
-    "ffn": "intermediate.dense",
-    "ffn_output": "output.dense",
-    "full_layer_layer_norm": "output.LayerNorm",
-}
-_OWN = {theirs: own for own, theirs in _BERTS.items()}
-_LAYER = re.compile(r"((?:.*\.)?encoder\.)layer\.(\d+)\.(.+)\.(weight|bias)")
-_OWN_LAYER = re.compile(r"((?:.*\.)?encoder\.)albert_layer_groups\.(\d+)\.albert_layers\.0\.(.+)\.(weight|bias)")
-_PROJECTION, _OWN_PROJECTION = "embeddings_project.", "encoder.embedding_hidden_mapping_in."
-
-
-def _to_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {_own_name(name): tensor for name, tensor in bert_names.to_huggingface(state).items()}
-
-
-def _from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return bert_names.from_huggingface({_berts_name(name): tensor for name, tensor in state.items()})
-
-
-def _own_name(name: str) -> str:
-    form = "{}albert_layer_groups.{}.albert_layers.0.{}.{}"
-    return bert_names.renamed(name, _LAYER, form, _OWN) or name.replace(_PROJECTION, _OWN_PROJECTION)
-
-
-def _berts_name(name: str) -> str:
-    found = bert_names.renamed(name, _OWN_LAYER, "{}layer.{}.{}.{}", _BERTS)
-    return found or name.replace(_OWN_PROJECTION, _PROJECTION)
-
-
-# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
-_REQUIRED = {
-    "model_type": "albert",
-    "inner_group_num": 1,
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
-# Where Hugging Face's default is another one than ours.
-_DEFAULTS = {"vocab_size": 30_000, "hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16_384}
-
-
-def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    return _DEFAULTS | read_fields(AlbertConfig, raw, path, _REQUIRED, "another ALBERT encoder")
-
-
-def _write(config: AlbertConfig) -> dict[str, Any]:
-    # [CLS] and [SEP] stand in the tokenizer; Hugging Face's default ids are those of another vocabulary.
-    return saved_fields(config) | _REQUIRED | {"bos_token_id": None, "eos_token_id": None}
+_NAMES = Names(
+    modules={
+        "attention.qkv": ("attention.query", "attention.key", "attention.value"),
+        "attention.output": ("attention.dense",),
+        "attention_norm": ("attention.LayerNorm",),
+        "intermediate": ("ffn",),
+        "output": ("ffn_output",),
+        "output_norm": ("full_layer_layer_norm",),
+    },
+    layer="encoder.albert_layer_groups.{}.albert_layers.0",
+    beside={"embeddings_project": "encoder.embedding_hidden_mapping_in"},
+)
 
 
 def _flops(config: AlbertConfig, lengths: Tensor, masked: int) -> int:
@@ -263,7 +224,6 @@ def _flops(config: AlbertConfig, lengths: Tensor, masked: int) -> int:
 
 ALBERT = Architecture(
     config=AlbertConfig,
-    prefix="albert",
     presets=PRESETS,
     encoder=AlbertModel,
     pretraining=AlbertForPreTraining,
@@ -273,14 +233,10 @@ ALBERT = Architecture(
         "question_answering": AlbertForQuestionAnswering,
         "multiple_choice": AlbertForMultipleChoice,
     },
-    kinds={
+    classes={
         "AlbertModel": "pooled_encoder",
         "AlbertForPreTraining": "order_pretraining",
         "AlbertForMaskedLM": "masked_lm",
-        "AlbertForSequenceClassification": "sequence_classification",
-        "AlbertForTokenClassification": "token_classification",
-        "AlbertForQuestionAnswering": "question_answering",
-        "AlbertForMultipleChoice": "multiple_choice",
     },
     pair_head=("albert.pooler.", "sop_classifier."),
     optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it
@@ -291,9 +247,6 @@ ALBERT = Architecture(
         "embeddings.position_ids",
         "embeddings.token_type_ids",
     ),
-    to_huggingface=_to_huggingface,
-    from_huggingface=_from_huggingface,
-    read=_read,
-    write=_write,
+    names=_NAMES,
     flops=_flops,
 )

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from bertcore.config import suggest, within
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, rounded
+from bertcore.model.names import Names
 from bertcore.model.positions import PLAIN, Positions
 
 Initializer = Literal["truncated_normal", "normal"]
@@ -39,6 +40,16 @@ class EncoderConfig:
     """Hugging Face's name of the architecture, its key in `ARCHITECTURES`."""
     unsaved: ClassVar[frozenset[str]] = frozenset({"initializer"})
     """Fields that are no keys of config.json."""
+    keys: ClassVar[Mapping[str, str]] = {}
+    """Field -> its key in config.json, where they differ."""
+    required: ClassVar[Mapping[str, Any]] = {}
+    """What is taken for granted here: key of config.json -> the value that it must have, also where it is absent."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Where Hugging Face's default is another one than ours."""
+    further: ClassVar[Mapping[str, Any]] = {}
+    """What else is written, for other readers."""
+    remedy: ClassVar[str]
+    """What to give in place of an encoder that is not supported."""
 
     vocab_size: int = 30_522
     """Entries of the vocabulary, special tokens included."""
@@ -94,6 +105,27 @@ class EncoderConfig:
         """`ValueError` unless the field is one of `choices`."""
         if getattr(self, name) not in choices:
             raise ValueError(f"{name}: found {getattr(self, name)!r}; {suggest(str(getattr(self, name)), choices)}")
+
+    @classmethod
+    def read(cls, raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        """The fields that stand in `raw`, the content of the config.json at `path`, where null counts as absent;
+        `ArtifactError` for a kind that is not supported."""
+        cls.check_required(raw, {"model_type": cls.model_type, **cls.required}, path)
+        names = {field.name: cls.keys.get(field.name, field.name) for field in dataclasses.fields(cls)}
+        return {**cls.defaults, **{name: raw[key] for name, key in names.items() if raw.get(key) is not None}}
+
+    @classmethod
+    def check_required(cls, raw: Mapping[str, Any], required: Mapping[str, Any], path: Path) -> None:
+        """`ArtifactError` for another value than the one that is `required`."""
+        for key, expected in required.items():
+            if raw.get(key, expected) != expected:
+                raise ArtifactError(f"{path}: {key}: found {raw[key]!r}, expected {expected!r}; give {cls.remedy}")
+
+    def write(self) -> dict[str, Any]:
+        """The content of config.json."""
+        values = {name: value for name, value in dataclasses.asdict(self).items() if name not in self.unsaved}
+        named = {self.keys.get(name, name): value for name, value in values.items()}
+        return {**named, **self.further, "model_type": self.model_type, **self.required}
 
     @classmethod
     def usual(cls, hidden_size: int) -> dict[str, Any]:
@@ -262,6 +294,14 @@ def scores(layer: nn.Linear, states: Tensor) -> Tensor:
         return layer(states.to(layer.weight.dtype))
 
 
+class Head(Protocol):
+    """A class of an encoder with a head to be fine-tuned."""
+
+    architecture: str
+
+    def __call__(self, config: Any, num_labels: int) -> EncoderModule: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Discriminator:
     """The encoder with a head that tells the tokens of a text from those that a generator put there: a smaller masked
@@ -288,8 +328,6 @@ class Architecture:
     config: type[EncoderConfig]
     """Where it is defined outside of the package, its module adds the row to `ARCHITECTURES`, and the padded models to
     `bertcore.export.padded.PADDED`, when it is imported: the gate's fresh process imports it by its name."""
-    prefix: str
-    """Hugging Face's name, and ours, of the attribute that is the encoder in models with heads."""
     presets: Mapping[str, Mapping[str, Any]]
     """Published sizes by name, from small to large: fields of `config`."""
     tokenizers: tuple[str, ...] = ()
@@ -297,7 +335,7 @@ class Architecture:
     where it goes with all."""
     encoder: Callable[[Any], Encoder]
     """config -> the encoder with initial weights."""
-    pretraining: Callable[[Any], EncoderModule]
+    pretraining: type[EncoderModule]
     """config -> the encoder with the heads that it is pre-trained with.
 
     Called with (T,) token ids, (T,) segment ids, the layout and (M,) flat masked positions, it gives (M, V) logits and,
@@ -305,54 +343,38 @@ class Architecture:
     """
     discriminator: Discriminator | None = None
     """Where the encoder can be pre-trained by replaced tokens, too."""
-    heads: Mapping[HeadFamily, Callable[[Any, int], EncoderModule]]
+    heads: Mapping[HeadFamily, Head]
     """config, number of labels -> the encoder with a head to be fine-tuned.
 
     Called with (T,) token ids, (T,) segment ids and the layout, it gives logits: (B, labels), (T, labels), (T, 2) of
     start and end, or (B, 1) of a context with one of its choices (1 label).
     """
-    kinds: Mapping[str, Kind]
-    """Hugging Face's names of classes that can be exported, and what each gives."""
+    classes: Mapping[str, Kind]
+    """Hugging Face's names of classes that can be exported, without those of `heads`, and what each gives."""
     pair_head: tuple[str, ...] = ()
     """Beginnings of the names of parameters that only an objective about pairs trains."""
     optional: tuple[str, ...] = ()
     """Beginnings of the names, in the encoder, that a published model may lack."""
     redundant: tuple[str, ...] = ()
     """Ends of the names of copies and buffers that a published model may have beside its parameters."""
-    to_huggingface: Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
-    """Our state dict under Hugging Face's names; names of heads and others pass through."""
-    from_huggingface: Callable[[Mapping[str, Tensor]], dict[str, Tensor]]
-    """And back."""
-    read: Callable[[Mapping[str, Any], Path], dict[str, Any]]
-    """Content of a config.json -> fields of `config`; `ArtifactError` naming the path for a kind that is not
-    supported."""
-    write: Callable[[Any], dict[str, Any]]
-    """config -> content of config.json."""
+    names: Names
+    """Of its parameters, in Hugging Face's files."""
     flops: Callable[[Any, Tensor, int], int]
     """config, (B,) lengths of sequences, number of masked tokens -> floating-point operations of one forward pass
     through encoder and pre-training heads: matrix products over real tokens, of the last layer's states those read."""
 
+    @property
+    def prefix(self) -> str:
+        """Hugging Face's name, and ours, of the attribute that is the encoder in models with heads."""
+        return self.pretraining.prefix
 
-def saved_fields(config: EncoderConfig) -> dict[str, Any]:
-    """The fields of `config` that are keys of config.json as they are."""
-    return {name: value for name, value in dataclasses.asdict(config).items() if name not in config.unsaved}
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """Hugging Face's names of all classes that can be exported, and what each gives."""
+        return {**self.classes, **{head.architecture: family for family, head in self.heads.items()}}
 
 
-def read_fields(
-    config: type[EncoderConfig],
-    raw: Mapping[str, Any],
-    path: Path,
-    required: Mapping[str, Any],
-    remedy: str,
-    keys: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """The fields of `config` that stand in `raw`, the content of the config.json at `path`; null counts as absent.
-
-    `required`: key -> the value that the implementation takes for granted, also where it is absent. `keys`: field ->
-    its key, where they differ. `ArtifactError` for another value, asking to give `remedy`.
-    """
-    for key, expected in required.items():
-        if raw.get(key, expected) != expected:
-            raise ArtifactError(f"{path}: {key}: found {raw[key]!r}, expected {expected!r}; give {remedy}")
-    names = {field.name: (keys or {}).get(field.name, field.name) for field in dataclasses.fields(config)}
-    return {name: raw[key] for name, key in names.items() if raw.get(key) is not None}
+def sizes(layers: int, hidden: int, heads: int, **further: Any) -> dict[str, Any]:
+    """The fields of a preset; what is between the layers is four times as wide, unless `further` says otherwise."""
+    own = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads}
+    return {**own, "intermediate_size": 4 * hidden, **further}

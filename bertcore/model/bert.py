@@ -1,42 +1,33 @@
 """BERT (Devlin et al. 2018) on sequences without padding: its sizes, its encoder, and the encoder with each head.
 
-Parameters outside of the encoder layers have Hugging Face's names; `bert_names` maps the others.
+Parameters outside of the encoder layers have Hugging Face's names; `names` maps the others.
 """
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import (
-    Architecture,
-    Encoder,
-    EncoderConfig,
-    read_fields,
-    saved_fields,
-)
+from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, sizes
 from bertcore.model.attention import SelfAttention, selected
-from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.dropout import dropout
 from bertcore.model.heads import Dropping, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.names import BERT as NAMES
 from bertcore.model.normalization import LayerNorm
 
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BertConfig(EncoderConfig):
-    """One BERT encoder; `intermediate_size` is usually four times `hidden_size`."""
-
-    model_type: ClassVar[str] = "bert"
+class BertLayerConfig(EncoderConfig):
+    """What BERT's layers and its head for masked tokens are made of, which other architectures have, too."""
 
     hidden_act: Activation = "gelu"
     """`gelu` is the erf form, `gelu_new` (= `gelu_pytorch_tanh`) the tanh form of the original BERT code."""
@@ -44,22 +35,15 @@ class BertConfig(EncoderConfig):
     """Share of activations dropped after the embeddings and after each block's output."""
     attention_probs_dropout_prob: float = 0.1
     """Share of attention weights dropped. Above zero it rules out the fused attention kernels."""
-    type_vocab_size: int = 2
-    """Segments (sentence A, sentence B)."""
     layer_norm_eps: float = 1e-12
     """Added to the variance in layer normalisation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.at_least_one("type_vocab_size")
         self.probability("hidden_dropout_prob")
         self.probability("attention_probs_dropout_prob")
         self.positive("layer_norm_eps")
         self.one_of("hidden_act", get_args(Activation))
-
-    @property
-    def segments(self) -> int:
-        return self.type_vocab_size
 
     @property
     def dropouts(self) -> tuple[float, float]:
@@ -69,22 +53,39 @@ class BertConfig(EncoderConfig):
         return dataclasses.replace(self, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention)
 
 
-# Sizes of the published models (Devlin et al. 2018 section 3; Turc et al. 2019 for the small ones).
-PRESETS: dict[str, dict[str, int]] = {
-    name: {
-        "num_hidden_layers": layers,
-        "hidden_size": hidden,
-        "num_attention_heads": heads,
-        "intermediate_size": 4 * hidden,
+@dataclass(frozen=True, kw_only=True)
+class BertConfig(BertLayerConfig):
+    """One BERT encoder; `intermediate_size` is usually four times `hidden_size`."""
+
+    model_type: ClassVar[str] = "bert"
+    required: ClassVar[Mapping[str, Any]] = {
+        "is_decoder": False,
+        "add_cross_attention": False,
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": True,
     }
-    for name, layers, hidden, heads in (
-        ("tiny", 2, 128, 2),
-        ("mini", 4, 256, 4),
-        ("small", 4, 512, 8),
-        ("medium", 8, 512, 8),
-        ("base", 12, 768, 12),
-        ("large", 24, 1024, 16),
-    )
+    remedy: ClassVar[str] = "a BERT encoder"
+
+    type_vocab_size: int = 2
+    """Segments (sentence A, sentence B)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.at_least_one("type_vocab_size")
+
+    @property
+    def segments(self) -> int:
+        return self.type_vocab_size
+
+
+# Sizes of the published models (Devlin et al. 2018 section 3; Turc et al. 2019 for the small ones).
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": sizes(2, 128, 2),
+    "mini": sizes(4, 256, 4),
+    "small": sizes(4, 512, 8),
+    "medium": sizes(8, 512, 8),
+    "base": sizes(12, 768, 12),
+    "large": sizes(24, 1024, 16),
 }
 
 
@@ -115,7 +116,7 @@ class BertLayer(EncoderLayer):
 
     fused: ClassVar[Mapping[str, int]] = {"attention.qkv.weight": 3}
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertLayerConfig) -> None:
         super().__init__()
         width = config.hidden_size
         self.attention = SelfAttention(width, config.num_attention_heads, config.attention_probs_dropout_prob)
@@ -170,7 +171,7 @@ class BertModel(Encoder):
 class MaskedTokenHead(nn.Module):
     """(M, H) hidden states at masked positions -> (M, V) logits; the decoder is the embedding matrix itself."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertLayerConfig) -> None:
         super().__init__()
         self.transform = nn.ModuleDict(
             {
@@ -251,25 +252,7 @@ class BertForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "BertForQuestionAnswering"
 
 
-# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
-_REQUIRED = {
-    "model_type": "bert",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
-
-
-def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    return read_fields(BertConfig, raw, path, _REQUIRED, "a BERT encoder")
-
-
-def _write(config: BertConfig) -> dict[str, Any]:
-    return saved_fields(config) | _REQUIRED
-
-
-def encoder_flops(config: BertConfig, lengths: Tensor, read: int) -> int:
+def encoder_flops(config: EncoderConfig, lengths: Tensor, read: int) -> int:
     """Of one forward pass over sequences of `lengths` (B,) through all layers, the last one for `read` tokens only."""
     width, inner, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
     tokens, squared = int(lengths.sum()), int((lengths * lengths).sum())
@@ -277,7 +260,7 @@ def encoder_flops(config: BertConfig, lengths: Tensor, read: int) -> int:
     return attention + 2 * ((layers - 1) * tokens + read) * (width**2 + 2 * width * inner)
 
 
-def prediction_flops(config: BertConfig, masked: int) -> int:
+def prediction_flops(config: EncoderConfig, masked: int) -> int:
     """Of the head for `masked` tokens."""
     return 2 * masked * config.hidden_size * (config.hidden_size + config.vocab_size)
 
@@ -290,7 +273,6 @@ def _flops(config: BertConfig, lengths: Tensor, masked: int) -> int:
 
 BERT = Architecture(
     config=BertConfig,
-    prefix="bert",
     presets=PRESETS,
     encoder=BertModel,
     pretraining=BertForPreTraining,
@@ -300,22 +282,15 @@ BERT = Architecture(
         "question_answering": BertForQuestionAnswering,
         "multiple_choice": BertForMultipleChoice,
     },
-    kinds={
+    classes={
         "BertModel": "pooled_encoder",
         "BertForPreTraining": "pair_pretraining",
         "BertForMaskedLM": "masked_lm",
-        "BertForSequenceClassification": "sequence_classification",
-        "BertForTokenClassification": "token_classification",
-        "BertForQuestionAnswering": "question_answering",
-        "BertForMultipleChoice": "multiple_choice",
     },
     pair_head=("bert.pooler.", "cls.seq_relationship."),
     optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "embeddings.position_ids"),
-    to_huggingface=to_huggingface,
-    from_huggingface=from_huggingface,
-    read=_read,
-    write=_write,
+    names=NAMES,
     flops=_flops,
 )

@@ -17,34 +17,60 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.config import within
-from bertcore.model import bert, bert_names
+from bertcore.model import bert
 from bertcore.model.architecture import (
     Architecture,
     Discriminator,
     Encoder,
-    EncoderConfig,
-    read_fields,
-    saved_fields,
     scores,
+    sizes,
 )
-from bertcore.model.bert import Activation, BertConfig, BertLayer, MaskedTokenHead
+from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.disentangled_attention import DisentangledSelfAttention, Distances
 from bertcore.model.dropout import dropout
 from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
+from bertcore.model.names import BERT, Names
 from bertcore.model.normalization import LayerNorm
+
+# What Hugging Face's class takes where a key is absent that this implementation requires, or means otherwise.
+_ABSENT = {
+    "relative_attention": False,
+    "pos_att_type": None,
+    "share_att_key": False,
+    "norm_rel_ebd": "none",
+    "position_biased_input": True,
+    "position_buckets": -1,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class DebertaConfig(EncoderConfig):
+class DebertaConfig(BertLayerConfig):
     """One DeBERTa encoder; `intermediate_size` is usually four times `hidden_size`."""
 
     model_type: ClassVar[str] = "deberta-v2"
+    required: ClassVar[Mapping[str, Any]] = {
+        "relative_attention": True,
+        "pos_att_type": ["c2p", "p2c"],
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+        "legacy": True,
+        "tie_word_embeddings": True,
+    }
+    # Ours are those of the base model.
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "vocab_size": 128_100,
+        "hidden_size": 1536,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 24,
+        "intermediate_size": 6144,
+    }
+    remedy: ClassVar[str] = "a DeBERTa of version 2 or 3 without convolutions, such as deberta-v3-base"
 
-    hidden_act: Activation = "gelu"
-    """`gelu` is the erf form, `gelu_new` (= `gelu_pytorch_tanh`) the tanh form of the original BERT code."""
     hidden_dropout_prob: float = 0.1
     """Share of activations dropped after the embeddings, of those of distances, and after each block's output."""
     attention_probs_dropout_prob: float = 0.1
@@ -63,12 +89,9 @@ class DebertaConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "pooler_dropout"):
-            self.probability(name)
+        self.probability("pooler_dropout")
         self.at_least_one("max_relative_positions")
-        self.positive("layer_norm_eps")
-        for name in ("hidden_act", "pooler_hidden_act"):
-            self.one_of(name, get_args(Activation))
+        self.one_of("pooler_hidden_act", get_args(Activation))
         within(self, "position_buckets", "at least 2, such as 256", least=2)
         near, longest = self.position_buckets // 2, self.max_position_embeddings - 1
         if self.max_relative_positions - 1 <= near < longest:
@@ -78,16 +101,28 @@ class DebertaConfig(EncoderConfig):
                 " raise it or lower position_buckets"
             )
 
+    @classmethod
+    def read(cls, raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        given = {**cls.defaults, **_ABSENT, **{key: value for key, value in raw.items() if value is not None}}
+        kinds = given["pos_att_type"]
+        given["pos_att_type"] = sorted(kinds.split("|") if isinstance(kinds, str) else kinds or [])
+        width = given["hidden_size"]
+        further = {
+            "embedding_size": width,
+            "attention_head_size": width // given["num_attention_heads"],
+            "pooler_hidden_size": width,
+            "conv_kernel_size": 0,
+            "cls_dropout": given.get("hidden_dropout_prob", cls.hidden_dropout_prob),
+        }
+        if given.get("max_relative_positions", -1) < 1:
+            given["max_relative_positions"] = given.get("max_position_embeddings", cls.max_position_embeddings)
+        fields = super().read(given, path)
+        cls.check_required(given, further, path)
+        return fields
+
     @property
     def scores_distances(self) -> bool:
         return True
-
-    @property
-    def dropouts(self) -> tuple[float, float]:
-        return self.hidden_dropout_prob, self.attention_probs_dropout_prob
-
-    def with_dropout(self, hidden: float, attention: float) -> Self:
-        return dataclasses.replace(self, hidden_dropout_prob=hidden, attention_probs_dropout_prob=attention)
 
     def generator(self, width: float | None, layers: float | None) -> Self:
         """The generator of a discriminator of this shape, with this share of its layers, by default half of them;
@@ -100,34 +135,12 @@ class DebertaConfig(EncoderConfig):
         share = 0.5 if layers is None else layers
         return dataclasses.replace(self, num_hidden_layers=max(1, round(share * self.num_hidden_layers)))
 
-    @property
-    def bert(self) -> BertConfig:
-        """The BERT whose layers, but for attention, and head these are."""
-        shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(EncoderConfig)}
-        return BertConfig(
-            **shared,
-            hidden_act=self.hidden_act,
-            hidden_dropout_prob=self.hidden_dropout_prob,
-            attention_probs_dropout_prob=self.attention_probs_dropout_prob,
-            layer_norm_eps=self.layer_norm_eps,
-        )
-
 
 # BERT's sizes, of which `base` and `large` are published ones, and of version 3 those that are none of BERT's.
-PRESETS: dict[str, dict[str, int]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     **bert.PRESETS,
-    "v3-xsmall": {
-        "num_hidden_layers": 12,
-        "hidden_size": 384,
-        "num_attention_heads": 6,
-        "intermediate_size": 1536,
-    },
-    "v3-small": {
-        "num_hidden_layers": 6,
-        "hidden_size": 768,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    },
+    "v3-xsmall": sizes(12, 384, 6),
+    "v3-small": sizes(6, 768, 12),
 }
 
 
@@ -148,7 +161,7 @@ class DebertaLayer(BertLayer):
     """BERT's, with attention to content and to distance."""
 
     def __init__(self, config: DebertaConfig, distances: Distances) -> None:
-        super().__init__(config.bert)
+        super().__init__(config)
         self.attention = DisentangledSelfAttention(
             config.hidden_size,
             config.num_attention_heads,
@@ -193,7 +206,7 @@ class DebertaForMaskedLM(MaskedLM, _WithEncoder):
 
     def __init__(self, config: DebertaConfig) -> None:
         super().__init__(config)
-        self.cls = nn.ModuleDict({"predictions": MaskedTokenHead(config.bert)})
+        self.cls = nn.ModuleDict({"predictions": MaskedTokenHead(config)})
         initialize(self.cls, config)
 
     def token_logits(self, states: Tensor) -> Tensor:
@@ -313,80 +326,11 @@ class DebertaForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "DebertaV2ForQuestionAnswering"
 
 
-# A module in Hugging Face's DeBERTa -> the one that does the same in Hugging Face's BERT, or here.
-_RENAMED = {
-    "attention.self.query_proj.": "attention.self.query.",
-    "attention.self.key_proj.": "attention.self.key.",
-    "attention.self.value_proj.": "attention.self.value.",
-    "encoder.rel_embeddings.": "distances.rel_embeddings.",
-    "encoder.LayerNorm.": "distances.LayerNorm.",
-}
-
-
-def _to_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    renamed = bert_names.to_huggingface(state)
-    for theirs, ours in _RENAMED.items():
-        renamed = {name.replace(ours, theirs): tensor for name, tensor in renamed.items()}
-    return renamed
-
-
-def _from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    for theirs, ours in _RENAMED.items():
-        state = {name.replace(theirs, ours): tensor for name, tensor in state.items()}
-    return bert_names.from_huggingface(state)
-
-
-# What this implementation takes for granted: key of config.json -> its value.
-_REQUIRED = {
-    "model_type": "deberta-v2",
-    "relative_attention": True,
-    "pos_att_type": ["c2p", "p2c"],
-    "share_att_key": True,
-    "norm_rel_ebd": "layer_norm",
-    "position_biased_input": False,
-    "type_vocab_size": 0,
-    "legacy": True,
-    "tie_word_embeddings": True,
-}
-# Of these, what Hugging Face's class takes where the key is absent.
-_ABSENT = {
-    "relative_attention": False,
-    "pos_att_type": None,
-    "share_att_key": False,
-    "norm_rel_ebd": "none",
-    "position_biased_input": True,
-    "position_buckets": -1,
-}
-# Where Hugging Face's default is another one than ours, which is that of the base model.
-_DEFAULTS = {
-    "vocab_size": 128_100,
-    "hidden_size": 1536,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 24,
-    "intermediate_size": 6144,
-}
-
-
-def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    given = {**_DEFAULTS, **_ABSENT, **{key: value for key, value in raw.items() if value is not None}}
-    kinds = given["pos_att_type"]
-    given["pos_att_type"] = sorted(kinds.split("|") if isinstance(kinds, str) else kinds or [])
-    width = given["hidden_size"]
-    further = {
-        "embedding_size": width,
-        "attention_head_size": width // given["num_attention_heads"],
-        "pooler_hidden_size": width,
-        "conv_kernel_size": 0,
-        "cls_dropout": given.get("hidden_dropout_prob", DebertaConfig.hidden_dropout_prob),
-    }
-    if given.get("max_relative_positions", -1) < 1:
-        given["max_relative_positions"] = given.get("max_position_embeddings", DebertaConfig.max_position_embeddings)
-    remedy = "a DeBERTa of version 2 or 3 without convolutions, such as deberta-v3-base"
-    return read_fields(DebertaConfig, given, path, _REQUIRED | further, remedy)
-
-
-def _write(config: DebertaConfig) -> dict[str, Any]:
-    return saved_fields(config) | _REQUIRED
+_QKV = ("attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj")
+_NAMES = Names(
+    modules={**BERT.modules, "attention.qkv": _QKV},
+    beside={"distances.rel_embeddings": "encoder.rel_embeddings", "distances.LayerNorm": "encoder.LayerNorm"},
+)
 
 
 def _distance_flops(config: DebertaConfig, lengths: Tensor) -> int:
@@ -395,19 +339,18 @@ def _distance_flops(config: DebertaConfig, lengths: Tensor) -> int:
 
 
 def _flops(config: DebertaConfig, lengths: Tensor, masked: int) -> int:
-    of_words = bert.encoder_flops(config.bert, lengths, masked) + bert.prediction_flops(config.bert, masked)
+    of_words = bert.encoder_flops(config, lengths, masked) + bert.prediction_flops(config, masked)
     return _distance_flops(config, lengths) + of_words
 
 
 def _discriminator_flops(config: DebertaConfig, lengths: Tensor) -> int:
     tokens, width = int(lengths.sum()), config.hidden_size
     head = 2 * tokens * (width**2 + width)
-    return _distance_flops(config, lengths) + bert.encoder_flops(config.bert, lengths, tokens) + head
+    return _distance_flops(config, lengths) + bert.encoder_flops(config, lengths, tokens) + head
 
 
 DEBERTA = Architecture(
     config=DebertaConfig,
-    prefix="deberta",
     presets=PRESETS,
     encoder=DebertaModel,
     pretraining=DebertaForMaskedLM,
@@ -424,20 +367,13 @@ DEBERTA = Architecture(
         "question_answering": DebertaForQuestionAnswering,
         "multiple_choice": DebertaForMultipleChoice,
     },
-    kinds={
+    classes={
         "DebertaV2Model": "encoder",
         "DebertaV2ForMaskedLM": "masked_lm",
         "DebertaV2ForPreTraining": "replaced_tokens",
-        "DebertaV2ForSequenceClassification": "sequence_classification",
-        "DebertaV2ForTokenClassification": "token_classification",
-        "DebertaV2ForQuestionAnswering": "question_answering",
-        "DebertaV2ForMultipleChoice": "multiple_choice",
     },
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "embeddings.position_ids"),
-    to_huggingface=_to_huggingface,
-    from_huggingface=_from_huggingface,
-    read=_read,
-    write=_write,
+    names=_NAMES,
     flops=_flops,
 )

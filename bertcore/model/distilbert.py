@@ -4,23 +4,22 @@ Its layers and its head for masked tokens are BERT's own; only their names in Hu
 """
 
 import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model import bert, bert_names
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, read_fields, scores
-from bertcore.model.bert import Activation, BertConfig, BertLayer, MaskedTokenHead
+from bertcore.model import bert
+from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, scores
+from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.dropout import dropout
 from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.names import Names
 from bertcore.model.normalization import LayerNorm
 
 _NORM_EPS = 1e-12
@@ -32,6 +31,16 @@ class DistilBertConfig(EncoderConfig):
     """One DistilBERT encoder; in config.json the sizes have the names `dim`, `n_layers`, `n_heads` and `hidden_dim`."""
 
     model_type: ClassVar[str] = "distilbert"
+    keys: ClassVar[Mapping[str, str]] = {
+        "hidden_size": "dim",
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "intermediate_size": "hidden_dim",
+    }
+    required: ClassVar[Mapping[str, Any]] = {"tie_word_embeddings": True}
+    # Sinusoids are how positions may begin; what they have become stands in the weights.
+    further: ClassVar[Mapping[str, Any]] = {"sinusoidal_pos_embds": False}
+    remedy: ClassVar[str] = "a DistilBERT encoder"
 
     num_hidden_layers: int = 6
     """Encoder layers."""
@@ -62,10 +71,10 @@ class DistilBertConfig(EncoderConfig):
         )
 
     @property
-    def bert(self) -> BertConfig:
-        """The BERT whose layers and head these are."""
+    def bert(self) -> BertLayerConfig:
+        """BERT's layers and head, which these are."""
         shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(EncoderConfig)}
-        return BertConfig(
+        return BertLayerConfig(
             **shared,
             hidden_act=self.activation,
             hidden_dropout_prob=self.dropout,
@@ -75,7 +84,7 @@ class DistilBertConfig(EncoderConfig):
 
 
 # Of each of BERT's sizes half of the layers; `base` is the published model.
-PRESETS: dict[str, dict[str, int]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     name: {**sizes, "num_hidden_layers": sizes["num_hidden_layers"] // 2} for name, sizes in bert.PRESETS.items()
 }
 
@@ -98,7 +107,7 @@ class DistilBertEmbeddings(nn.Module):
 class DistilBertLayer(BertLayer):
     """BERT's, but of a layer's two sums only the second one has dropout, that of the feed-forward network."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertLayerConfig) -> None:
         super().__init__(config)
         self.attended_dropout_prob = 0.0
 
@@ -180,68 +189,30 @@ class DistilBertForQuestionAnswering(Dropping, QuestionAnswering, _WithEncoder):
         return scores(self.qa_outputs, self.dropped(self.distilbert.hidden_states(input_ids, token_type_ids, layout)))
 
 
-# A module in Hugging Face's DistilBERT -> the one that does the same in Hugging Face's BERT, or here.
-_BERTS = {
-    "attention.q_lin": "attention.self.query",
-    "attention.k_lin": "attention.self.key",
-    "attention.v_lin": "attention.self.value",
-    "attention.out_lin": "attention.output.dense",
-    "sa_layer_norm": "attention.output.LayerNorm",
-    "ffn.lin1": "intermediate.dense",
-    "ffn.lin2": "output.dense",
-    "output_layer_norm": "output.LayerNorm",
-    "vocab_transform": "predictions.transform.dense",
-    "vocab_layer_norm": "predictions.transform.LayerNorm",
-    "vocab_projector": "predictions",
-}
-_OWN = {theirs: own for own, theirs in _BERTS.items()}
-_THEIRS = re.compile(r"(.*\.|)transformer\.layer\.(\d+)\.(.+)\.(weight|bias)")
-_OURS = re.compile(r"(.*\.|)encoder\.layer\.(\d+)\.(.+)\.(weight|bias)")
-
-
-def _renamed(name: str, layer: re.Pattern[str], stack: str, modules: Mapping[str, str]) -> str:
-    if found := bert_names.renamed(name, layer, f"{{}}{stack}.layer.{{}}.{{}}.{{}}", modules):
-        return found
-    module, _, kind = name.rpartition(".")
-    return f"{modules.get(module, module)}.{kind}" if module else name
-
-
-def _to_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    theirs = bert_names.to_huggingface(state)
-    return {_renamed(name, _OURS, "transformer", _OWN): tensor for name, tensor in theirs.items()}
-
-
-def _from_huggingface(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return bert_names.from_huggingface(
-        {_renamed(name, _THEIRS, "encoder", _BERTS): tensor for name, tensor in state.items()}
-    )
-
-
-# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
-_REQUIRED = {"model_type": "distilbert", "tie_word_embeddings": True}
-# A field here -> its key in config.json.
-_KEYS = {"hidden_size": "dim", "num_hidden_layers": "n_layers", "num_attention_heads": "n_heads"}
-_KEYS |= {"intermediate_size": "hidden_dim"}
-
-
-def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    return read_fields(DistilBertConfig, raw, path, _REQUIRED, "a DistilBERT encoder", _KEYS)
-
-
-def _write(config: DistilBertConfig) -> dict[str, Any]:
-    values = dataclasses.asdict(config)
-    saved = {_KEYS.get(name, name): value for name, value in values.items() if name not in config.unsaved}
-    # Sinusoids are how positions may begin; what they have become stands in the weights.
-    return saved | {"sinusoidal_pos_embds": False} | _REQUIRED
+_NAMES = Names(
+    modules={
+        "attention.qkv": ("attention.q_lin", "attention.k_lin", "attention.v_lin"),
+        "attention.output": ("attention.out_lin",),
+        "attention_norm": ("sa_layer_norm",),
+        "intermediate": ("ffn.lin1",),
+        "output": ("ffn.lin2",),
+        "output_norm": ("output_layer_norm",),
+    },
+    layer="transformer.layer.{}",
+    beside={
+        "predictions.transform.dense": "vocab_transform",
+        "predictions.transform.LayerNorm": "vocab_layer_norm",
+        "predictions": "vocab_projector",
+    },
+)
 
 
 def _flops(config: DistilBertConfig, lengths: Tensor, masked: int) -> int:
-    return bert.encoder_flops(config.bert, lengths, masked) + bert.prediction_flops(config.bert, masked)
+    return bert.encoder_flops(config, lengths, masked) + bert.prediction_flops(config, masked)
 
 
 DISTILBERT = Architecture(
     config=DistilBertConfig,
-    prefix="distilbert",
     presets=PRESETS,
     encoder=DistilBertModel,
     pretraining=DistilBertForMaskedLM,
@@ -251,19 +222,12 @@ DISTILBERT = Architecture(
         "question_answering": DistilBertForQuestionAnswering,
         "multiple_choice": DistilBertForMultipleChoice,
     },
-    kinds={
+    classes={
         "DistilBertModel": "encoder",
         "DistilBertForMaskedLM": "masked_lm",
-        "DistilBertForSequenceClassification": "sequence_classification",
-        "DistilBertForTokenClassification": "token_classification",
-        "DistilBertForQuestionAnswering": "question_answering",
-        "DistilBertForMultipleChoice": "multiple_choice",
     },
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("predictions.weight", "embeddings.position_ids"),
-    to_huggingface=_to_huggingface,
-    from_huggingface=_from_huggingface,
-    read=_read,
-    write=_write,
+    names=_NAMES,
     flops=_flops,
 )

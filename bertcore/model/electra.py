@@ -7,7 +7,6 @@ tells the tokens of a text from those that a generator, a smaller model with the
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -19,12 +18,10 @@ from bertcore.model.architecture import (
     Discriminator,
     Encoder,
     EncoderModule,
-    read_fields,
-    saved_fields,
     scores,
+    sizes,
 )
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, encoder_flops
-from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.heads import (
     ClassificationHead,
     MaskedLM,
@@ -35,6 +32,7 @@ from bertcore.model.heads import (
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
+from bertcore.model.names import BERT as NAMES
 from bertcore.model.normalization import LayerNorm
 
 
@@ -43,6 +41,8 @@ class ElectraConfig(BertConfig):
     """One ELECTRA encoder; `intermediate_size` is usually four times `hidden_size`."""
 
     model_type: ClassVar[str] = "electra"
+    defaults: ClassVar[Mapping[str, Any]] = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
+    remedy: ClassVar[str] = "an ELECTRA encoder"
 
     embedding_size: int = 128
     """Width of the embeddings; where it is not `hidden_size`, a projection stands before the first layer."""
@@ -68,23 +68,13 @@ class ElectraConfig(BertConfig):
         )
 
 
-def _preset(layers: int, hidden: int, heads: int, embedding: int) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": hidden,
-        "num_attention_heads": heads,
-        "intermediate_size": 4 * hidden,
-        "embedding_size": embedding,
-    }
-
-
 # BERT's two smallest sizes, and the published models (Clark et al. 2020, table 6).
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": _preset(2, 128, 2, 128),
-    "mini": _preset(4, 256, 4, 128),
-    "small": _preset(12, 256, 4, 128),
-    "base": _preset(12, 768, 12, 768),
-    "large": _preset(24, 1024, 16, 1024),
+    "tiny": sizes(2, 128, 2, embedding_size=128),
+    "mini": sizes(4, 256, 4, embedding_size=128),
+    "small": sizes(12, 256, 4, embedding_size=128),
+    "base": sizes(12, 768, 12, embedding_size=768),
+    "large": sizes(24, 1024, 16, embedding_size=1024),
 }
 
 
@@ -225,26 +215,6 @@ class ElectraForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "ElectraForQuestionAnswering"
 
 
-# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
-_REQUIRED = {
-    "model_type": "electra",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
-# Where Hugging Face's default is another one than ours.
-_DEFAULTS = {"hidden_size": 256, "num_attention_heads": 4, "intermediate_size": 1024}
-
-
-def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    return _DEFAULTS | read_fields(ElectraConfig, raw, path, _REQUIRED, "an ELECTRA encoder")
-
-
-def _write(config: ElectraConfig) -> dict[str, Any]:
-    return saved_fields(config) | _REQUIRED
-
-
 def _projection_flops(config: ElectraConfig, tokens: int) -> int:
     if config.embedding_size == config.hidden_size:
         return 0
@@ -264,7 +234,6 @@ def _discriminator_flops(config: ElectraConfig, lengths: Tensor) -> int:
 
 ELECTRA = Architecture(
     config=ElectraConfig,
-    prefix="electra",
     presets=PRESETS,
     encoder=ElectraModel,
     pretraining=ElectraForMaskedLM,
@@ -281,20 +250,13 @@ ELECTRA = Architecture(
         "question_answering": ElectraForQuestionAnswering,
         "multiple_choice": ElectraForMultipleChoice,
     },
-    kinds={
+    classes={
         "ElectraModel": "encoder",
         "ElectraForPreTraining": "replaced_tokens",
         "ElectraForMaskedLM": "masked_lm",
-        "ElectraForSequenceClassification": "sequence_classification",
-        "ElectraForTokenClassification": "token_classification",
-        "ElectraForQuestionAnswering": "question_answering",
-        "ElectraForMultipleChoice": "multiple_choice",
     },
     # A copy of the tied matrix, and buffers that old versions saved.
     redundant=("generator_lm_head.weight", "embeddings.position_ids", "embeddings.token_type_ids"),
-    to_huggingface=to_huggingface,
-    from_huggingface=from_huggingface,
-    read=_read,
-    write=_write,
+    names=NAMES,
     flops=_flops,
 )

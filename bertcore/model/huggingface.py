@@ -61,7 +61,7 @@ def load_config(directory: Path) -> EncoderConfig:
         raise ArtifactError(f"{path}: model_type: found {kind!r}, expected {known}; give such an encoder")
     row = ARCHITECTURES[kind]
     try:
-        return parse(row.config, row.read(raw, path), str(path))
+        return parse(row.config, row.config.read(raw, path), str(path))
     except ConfigError as error:
         raise ArtifactError(str(error)) from None
 
@@ -83,18 +83,14 @@ def load_pretrained(model: EncoderModule, directory: Path) -> Loaded:
     return loaded
 
 
-def check_pretrained(directory: Path) -> None:
-    """`ArtifactError` unless `load_pretrained` could read the encoder in `directory`."""
-    with torch.device("meta"):
-        model = build_pretraining(load_config(directory)).base_model
-    look_at_pretrained(model, directory)
-
-
 def checked_config(directory: Path) -> EncoderConfig:
-    """`load_config` where the weights have the sizes that it says, `ArtifactError` as of `check_pretrained`: before
-    anything so large is allocated."""
-    check_pretrained(directory)
-    return load_config(directory)
+    """`load_config` where the weights of the encoder have the sizes that it says, `ArtifactError` as of
+    `load_pretrained`: before anything so large is allocated."""
+    config = load_config(directory)
+    with torch.device("meta"):
+        model = build_pretraining(config).base_model
+    look_at_pretrained(model, directory)
+    return config
 
 
 def look_at_pretrained(model: EncoderModule, directory: Path) -> Loaded:
@@ -111,7 +107,7 @@ def _matched(model: EncoderModule, directory: Path, tensors: Mapping[str, Tensor
     bare = f"{row.prefix}."
     found = {
         (prefix + rest if (rest := name.removeprefix(bare)).startswith(parts) else name): tensor
-        for name, tensor in row.from_huggingface(tensors).items()
+        for name, tensor in row.names.from_huggingface(tensors).items()
         if not name.endswith(row.redundant)
     }
     missing = sorted(own.keys() - found.keys())
@@ -168,7 +164,7 @@ def save_pretrained(
         if card is not None:
             (beside / CARD_FILE).write_text(card, encoding="utf-8")
         state = model.published.state_dict()
-        tensors = sorted(architecture_of(model.config).to_huggingface(state).items())
+        tensors = sorted(architecture_of(model.config).names.to_huggingface(state).items())
         ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
         save_file(ready, beside / WEIGHTS, metadata={"format": "pt"})
 
@@ -235,8 +231,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _write_config(model: EncoderModule, path: Path, extra: Mapping[str, Any]) -> None:
-    config = architecture_of(model.config).write(model.config)
-    content = config | {"architectures": [model.architecture], "dtype": "float32"} | dict(extra)
+    content = model.config.write() | {"architectures": [model.architecture], "dtype": "float32"} | dict(extra)
     path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

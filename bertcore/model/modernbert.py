@@ -18,8 +18,8 @@ from bertcore.model.heads import MaskedLM
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
-from bertcore.model.modernbert_config import PRESETS, ModernBertConfig, read_config, write_config
-from bertcore.model.modernbert_names import from_huggingface, to_huggingface
+from bertcore.model.modernbert_config import PRESETS, ModernBertConfig
+from bertcore.model.names import Names
 from bertcore.model.normalization import LayerNorm
 
 
@@ -128,14 +128,6 @@ class _WithHead(EncoderModule):
         initialize(self.head, config)
 
 
-class _Bias(nn.Module):
-    """The decoder's own part: its matrix is that of the embeddings."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.bias = nn.Parameter(torch.zeros(size))
-
-
 class ModernBertForMaskedLM(MaskedLM, _WithHead):
     """The encoder with the head for masked tokens."""
 
@@ -143,10 +135,10 @@ class ModernBertForMaskedLM(MaskedLM, _WithHead):
 
     def __init__(self, config: ModernBertConfig) -> None:
         super().__init__(config)
-        self.decoder = _Bias(config.vocab_size)
+        self.decoder = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
 
     def token_logits(self, states: Tensor) -> Tensor:
-        return functional.linear(self.head(states), self.model.token_embeddings.weight, self.decoder.bias)
+        return functional.linear(self.head(states), self.model.token_embeddings.weight, self.decoder["bias"])
 
 
 class _Classifier(_WithHead):
@@ -212,9 +204,21 @@ def _flops(config: ModernBertConfig, lengths: Tensor, masked: int) -> int:
     return attention + rest + 2 * masked * width * (width + config.vocab_size)
 
 
+_NAMES = Names(
+    modules={
+        "attention_norm": ("attn_norm",),
+        "attention.qkv": ("attn.Wqkv",),
+        "attention.output": ("attn.Wo",),
+        "output_norm": ("mlp_norm",),
+        "intermediate": ("mlp.Wi",),
+        "output": ("mlp.Wo",),
+    },
+    layer="layers.{}",
+)
+
+
 MODERNBERT = Architecture(
     config=ModernBertConfig,
-    prefix="model",
     presets=PRESETS,
     encoder=ModernBertModel,
     pretraining=ModernBertForMaskedLM,
@@ -224,18 +228,11 @@ MODERNBERT = Architecture(
         "question_answering": ModernBertForQuestionAnswering,
         "multiple_choice": ModernBertForMultipleChoice,
     },
-    kinds={
+    classes={
         "ModernBertModel": "encoder",
         "ModernBertForMaskedLM": "masked_lm",
-        "ModernBertForSequenceClassification": "sequence_classification",
-        "ModernBertForTokenClassification": "token_classification",
-        "ModernBertForQuestionAnswering": "question_answering",
-        "ModernBertForMultipleChoice": "multiple_choice",
     },
     redundant=("decoder.weight",),  # of the embeddings
-    to_huggingface=to_huggingface,
-    from_huggingface=from_huggingface,
-    read=read_config,
-    write=write_config,
+    names=_NAMES,
     flops=_flops,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig, read_fields, saved_fields
+from bertcore.model.architecture import EncoderConfig, sizes
 from bertcore.model.positions import Positions
 
 Pooling = Literal["cls", "mean"]
@@ -20,6 +20,28 @@ class ModernBertConfig(EncoderConfig):
 
     model_type: ClassVar[str] = "modernbert"
     unsaved: ClassVar[frozenset[str]] = frozenset({"initializer", "scale_residual_outputs"})
+    required: ClassVar[Mapping[str, Any]] = {
+        "hidden_activation": "gelu",
+        "classifier_activation": "gelu",
+        "norm_bias": False,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "classifier_bias": False,
+        "decoder_bias": True,
+        "tie_word_embeddings": True,
+    }
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "vocab_size": 50_368,
+        "intermediate_size": 1152,
+        "num_hidden_layers": 22,
+        "pad_token_id": 50_283,
+        "max_position_embeddings": 8192,
+    }
+    # [CLS] and [SEP] stand in the tokenizer; Hugging Face's default ids may lie beyond the vocabulary.
+    further: ClassVar[Mapping[str, Any]] = dict.fromkeys(
+        ("bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id")
+    )
+    remedy: ClassVar[str] = "another ModernBERT encoder"
 
     scale_residual_outputs: bool = True
     """Whether the matrices that end a block begin smaller, by the root of twice the number of layers. Not a key of
@@ -61,6 +83,21 @@ class ModernBertConfig(EncoderConfig):
             )
 
     @classmethod
+    def read(cls, raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
+        saved = {key: value for key, value in raw.items() if key not in cls.unsaved}
+        return super().read(saved, path) | _rotary(raw, path) | _pattern(raw, path)
+
+    def write(self) -> dict[str, Any]:
+        # Both forms: the flat keys of transformers 4, and what transformers 5 makes of them.
+        return super().write() | {
+            "layer_types": _layer_types(self.num_hidden_layers, self.global_attn_every_n_layers),
+            "rope_parameters": {
+                _FULL: {"rope_type": "default", "rope_theta": self.global_rope_theta},
+                _SLIDING: {"rope_type": "default", "rope_theta": self.local_rope_theta},
+            },
+        }
+
+    @classmethod
     def usual(cls, hidden_size: int) -> dict[str, Any]:
         return {
             # As many weights as two matrices of four times the width, to a multiple of 64.
@@ -97,13 +134,7 @@ class ModernBertConfig(EncoderConfig):
 
 
 def _preset(layers: int, hidden: int, heads: int, **further: Any) -> dict[str, Any]:
-    return {
-        "num_hidden_layers": layers,
-        "hidden_size": hidden,
-        "num_attention_heads": heads,
-        **ModernBertConfig.usual(hidden),
-        **further,
-    }
+    return sizes(layers, hidden, heads, **{**ModernBertConfig.usual(hidden), **further})
 
 
 # BERT's sizes, with about as many weights; and the published models. But for tiny, which learns more in the same time
@@ -126,37 +157,15 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-# What this implementation takes for granted: key of config.json -> the value it must have, also when absent.
-_REQUIRED: dict[str, Any] = {
-    "model_type": "modernbert",
-    "hidden_activation": "gelu",
-    "classifier_activation": "gelu",
-    "norm_bias": False,
-    "attention_bias": False,
-    "mlp_bias": False,
-    "classifier_bias": False,
-    "decoder_bias": True,
-    "tie_word_embeddings": True,
-}
-# Where Hugging Face's default is another one than ours.
-_DEFAULTS = {"vocab_size": 50_368, "intermediate_size": 1152, "num_hidden_layers": 22, "pad_token_id": 50_283}
-_DEFAULTS |= {"max_position_embeddings": 8192}
 _FULL, _SLIDING = "full_attention", "sliding_attention"
-
-
-def read_config(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """config.json -> fields; `ArtifactError` where it asks for what is not computed here."""
-    saved = {key: value for key, value in raw.items() if key not in ModernBertConfig.unsaved}
-    values = _DEFAULTS | read_fields(ModernBertConfig, saved, path, _REQUIRED, "another ModernBERT encoder")
-    return values | _rotary(raw, path) | _pattern(raw, path)
 
 
 def _rotary(raw: Mapping[str, Any], path: Path) -> dict[str, float]:
     """The bases of the angles, where they stand under `rope_parameters`, as transformers 5 writes them."""
     found: dict[str, float] = {}
-    parameters = raw.get("rope_parameters") or {}
+    parameters = _given(raw, "rope_parameters", dict, path) or {}
     for kind, name in ((_FULL, "global_rope_theta"), (_SLIDING, "local_rope_theta")):
-        values = parameters.get(kind) or {}
+        values = _given(parameters, kind, dict, path) or {}
         if values.get("rope_type", "default") != "default":
             raise ArtifactError(
                 f"{path}: rope_parameters.{kind}: found rope_type {values['rope_type']!r}, expected 'default'; give "
@@ -167,9 +176,18 @@ def _rotary(raw: Mapping[str, Any], path: Path) -> dict[str, float]:
     return found
 
 
+def _given(raw: Mapping[str, Any], key: str, kind: type, path: Path) -> Any:
+    """What stands there; `ArtifactError` for another type than `kind`."""
+    if (found := raw.get(key)) is not None and not isinstance(found, kind):
+        raise ArtifactError(
+            f"{path}: {key}: found {found!r}, expected a {kind.__name__}; give another ModernBERT encoder"
+        )
+    return found
+
+
 def _pattern(raw: Mapping[str, Any], path: Path) -> dict[str, int]:
     """Every how many layers one sees all, where config.json lists the layers, as transformers 5 writes them."""
-    kinds = raw.get("layer_types")
+    kinds = _given(raw, "layer_types", list, path)
     if not kinds:
         return {}
     places = [place for place, kind in enumerate(kinds) if kind == _FULL]
@@ -184,18 +202,3 @@ def _pattern(raw: Mapping[str, Any], path: Path) -> dict[str, int]:
 
 def _layer_types(layers: int, step: int) -> list[str]:
     return [_SLIDING if place % step else _FULL for place in range(layers)]
-
-
-def write_config(config: ModernBertConfig) -> dict[str, Any]:
-    """The keys of config.json."""
-    # Both forms: the flat keys of transformers 4, and what transformers 5 makes of them.
-    lists = {
-        "layer_types": _layer_types(config.num_hidden_layers, config.global_attn_every_n_layers),
-        "rope_parameters": {
-            _FULL: {"rope_type": "default", "rope_theta": config.global_rope_theta},
-            _SLIDING: {"rope_type": "default", "rope_theta": config.local_rope_theta},
-        },
-    }
-    # [CLS] and [SEP] stand in the tokenizer; Hugging Face's default ids may lie beyond the vocabulary.
-    absent = dict.fromkeys(("bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"))
-    return saved_fields(config) | lists | absent | _REQUIRED

@@ -6,7 +6,6 @@ no head reads the pooled <s>.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -14,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model import bert
-from bertcore.model.architecture import Architecture, read_fields, saved_fields
+from bertcore.model.architecture import Architecture
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
-from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.heads import (
     ClassificationHead,
     Dropping,
@@ -27,6 +25,7 @@ from bertcore.model.heads import (
 )
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import Layout
+from bertcore.model.names import BERT as NAMES
 from bertcore.model.normalization import LayerNorm
 
 
@@ -35,6 +34,15 @@ class RobertaConfig(BertConfig):
     """One RoBERTa encoder."""
 
     model_type: ClassVar[str] = "roberta"
+    # Ours are those of the published models.
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+        "layer_norm_eps": 1e-12,
+    }
+    # <s> and </s> stand in the tokenizer; Hugging Face's default ids may be those of other entries.
+    further: ClassVar[Mapping[str, Any]] = {"bos_token_id": None, "eos_token_id": None}
+    remedy: ClassVar[str] = "a RoBERTa encoder"
 
     vocab_size: int = 50_265
     """Entries of the vocabulary, special tokens included."""
@@ -174,34 +182,12 @@ class RobertaForQuestionAnswering(QuestionAnswering, _WithEncoder):
     architecture = "RobertaForQuestionAnswering"
 
 
-# What this implementation takes for granted: key of config.json -> (the value it must have, also when absent).
-_REQUIRED = {
-    "model_type": "roberta",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-}
-# Where Hugging Face's default is another one than ours, which is that of the published models.
-_DEFAULTS = {"max_position_embeddings": 512, "type_vocab_size": 2, "layer_norm_eps": 1e-12}
-
-
-def _read(raw: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    return _DEFAULTS | read_fields(RobertaConfig, raw, path, _REQUIRED, "a RoBERTa encoder")
-
-
-def _write(config: RobertaConfig) -> dict[str, Any]:
-    # <s> and </s> stand in the tokenizer; Hugging Face's default ids may be those of other entries.
-    return saved_fields(config) | dict.fromkeys(("bos_token_id", "eos_token_id")) | _REQUIRED
-
-
 def _flops(config: RobertaConfig, lengths: Tensor, masked: int) -> int:
     return bert.encoder_flops(config, lengths, masked) + bert.prediction_flops(config, masked)
 
 
 ROBERTA = Architecture(
     config=RobertaConfig,
-    prefix="roberta",
     presets=bert.PRESETS,  # of which `base` and `large` are the published models
     tokenizers=("byte_bpe",),
     encoder=RobertaModel,
@@ -212,20 +198,13 @@ ROBERTA = Architecture(
         "question_answering": RobertaForQuestionAnswering,
         "multiple_choice": RobertaForMultipleChoice,
     },
-    kinds={
+    classes={
         "RobertaModel": "pooled_encoder",
         "RobertaForMaskedLM": "masked_lm",
-        "RobertaForSequenceClassification": "sequence_classification",
-        "RobertaForTokenClassification": "token_classification",
-        "RobertaForQuestionAnswering": "question_answering",
-        "RobertaForMultipleChoice": "multiple_choice",
     },
     optional=("pooler.",),  # all published models but RobertaModel are saved without it
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("lm_head.decoder.weight", "lm_head.decoder.bias", "embeddings.position_ids"),
-    to_huggingface=to_huggingface,
-    from_huggingface=from_huggingface,
-    read=_read,
-    write=_write,
+    names=NAMES,
     flops=_flops,
 )

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,28 +53,30 @@ def load(directory: Path) -> Served:
         embedder = Embedder.load(directory)  # its class may promise a head for masked tokens that is not there
     elif use == "fill-mask":
         masked = MaskedLanguageModel.load(directory)
-        works["fill-mask"] = lambda items, top: fill_mask(masked, items, top)
+        works["fill-mask"] = partial(fill_mask, masked)
         encoder = masked.model.base_model
         cut = cutting(masked.tokenizer, longest_of(encoder, None))  # here, and not with every request
         embedder = Embedder(directory=directory, model=encoder, tokenizer=cut)
     else:
         tuned = FineTuned.load(directory, use)
         unseen = tuned.unseen
-        works[description.command] = _WORKS[description.command](tuned)
+        works[description.command] = partial(_WORKS[description.command], tuned)
         embedder = Embedder.load(directory)  # the weights of `tuned` are rounded, and not those of `bertcore embed`
     works["embed"] = lambda items: embedder.unit(items).tolist()
     name = directory.absolute().name or directory.resolve().name
     return Served(name=name, description=description, works=works, embedder=embedder, unseen=unseen)
 
 
-_WORKS: dict[str, Callable[[FineTuned], Callable[..., list[Any]]]] = {
-    "tag": lambda model: lambda items: tag(model, items),
-    "answer": lambda model: (
-        lambda items, top: [{**row, "best": row["best"][:top]} for row in answer_pairs(model, items)]
-    ),
-    "classify": lambda model: lambda items: classify(model, items),
-    "regress": lambda model: lambda items: classify(model, items),
-    "choose": lambda model: lambda items: choose(model, items),
+def _best_answers(model: FineTuned, pairs: Sequence[tuple[str, str]], top: int) -> list[dict[str, Any]]:
+    return [{**row, "best": row["best"][:top]} for row in answer_pairs(model, pairs)]
+
+
+_WORKS: dict[str, Callable[..., list[Any]]] = {
+    "tag": tag,
+    "answer": _best_answers,
+    "classify": classify,
+    "regress": classify,
+    "choose": choose,
 }
 """By the name of the command."""
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import count
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,27 +33,19 @@ OpenEpoch = Callable[[int], Sequence[InstanceSource]]
 """The sources of an epoch, one a shard, as many sequences of each in every epoch."""
 
 
-Part = TypeVar("Part", covariant=True)
+Made = TypeVar("Made")
 
 
-class Batches(Protocol[Part]):
-    """Global batches by step, of which each rank asks for its part."""
+def prefetch(make: Callable[[int], Made], start: int, ahead: int = 4) -> Iterator[Made]:
+    """What `make` gives for steps `start`, `start` + 1, … without end, `ahead` of them in advance, in a thread.
 
-    def batch(self, step: int, rank: int, world_size: int) -> Part: ...
-
-
-def prefetch(
-    batches: Batches[Part], start: int, rank: int = 0, world_size: int = 1, workers: int = 1, ahead: int = 4
-) -> Iterator[Part]:
-    """The batches of steps `start`, `start` + 1, … without end, `ahead` of them made in advance by `workers` threads.
-
-    The batches are those of `batches.batch`, whatever `workers` and `ahead` are. Close the iterator to end the threads.
+    Close the iterator to end the thread.
     """
-    executor = ThreadPoolExecutor(workers, thread_name_prefix="loader")
-    waiting: deque[Future[Part]] = deque()
+    executor = ThreadPoolExecutor(1, thread_name_prefix="loader")
+    waiting: deque[Future[Made]] = deque()
     try:
         for step in count(start):
-            waiting.append(executor.submit(batches.batch, step, rank, world_size))
+            waiting.append(executor.submit(make, step))
             if len(waiting) > ahead:
                 yield waiting.popleft().result()
     finally:

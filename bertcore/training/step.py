@@ -236,14 +236,14 @@ class Feed:
         """This process's part of the batch of `step`."""
         if self._batches is None or step != self._next:
             self.close()
-            place = self._accelerator.process_index, self._accelerator.num_processes
-            self._batches, self._next = prefetch(self, step, *place), step
+            self._batches, self._next = prefetch(self._part, step), step
         self._next += 1
         return next(self._batches)()
 
-    def batch(self, step: int, rank: int, world_size: int) -> Callable[[], Prepared]:
-        """What gives the part of `rank`; for the background."""
-        prepare = partial(self._prepare, step, self._loader.batch(step, rank, world_size))
+    def _part(self, step: int) -> Callable[[], Prepared]:
+        """What gives it; for the background."""
+        place = self._accelerator.process_index, self._accelerator.num_processes
+        prepare = partial(self._prepare, step, self._loader.batch(step, *place))
         if self._accelerator.device.type == "cpu":
             return prepare
         prepared = prepare()

@@ -1,19 +1,20 @@
 """An architecture from outside of the package: layers without a feed-forward network, all in one file."""
 
 import dataclasses
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.padded import PADDED
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, saved_fields, scores
+from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, scores
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.config import ARCHITECTURES
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
+from bertcore.model.names import Names
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,25 +110,16 @@ class PaddedToy(nn.Module):
         return (functional.linear(hidden, self.toy.embeddings.weight),)
 
 
-def _read(raw: Any, path: Any) -> dict[str, Any]:
-    known = {field.name for field in dataclasses.fields(ToyConfig)}
-    return {name: value for name, value in raw.items() if name in known}
-
-
 TOY = Architecture(
     config=ToyConfig,
-    prefix="toy",
     presets={
         "tiny": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "max_position_embeddings": 64}
     },
     encoder=ToyModel,
     pretraining=ToyForMaskedLM,
     heads={"sequence_classification": ToyForSequenceClassification},
-    kinds={"ToyForMaskedLM": "masked_lm", "ToyForSequenceClassification": "sequence_classification"},
-    to_huggingface=dict,
-    from_huggingface=dict,
-    read=_read,
-    write=lambda config: saved_fields(config) | {"model_type": "toy"},
+    classes={"ToyForMaskedLM": "masked_lm"},
+    names=Names(modules={}),
     flops=lambda config, lengths, masked: int(lengths.sum()) * config.hidden_size**2,
 )
 

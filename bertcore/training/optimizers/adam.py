@@ -2,7 +2,7 @@
 call of torch's fused kernel, for optimizers that are Adam in a part of what they do."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,11 +20,6 @@ class BertAdam(Optimizer):
     The fused kernel divides m and v by 1 - beta^step, so its steps count from infinity: 1 - beta^inf is 1 exactly,
     for every beta below 1, and infinity + 1 is infinity again.
     """
-
-    def __init__(
-        self, groups: Iterable[dict[str, Any]], learning_rate: float, betas: tuple[float, float], epsilon: float
-    ) -> None:
-        super().__init__(groups, adam_defaults(learning_rate, betas, epsilon))
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -74,19 +69,17 @@ def fused_adam(
     )
 
 
-def adam_defaults(learning_rate: float, betas: tuple[float, float], epsilon: float) -> dict[str, Any]:
+def adam_defaults(config: OptimizationConfig) -> dict[str, Any]:
     """What `fused_adam` reads from a group. `fused` tells torch to load the step counters onto the device."""
-    return {"lr": learning_rate, "betas": betas, "eps": epsilon, "weight_decay": 0.0, "fused": True}
+    betas = (config.beta1, config.beta2)
+    return {"lr": config.learning_rate, "betas": betas, "eps": config.epsilon, "weight_decay": 0.0, "fused": True}
 
 
 def build_adamw(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """AdamW over `model`'s trainable parameters, in torch's fused kernel."""
-    groups = parameter_groups(model, config)
-    betas = (config.beta1, config.beta2)
-    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=betas, eps=config.epsilon, fused=True)
+    return torch.optim.AdamW(parameter_groups(model, config), **adam_defaults(config))
 
 
 def build_bert_adam(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     """BERT's Adam over `model`'s trainable parameters."""
-    groups = parameter_groups(model, config)
-    return BertAdam(groups, config.learning_rate, (config.beta1, config.beta2), config.epsilon)
+    return BertAdam(parameter_groups(model, config), adam_defaults(config))

@@ -21,11 +21,6 @@ class Lamb(Optimizer):
     In a group, `blocks` holds for each parameter how many matrices it is made of, each with a ratio of its own.
     """
 
-    def __init__(
-        self, groups: Iterable[dict[str, Any]], learning_rate: float, betas: tuple[float, float], epsilon: float
-    ) -> None:
-        super().__init__(groups, {**adam_defaults(learning_rate, betas, epsilon), "blocks": []})
-
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """One step of all parameters that have a gradient."""
@@ -56,4 +51,4 @@ def build(model: nn.Module, config: OptimizationConfig) -> Optimizer:
     groups = parameter_groups(model, config)
     for group in groups:
         group["blocks"] = block_counts(model, [parameter for parameter in group["params"] if parameter.ndim >= 2])
-    return Lamb(groups, config.learning_rate, (config.beta1, config.beta2), config.epsilon)
+    return Lamb(groups, {**adam_defaults(config), "blocks": []})

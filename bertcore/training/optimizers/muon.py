@@ -28,16 +28,10 @@ class Muon(Optimizer):
     """
 
     def __init__(
-        self,
-        groups: Iterable[dict[str, Any]],
-        learning_rate: float,
-        momentum: float,
-        betas: tuple[float, float],
-        epsilon: float,
-        product_dtype: torch.dtype,
+        self, groups: Iterable[dict[str, Any]], config: OptimizationConfig, product_dtype: torch.dtype
     ) -> None:
-        adam = adam_defaults(learning_rate, betas, epsilon)
-        super().__init__(groups, {**adam, "momentum": momentum, "blocks": [], "cautious": False})
+        own = {"momentum": config.momentum, "blocks": [], "cautious": False}
+        super().__init__(groups, {**adam_defaults(config), **own})
         self._product_dtype = product_dtype
 
     @torch.no_grad()
@@ -110,11 +104,4 @@ def build(model: nn.Module, config: OptimizationConfig) -> Optimizer:
             if chosen:
                 blocks = block_counts(model, chosen) if matrices else []
                 groups.append({**group, "params": chosen, "blocks": blocks, "cautious": config.refinements.cautious})
-    return Muon(
-        groups,
-        config.learning_rate,
-        config.momentum,
-        (config.beta1, config.beta2),
-        config.epsilon,
-        torch.bfloat16 if precision() == "bf16" else torch.float32,
-    )
+    return Muon(groups, config, torch.bfloat16 if precision() == "bf16" else torch.float32)

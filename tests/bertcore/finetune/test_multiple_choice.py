@@ -27,10 +27,10 @@ from bertcore.finetune.multiple_choice import MultipleChoice
 from bertcore.finetune.run import Finetuning
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
-from bertcore.model.bert_names import to_huggingface
 from bertcore.model.config import ARCHITECTURES
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
+from bertcore.model.names import BERT as NAMES
 from bertcore.training.metrics import silent
 from tests.bertcore.model.test_bert import LOSS_TOLERANCE, TOLERANCE, assert_close
 
@@ -146,7 +146,7 @@ def test_logits_loss_and_gradients_equal_transformers(
     assert_close(loss, torch.stack(sums).sum(), "loss", LOSS_TOLERANCE)
     loss.backward()
     torch.stack(sums).sum().backward()
-    found = to_huggingface({name: each.grad for name, each in model.named_parameters() if each.grad is not None})
+    found = NAMES.to_huggingface({name: each.grad for name, each in model.named_parameters() if each.grad is not None})
     references = {name: each.grad for name, each in theirs.named_parameters()}
     assert found.keys() == references.keys()
     for name, gradient in references.items():

@@ -34,7 +34,7 @@ def reference_of(directory: Path, kind: str, **extra: Any) -> Any:
 
 def assert_same_gradients(model: Any, reference: Any) -> None:
     row = ARCHITECTURES["albert"]
-    found = row.to_huggingface({name: each.grad for name, each in model.named_parameters()})
+    found = row.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
     expected = {name: each.grad for name, each in reference.named_parameters()}
     assert found.keys() == expected.keys() - {"predictions.decoder.weight", "predictions.decoder.bias"}
     for name, gradient in found.items():

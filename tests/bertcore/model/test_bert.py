@@ -17,9 +17,9 @@ from transformers.initialization import no_init_weights
 from bertcore.errors import ConfigError
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import PRESETS, BertConfig, BertForPreTraining, BertModel
-from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.config import ModelConfig
 from bertcore.model.layout import Layout
+from bertcore.model.names import BERT as NAMES
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_objective
 
@@ -91,7 +91,7 @@ def pair(config: BertConfig, seed: int = 0) -> tuple[transformers.BertForPreTrai
     with torch.device("meta"):
         ours = BertForPreTraining(config).double().eval()
     state = {name: value for name, value in reference.state_dict().items() if "predictions.decoder" not in name}
-    ours.load_state_dict(from_huggingface(state), assign=True)
+    ours.load_state_dict(NAMES.from_huggingface(state), assign=True)
     return reference, ours.requires_grad_()
 
 
@@ -164,7 +164,7 @@ def assert_same_training_step(config: BertConfig, batch: PreTrainingBatch) -> No
     loss = torch.stack([term.loss_sum / term.count for term in sums.values()]).sum()
     loss.backward()
     assert_close(loss, expected, "loss", LOSS_TOLERANCE)
-    gradients = to_huggingface({name: value.grad for name, value in ours.named_parameters()})
+    gradients = NAMES.to_huggingface({name: value.grad for name, value in ours.named_parameters()})
     references = {name: value.grad for name, value in reference.named_parameters()}
     assert gradients.keys() == references.keys()
     for name, gradient in references.items():
@@ -232,7 +232,7 @@ def test_two_layers_of_base_and_large_equal_transformers(preset):
 def test_each_preset_has_the_parameters_of_transformers(preset):
     config = ModelConfig(preset=preset).build(30_522)
     with torch.device("meta"):
-        ours = to_huggingface(dict(BertForPreTraining(config).named_parameters()))
+        ours = NAMES.to_huggingface(dict(BertForPreTraining(config).named_parameters()))
         theirs = dict(transformers.BertForPreTraining(reference_config(config)).named_parameters())
     assert {name: value.shape for name, value in ours.items()} == {name: value.shape for name, value in theirs.items()}
 

@@ -70,7 +70,7 @@ def inputs_of(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def assert_same_gradients(model: Any, reference: Any) -> None:
-    found = DEBERTA.to_huggingface({name: each.grad for name, each in model.named_parameters()})
+    found = DEBERTA.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
     expected = {name: each.grad for name, each in reference.named_parameters()}
     assert found.keys() == expected.keys()
     for name, gradient in found.items():

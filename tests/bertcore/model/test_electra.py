@@ -61,7 +61,7 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
 
 def assert_same_gradients(model: Any, reference: Any) -> None:
     row = ARCHITECTURES["electra"]
-    found = row.to_huggingface({name: each.grad for name, each in model.named_parameters()})
+    found = row.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
     expected = {name: each.grad for name, each in reference.named_parameters()}
     assert found.keys() == expected.keys() - {"generator_lm_head.weight"}
     for name, gradient in found.items():

@@ -14,10 +14,10 @@ from torch import Tensor
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertForTokenClassification, BertModel
-from bertcore.model.bert_names import from_huggingface, to_huggingface
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
-from bertcore.model.huggingface import check_pretrained, load_config, load_pretrained, save_pretrained
+from bertcore.model.huggingface import checked_config, load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
+from bertcore.model.names import BERT as NAMES
 
 SIZES = {
     "vocab_size": 50,
@@ -198,11 +198,11 @@ def test_saving_and_loading_is_the_identity_and_the_bytes_are_always_the_same(mo
 
 def test_names_map_both_ways_and_heads_stay_as_they_are(model):
     state = dict(model.state_dict()) | {"qa_outputs.weight": torch.ones(2, 16)}
-    mapped = to_huggingface(state)
+    mapped = NAMES.to_huggingface(state)
     reference = transformers.BertForPreTraining(transformers.BertConfig(**SIZES)).state_dict()
     copies = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
     assert mapped.keys() == (reference.keys() - copies) | {"qa_outputs.weight"}
-    back = from_huggingface(mapped)
+    back = NAMES.from_huggingface(mapped)
     assert back.keys() == state.keys()
     assert all(torch.equal(back[name], value) for name, value in state.items())
 
@@ -293,8 +293,8 @@ def test_what_can_be_loaded_is_known_by_its_headers(architecture: str, tmp_path:
     config = ModelConfig(architecture=architecture, preset="tiny").build(50)
     for name, model in (("pretraining", build_pretraining(config)), ("head", build_head(config, "question_answering"))):
         save_pretrained(model, tmp_path / name)
-        check_pretrained(tmp_path / name)
+        checked_config(tmp_path / name)
     weights = tmp_path / "head" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4])
     with pytest.raises(ArtifactError, match=r"model\.safetensors: not readable \("):
-        check_pretrained(tmp_path / "head")
+        checked_config(tmp_path / "head")

@@ -63,7 +63,7 @@ def batch(lengths: list[int]) -> tuple[Layout, Tensor, Tensor, Tensor]:
 
 def assert_same_gradients(model: Any, reference: Any) -> None:
     row = ARCHITECTURES["modernbert"]
-    found = row.to_huggingface({name: each.grad for name, each in model.named_parameters()})
+    found = row.names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
     expected = dict(reference.named_parameters())
     assert found.keys() == expected.keys() - {"decoder.weight"}
     for name, gradient in found.items():
@@ -152,6 +152,8 @@ def test_a_published_config_of_version_4_is_read(tmp_path: Path) -> None:
     [
         ({"attention_bias": True}, "attention_bias: found True, expected False"),
         ({"layer_types": ["full_attention"] * 3 + ["sliding_attention"]}, "layer_types: found full attention in the"),
+        ({"layer_types": 17}, "layer_types: found 17, expected a list"),
+        ({"rope_parameters": {"full_attention": 17}}, "full_attention: found 17, expected a dict"),
         (
             {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
             "rope_parameters.full_attention: found rope_type 'yarn', expected 'default'",

@@ -56,7 +56,7 @@ def batch(lengths: list[int], low: int = 2) -> tuple[Layout, Tensor, dict[str, T
 
 
 def assert_same_gradients(model: Any, reference: Any) -> None:
-    found = ARCHITECTURES["roberta"].to_huggingface({name: each.grad for name, each in model.named_parameters()})
+    found = ARCHITECTURES["roberta"].names.to_huggingface({name: each.grad for name, each in model.named_parameters()})
     expected = {name: each.grad for name, each in reference.named_parameters()}
     assert found.keys() == expected.keys()
     for name, gradient in found.items():
@@ -164,9 +164,9 @@ def test_an_old_checkpoint_with_copies_and_a_pooler_loads(tmp_path: Path) -> Non
 @pytest.mark.parametrize("preset", ARCHITECTURES["roberta"].presets)
 def test_each_preset_has_the_parameters_of_transformers(preset: str) -> None:
     config = ModelConfig(architecture="roberta", preset=preset).build(50_265)
-    written = ARCHITECTURES["roberta"].write(config)
+    written = config.write()
     with torch.device("meta"):
-        ours = ARCHITECTURES["roberta"].to_huggingface(dict(RobertaForMaskedLM(config).named_parameters()))
+        ours = ARCHITECTURES["roberta"].names.to_huggingface(dict(RobertaForMaskedLM(config).named_parameters()))
         theirs = dict(transformers.RobertaForMaskedLM(transformers.RobertaConfig(**written)).named_parameters())
     assert {name: each.shape for name, each in ours.items()} == {name: each.shape for name, each in theirs.items()}
 

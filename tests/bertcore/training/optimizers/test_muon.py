@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.muon import Muon, orthogonalize
 from tests.bertcore.training.optimizers.small import build, small_model, take_steps
 
@@ -56,11 +57,14 @@ def test_nothing_stays_nothing() -> None:
     assert torch.equal(orthogonalize(torch.zeros(2, 4, 8), torch.float32), torch.zeros(2, 4, 8))
 
 
+CONFIG = OptimizationConfig(optimizer="muon", learning_rate=1.0, momentum=0.9)
+
+
 def plain(shapes: list[tuple[int, int]], blocks: list[int], dtype: torch.dtype) -> tuple[nn.ParameterList, Muon]:
     generator = torch.Generator().manual_seed(0)
     parameters = nn.ParameterList(nn.Parameter(torch.randn(shape, generator=generator)) for shape in shapes)
     group = {"params": list(parameters), "blocks": blocks, "weight_decay": 0.1}
-    return parameters, Muon([group], 1.0, 0.9, (0.9, 0.999), 1e-6, dtype)
+    return parameters, Muon([group], CONFIG, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -90,9 +94,7 @@ def test_it_computes_in_the_precision_of_the_launcher(
 def test_matrices_above_each_other_are_seen_apart() -> None:
     fused, ours = plain([(48, 16), (16, 16)], [3, 1], torch.float32)
     apart = nn.ParameterList(nn.Parameter(block.clone()) for block in (*fused[0].detach().chunk(3), fused[1].detach()))
-    theirs = Muon(
-        [{"params": list(apart), "blocks": [1] * 4, "weight_decay": 0.1}], 1.0, 0.9, (0.9, 0.999), 1e-6, torch.float32
-    )
+    theirs = Muon([{"params": list(apart), "blocks": [1] * 4, "weight_decay": 0.1}], CONFIG, torch.float32)
     for _, rate in take_steps(fused, ours, range(6)):
         for parameter, gradient in zip(apart, (*fused[0].grad.chunk(3), fused[1].grad), strict=True):
             parameter.grad = gradient.clone()

@@ -30,6 +30,9 @@ def run(stage_run: StageRun, name: str) -> None:
         if number:
             rows = examples.splits[split].num_rows
             logger.warning("%s: %d of %d examples of %s stand in train, too", name, number, rows, split)
+    if examples.dropped and entry["data"] != DERIVED:
+        counts = ", ".join(f"{reason} {number:,}" for reason, number in examples.dropped.items())
+        logger.warning("%s: rows that were left out or mended, by reason: %s", name, counts)
     metrics = {
         "format": entry["format"],
         "revision": revision,

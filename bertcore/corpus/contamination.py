@@ -7,6 +7,7 @@ in a row have them from one another or from a common source (Brown et al. 2020, 
 import csv
 import itertools
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -186,10 +187,22 @@ def _columns(path: Path) -> Iterator[str]:
         raise InputError(f"{path}: damaged ({str(error).splitlines()[0]}); fetch the file again") from None
 
 
+def _is_tagged(path: Path) -> bool:
+    """Whether the last column of nearly all its lines marks entities, as in files of tagged words."""
+    rows = [line.split() for line in itertools.islice((line for line in _lines(path) if line.strip()), _LOOKED_AT)]
+    return sum(len(row) > 1 and _ENTITY.fullmatch(row[-1]) is not None for row in rows) > _TAGGED * len(rows)
+
+
+_ENTITY = re.compile(r"O|[BIESLU]-.+")
+_LOOKED_AT, _TAGGED = 1000, 0.9
+
+
 READERS = {
-    ".txt": lambda path: _paragraphs(_lines(path)),
+    ".txt": lambda path: _paragraphs(_words(path) if _is_tagged(path) else _lines(path)),
     ".conll": lambda path: _paragraphs(_words(path)),
-    ".tsv": lambda path: (cell for line in _lines(path) for cell in line.split("\t")),
+    ".tsv": lambda path: (
+        _paragraphs(_words(path)) if _is_tagged(path) else (cell for line in _lines(path) for cell in line.split("\t"))
+    ),
     ".csv": _cells,
     ".json": _json,
     ".jsonl": _json_lines,

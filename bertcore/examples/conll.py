@@ -58,8 +58,8 @@ class ConllOptions(SplitOptions):
     """How lines begin that hold no word, such as `#` in CoNLL-U and GermEval; null: there are none, as a word may be
     `#`."""
     scheme: Literal["auto", "iob1", "iob2", "bioes", "none"] = "auto"
-    """How tags mark entities. `auto`: the scheme that train's tags break least; `none`: they mark no entities (parts of
-    speech, say) and are scored by accuracy."""
+    """How tags mark entities. `auto`: the scheme that train's tags break least, BILOU among them; `none`: they mark no
+    entities (parts of speech, say) and are scored by accuracy."""
     unit: Literal["sentence", "document"] = "sentence"
     """What is one text, of which `sequence_length` tokens are read at once: a sentence, or all sentences of a document,
     so that what was said before helps. Documents begin at lines `-DOCSTART-`, or `# newdoc` where comments begin with
@@ -96,6 +96,8 @@ def from_sentences(
     sentences: Mapping[str, list[Sentence]], where: Mapping[str, str], options: ConllOptions, bad: BadRows
 ) -> ExampleSet:
     """The sentences of each split, train first, as a tagging task; errors name a split's file as `where` does."""
+    if options.scheme == "auto" and tag_schemes.is_bilou(sentence.tags or [] for sentence in sentences["train"]):
+        sentences = {split: list(map(_from_bilou, found)) for split, found in sentences.items()}
     scheme = _scheme(options, sentences["train"], where["train"])
     names, tables = options.labels, {}
     join = _documents if options.unit == "document" else iter
@@ -122,6 +124,10 @@ def from_sentences(
         splits=tables,
         dropped=dict(bad.counts),
     )
+
+
+def _from_bilou(sentence: Sentence) -> Sentence:
+    return sentence if sentence.tags is None else replace(sentence, tags=tag_schemes.to_bioes(sentence.tags))
 
 
 def _scheme(options: ConllOptions, train: list[Sentence], where: str) -> str | None:

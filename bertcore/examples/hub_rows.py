@@ -1,6 +1,8 @@
 """Tasks of the formats `table`, `choices` and `conll` from a set on the hub, in columns that the options name, and of
 `squad` in its own."""
 
+import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,11 +12,13 @@ from bertcore.errors import InputError
 from bertcore.examples import choices, conll, squad, table
 from bertcore.examples.choices import ChoicesOptions
 from bertcore.examples.conll import BROKEN_TAG, ConllOptions, Sentence
-from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions
+from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WORDS, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 from bertcore.examples.squad import SquadOptions
 from bertcore.examples.table import TableOptions
 from bertcore.examples.table_rows import NumberedRow, Rows
+
+logger = logging.getLogger(__name__)
 
 _SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 
@@ -86,7 +90,7 @@ def _answers(found: Any, where: str) -> list[dict[str, Any]]:
 def _choose(uri: str, loaded: Mapping[str, Any], options: SplitOptions) -> dict[str, Any]:
     """Split -> rows, train first; a split that no option names may be missing."""
     named = {"train": options.train_file, "dev": options.dev_file, "test": options.test_file}
-    remote = {split: name or _SPLITS[split] for split, name in named.items()}
+    remote = {split: name or _usual(split, loaded) for split, name in named.items()}
     taken = [name for name in named.values() if name]
     found: dict[str, Any] = {}
     for split, name in remote.items():
@@ -96,7 +100,15 @@ def _choose(uri: str, loaded: Mapping[str, Any], options: SplitOptions) -> dict[
             raise InputError(
                 f"{uri}: no split {name!r} among {', '.join(loaded)}; name one with the option {split}_file"
             )
+    if unused := sorted(set(loaded) - {remote[split] for split in found}):
+        logger.warning("%s: not read, as no split is made of them: %s", uri, ", ".join(unused))
     return found
+
+
+def _usual(split: str, loaded: Mapping[str, Any]) -> str:
+    """The hub's name of a split; where there is no `validation`, the one split with another name of dev."""
+    others = [name for name in loaded if re.fullmatch(WORDS["dev"], name.lower())] if split == "dev" else []
+    return others[0] if len(others) == 1 else _SPLITS[split]
 
 
 def _rows(rows: Any) -> Iterator[NumberedRow]:

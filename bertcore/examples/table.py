@@ -3,6 +3,7 @@
 import ast
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -255,8 +256,23 @@ def _labels(train: Iterable[tuple[int, dict[str, Any]]], options: TableOptions, 
             f"{where}: found {', '.join(map(repr, found)) or 'no label'} as the only label of train, expected more; "
             "correct the option label_column"
         )
+    if options.kind == "classification":
+        _check_repeated(Counter(label for _, example in train for label in _of(example)), where)
     numbers = {label: whole_number(label) for label in found}
     return sorted(found, key=lambda label: (numbers[label] is None, numbers[label] or 0, label))
+
+
+def _check_repeated(counts: Counter[str], where: str) -> None:
+    """`InputError` where most labels stand there once, as numbers do and names of rows."""
+    if len(counts) > _MANY_LABELS and sum(number == 1 for number in counts.values()) > len(counts) / 2:
+        raise InputError(
+            f"{where}: found {len(counts):,} labels in {counts.total():,} examples, most of them once, such as "
+            f"{next(iter(counts))!r}, expected classes; where they are numbers set the option kind: regression, else "
+            "correct label_column, or name the classes with the option labels"
+        )
+
+
+_MANY_LABELS, _NAMED = 20, 20
 
 
 def _check_metrics(metrics: Sequence[str], labels: list[str] | None, where: str) -> None:
@@ -279,5 +295,6 @@ def _known(
             continue
         reason, whose = (UNSEEN_LABEL, "those of train") if options.labels is None else (UNKNOWN_LABEL, "one of")
         separated = f" (label_separator: {options.label_separator!r})" if options.kind == "multi_label" else ""
-        message = f"found the label {unknown[0]!r}{separated}, expected {whose}: {', '.join(labels)}"
+        message = f"found the label {unknown[0]!r}{separated}, expected {whose}: {', '.join(labels[:_NAMED])}"
+        message += ", …" * (len(labels) > _NAMED)
         bad.add(f"{where}:{number}", BadRowError(reason, message))

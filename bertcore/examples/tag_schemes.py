@@ -2,7 +2,7 @@
 
 IOB1: entities are I, the first word B only where the entity touches one of the same type before it (Ramshaw & Marcus
 1995, as in CoNLL-2003's files). IOB2: the first word B, the others I. BIOES: as IOB2, but the last word E, and S an
-entity of one word.
+entity of one word. BILOU is BIOES with other letters, L for E and U for S.
 """
 
 import re
@@ -66,6 +66,23 @@ def detect(sentences: Iterable[Sequence[str]]) -> str | None:
     if any(tag.partition("-")[0] in ("E", "S") for tag in found):
         return "bioes"
     return min(("iob2", "iob1"), key=lambda scheme: sum(len(violations(tags, scheme)) for tags in tagged))
+
+
+def is_bilou(sentences: Iterable[Sequence[str]]) -> bool:
+    """Whether entities end with L, and those of one word are U, where BIOES has E and S."""
+    found = {tag for tags in sentences for tag in tags}
+    return any(tag[0] in "LU" for tag in found if _BILOU.fullmatch(tag)) and all(
+        tag == "O" or _BILOU.fullmatch(tag) for tag in found
+    )
+
+
+def to_bioes(tags: Sequence[str]) -> list[str]:
+    """Tags of BILOU in the letters of BIOES."""
+    return [_OF_BILOU.get(tag[:2], tag[:2]) + tag[2:] for tag in tags]
+
+
+_BILOU = re.compile(r"[BILU]-.+")
+_OF_BILOU = {"L-": "E-", "U-": "S-"}
 
 
 def misspelt(sentences: Iterable[Sequence[str]]) -> str | None:

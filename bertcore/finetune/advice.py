@@ -5,6 +5,7 @@ anything could attend to.
 """
 
 import json
+import math
 from collections.abc import Iterator
 
 from tokenizers import Tokenizer
@@ -23,8 +24,9 @@ PRE_NORM = 4.0
 """Times that rate where layers normalise what they read. A tiny of recipe `modern` answers the default's questions
 in three epochs better with 3e-3 than with 1e-3; of 3e-4 and 1e-3 the better one for mini depends on the task
 (results/tasks.md)."""
-FEW_EXAMPLES, MANY_EPOCHS, TOO_MANY_EPOCHS = 1_000, 10, 20
-"""Mosbach et al. 2021 find 20 epochs helpful on sets of a few thousand examples; nobody more."""
+MANY_EPOCHS, FEW_STEPS = 20, 100
+"""Mosbach et al. 2021 find 20 epochs helpful on sets of a few thousand examples; nobody more. In fewer steps than a
+hundred a new head hardly learns anything."""
 UPPER_CASE_SHARE = 0.02
 """Of the entries of a vocabulary; cased ones have about a third with an upper-case letter, uncased ones none."""
 
@@ -52,11 +54,15 @@ def _rate(task: RunConfig, encoder: EncoderConfig) -> Iterator[str]:
 
 
 def _epochs(task: RunConfig, train_examples: int) -> Iterator[str]:
-    bearable = MANY_EPOCHS if train_examples < FEW_EXAMPLES else TOO_MANY_EPOCHS
-    if task.epochs > bearable and not task.early_choice:
+    if task.epochs > MANY_EPOCHS and not task.early_choice:
         yield (
             f"{task.epochs} epochs over {train_examples:,} training examples: usual are 2 to 4, and at most "
-            f"{bearable} for so many; set early_choice to keep the epoch that is best on part of train"
+            f"{MANY_EPOCHS} where they are few; set early_choice to keep the epoch that is best on part of train"
+        )
+    if (steps := math.ceil(train_examples / task.batch_size) * task.epochs) < FEW_STEPS:
+        yield (
+            f"{steps} optimizer steps over {train_examples:,} training examples: in fewer than {FEW_STEPS} a new head "
+            "hardly learns; raise epochs, or lower batch_size"
         )
 
 

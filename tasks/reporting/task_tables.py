@@ -96,7 +96,8 @@ def protocol(measurements: Measurements) -> Table:
 def _settings(measurements: Measurements, task: str) -> dict[str, str]:
     """A task's protocol, as it is shown."""
     source = f"finetune/{task}"
-    numbers = {name: f"{value:g}" for name, value in measurements.numbers(source, "protocol").items()}
+    found = measurements.numbers(source, "protocol")
+    numbers = {name: count(value) if value == round(value) else f"{value:g}" for name, value in found.items()}
     return numbers | measurements.words(source, "protocol")
 
 

@@ -57,9 +57,12 @@ def test_bad_rows_are_named_by_file_and_row(entry: dict[str, Any]) -> None:
     assert not Path("data/examples/reviews").exists() and not Path("metrics/examples/reviews.json").exists()
 
 
-def test_skipped_rows_are_counted_by_reason_in_the_metrics(entry: dict[str, Any]) -> None:
+def test_skipped_rows_are_counted_by_reason_in_the_metrics_and_the_log(
+    entry: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     entry["options"]["on_error"] = "skip"
     stage_run = run()
+    assert "reviews: rows that were left out or mended, by reason: wrong number of columns 2" in caplog.text
     metrics = json.loads(Path("metrics/examples/reviews.json").read_text())
     assert metrics == {
         "format": "table",

@@ -229,3 +229,13 @@ def test_a_system_is_compared_with_the_same_one_of_another_file(
     assert json.loads(capsys.readouterr().out) == {files[1]: pytest.approx(vars(compare("mean", ours, theirs)))}
     assert bootstrap.main([files[0], "--against", files[2]]) == 2
     assert "another metric or other examples" in capsys.readouterr().err
+
+
+def test_examples_of_other_answers_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the ids are numbers of rows, those of two data sets are alike."""
+    said = np.asarray([[1.0], [0.0], [1.0]])
+    for name, gold in (("ours", [1, 0, 1]), ("theirs", [1, 1, 1])):
+        run = np.concatenate([np.asarray(gold, np.float64)[:, None], said], axis=1)
+        Records(metric="accuracy", ids=["0", "1", "2"], runs={"pretrained": [run]}).write(tmp_path / name)
+    assert bootstrap.main([str(tmp_path / "ours"), "--against", str(tmp_path / "theirs")]) == 2
+    assert "found other right answers for the same ids" in capsys.readouterr().err

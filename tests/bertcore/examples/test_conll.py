@@ -192,7 +192,15 @@ def test_tags_that_break_the_scheme_are_named_or_mended(tmp_path: Path) -> None:
     assert plain.splits["dev"]["tags"].to_pylist() == [["O", "I-A", "I-A"]] and plain.metrics == ["accuracy"]
 
 
-@pytest.mark.parametrize("tag", ["B_PER", "b-PER", "U-PER", "l_per"])
+def test_bilou_is_bioes_with_other_letters(tmp_path: Path) -> None:
+    files(tmp_path, train="a B-X\nb L-X\nc O\n\nd U-Y\n", dev="a U-X\nb B-Y\nc I-Y\nd L-Y\n")
+    examples = conll.read(tmp_path, ConllOptions())
+    assert examples.labels == ["O", "B-X", "I-X", "B-Y", "I-Y"] and not examples.dropped
+    assert examples.splits["train"]["tags"].to_pylist() == [["B-X", "I-X", "O"], ["B-Y"]]
+    assert examples.splits["dev"]["tags"].to_pylist() == [["B-X", "B-Y", "I-Y", "I-Y"]]
+
+
+@pytest.mark.parametrize("tag", ["B_PER", "b-PER", "u-PER", "l_per"])
 def test_entity_tags_in_another_spelling_are_no_parts_of_speech(tag: str, tmp_path: Path) -> None:
     files(tmp_path, train=f"a O\nb {tag}\n", dev="a O\n")
     with pytest.raises(InputError, match=f"train.txt: found the tag '{tag}', expected B-, .* convert .*scheme: none"):

@@ -143,6 +143,12 @@ def test_a_draw_that_leaves_a_side_empty_is_refused() -> None:
         drawn(["a"], dev_fraction=1e-6)
 
 
+def test_examples_of_one_text_cannot_be_divided() -> None:
+    table = pa.Table.from_pylist([{"id": str(n), "context": "the manual", "question": f"{n}?"} for n in range(9)])
+    with pytest.raises(InputError, match="file: found one text that all its 9 examples share, .* give a dev file"):
+        draw_dev(table, SplitOptions(dev_fraction=0.5), "file")
+
+
 def test_what_is_empty_has_no_pieces() -> None:
     tokenizer = make_tokenizer({token: index for index, token in enumerate(SPECIAL_TOKENS)}, lowercase=False)
     encodings = tokenizer.encode_batch(CHARACTERS, add_special_tokens=False)

@@ -230,6 +230,19 @@ def test_a_sentence_without_words_is_counted() -> None:
     assert found.splits["train"].num_rows == 1 and found.dropped == {EMPTY_TEXT: 2}
 
 
+def test_a_split_with_another_name_of_dev_is_dev_and_what_is_not_read_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Loaded(list[dict[str, Any]]):
+        features: ClassVar = {"tokens": None, "ner_tags": None}
+
+    train = Loaded([{"tokens": ["Ada"], "ner_tags": ["B-PER"]}] * 3)
+    dev = Loaded([{"tokens": ["Bo"], "ner_tags": ["B-PER"]}])
+    found = read_tagged("o/n", {"train": train, "dev": dev, "extra": dev}, ConllOptions())
+    assert found.splits["dev"]["words"].to_pylist() == [["Bo"]]
+    assert "o/n: not read, as no split is made of them: extra" in caplog.text
+
+
 def test_answers_may_be_objects_as_in_squads_own_files() -> None:
     row = {"id": "q", "title": "t", "context": "The fox.", "question": "Who?"}
     columns, objects = {"text": ["fox"], "answer_start": [4]}, [{"text": "fox", "answer_start": 4}]

@@ -470,3 +470,19 @@ def test_a_drawn_dev_shares_no_text_with_train(tmp_path: Path) -> None:
     }
     assert 0 < found["dev"].num_rows < found["train"].num_rows
     assert not texts["train"] & texts["dev"]
+
+
+def test_numbers_and_names_of_rows_are_no_classes(tmp_path: Path) -> None:
+    rows = "".join(f"text {n},{n / 7:.2f}\n" for n in range(60))
+    both(tmp_path, ".csv", f"text,label\n{rows}".encode())
+    with pytest.raises(InputError, match=r"found 60 labels in 60 examples, most of them once, .* kind: regression"):
+        read(tmp_path)
+    assert read(tmp_path, kind="regression").labels is None
+
+
+def test_of_many_labels_some_are_named(tmp_path: Path) -> None:
+    rows = "".join(f"text {n},class{n % 50}\n" for n in range(200))
+    pack(tmp_path / "train.csv", f"text,label\n{rows}".encode())
+    pack(tmp_path / "dev.csv", b"text,label\na,other\n")
+    with pytest.raises(InputError, match=r"expected those of train: class0, .*, class26, …"):
+        read(tmp_path)

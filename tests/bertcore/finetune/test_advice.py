@@ -46,13 +46,17 @@ def test_usual_runs_need_no_advice(tokenizer: Tokenizer, make_task: Callable[...
             "learning_rate 0.00011 for an encoder of hidden_size 768 without layer_decay: usual",
         ),
         ({"warmup_ratio": 0.0}, "warmup_ratio 0: usual is 0.1"),
-        ({"epochs": 11}, "11 epochs over 900 training examples"),
+        ({"epochs": 21}, "21 epochs over 900 training examples"),
+        (
+            {"epochs": 1, "batch_size": 16},
+            "57 optimizer steps over 900 training examples: in fewer than 100 a new head",
+        ),
     ],
 )
 def test_mistakes_of_the_params(
     fields: dict[str, Any], said: str, tokenizer: Tokenizer, make_task: Callable[..., RunConfig]
 ) -> None:
-    (line,) = advice(make_task(**{"learning_rate": 5e-5} | fields), BASE, tokenizer, 900)
+    (line,) = advice(make_task(**{"learning_rate": 5e-5, "batch_size": 16} | fields), BASE, tokenizer, 900)
     assert said in line and "\n" not in line
 
 

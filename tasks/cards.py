@@ -69,8 +69,8 @@ def of_finetuned(
             + (f" Labels: {', '.join(labels)}." if labels else ""),
             "Lineage": _lineage("finetune", name, PRETRAINED if entry.get("init_from") else None),
             "Recipe": _yaml({"finetune": {"tasks": {name: entry}}}),
-            "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev that it has not learned "
-            f"from; headline: {headline}. {_protocol(protocol)}",
+            "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev, which the fine-tuning "
+            f"has not seen; headline: {headline}. {_protocol(protocol)}",
             "Use": usage(tag, f"models/finetuned/{name}", config),
             "Limits": f"{_ALWAYS if _is_closed(metrics['family'], labels) else ''}It reads "
             f"{protocol['sequence_length']} tokens at a time; {metrics['truncated']:,} of the examples were cut. "

@@ -155,7 +155,8 @@ def _link(each: Named, place: Path) -> None:
             there.symlink_to(os.path.relpath(file.resolve(), there.parent.resolve()))
         return
     if each.local:
-        raise InputError(f"found {each.uri!r}, expected a file or a directory with files; correct the path")
+        what = "without a file in it" if Path(each.uri or "").is_dir() else "where nothing is"
+        raise InputError(f"found {each.uri!r}, {what}, expected a file or a directory with files; correct the path")
     if each.uri is not None:
         source_of(each.uri)
     place.mkdir(parents=True)

@@ -3,6 +3,7 @@
 import glob
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ def check(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, TaskConfig]
         for name, cls in SECTIONS.items()
     }
     entries = params.task_entries(values)
+    for name, entry in entries.items():
+        _check_options_place(name, entry)
     tasks = {name: params.parse_task(name, entry, TaskConfig) for name, entry in entries.items()}
     _check_paths(values)
     contradictions.check_pretraining(configs)
@@ -90,6 +93,17 @@ def _check_names(values: dict[str, Any]) -> None:
         )
     if unknown := [key for key in values["finetune"] if key != "tasks"]:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
+
+
+def _check_options_place(name: str, entry: Mapping[str, Any]) -> None:
+    """`ConfigError` for an option of the task's format that stands beside its other keys."""
+    row, own = FORMATS.get(str(entry.get("format"))), {field.name for field in fields(TaskConfig)}
+    for field in fields(row.options) if row else ():
+        if field.name in entry and field.name not in own:
+            raise ConfigError(
+                f"params.yaml: finetune.tasks.{name}.{field.name}: found an option of the format {entry['format']}, "
+                f"expected it below options; write `options: {{{field.name}: …}}`"
+            )
 
 
 def _check_paths(values: dict[str, Any]) -> None:

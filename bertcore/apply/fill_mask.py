@@ -47,6 +47,14 @@ class MaskedLanguageModel:
         """An entry of the vocabulary as text, a piece that continues a word with the mark that says so."""
         return self.tokenizer.decode([index]).strip() or str(self.tokenizer.id_to_token(index))
 
+    def put(self, before: str, index: int, after: str) -> str:
+        """An entry between two texts: a piece that continues a word stands at the end of the word before it."""
+        word = self.word(index)
+        if not self.vocabulary.continues[index]:
+            return before + word + after
+        piece = word if kind_of(self.tokenizer).blank else word.removeprefix("##")
+        return before.rstrip(" ") + piece + after
+
 
 def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) -> list[dict[str, Any]]:
     """For each text its `masks`, in their order: the `top` likeliest words, each with `word`, `probability` and `text`,
@@ -109,6 +117,10 @@ def _best(
     parts = text.split(mask)
     before, after = mask.join(parts[: nth + 1]), mask.join(parts[nth + 1 :])
     return [
-        {"word": (word := model.word(int(index))), "probability": float(row[index]), "text": before + word + after}
+        {
+            "word": model.word(int(index)),
+            "probability": float(row[index]),
+            "text": model.put(before, int(index), after),
+        }
         for index in order
     ]

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 from bertcore.apply.compact import Precision, compact
 from bertcore.apply.embed import Embedder, nearest
-from bertcore.compressed import plain_name, read_text
+from bertcore.compressed import plain_ending, plain_name, read_text
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import InputError
 from bertcore.files import checksum, disk_errors, replace_directory, unwritable, visible_files, write_json
 
 ENDINGS = (".txt", ".md", ".rst")
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 """Of the files of a directory that are read; also .gz, .zst."""
 
 _MADE_FROM, _PASSAGES, _VECTORS = "index.json", "passages.parquet", "vectors.npy"
@@ -60,6 +61,11 @@ def read_passages(place: Path, words: int) -> list[Passage]:
     `InputError` where there is none."""
     if not place.exists():
         raise InputError(f"{place}: no such file or directory; correct the path")
+    if plain_ending(place) in TABLES:
+        raise InputError(
+            f"{place}: found a table, expected text, such as {', '.join(ENDINGS)}; write its texts as .txt, with a "
+            "blank line between them"
+        )
     files = (
         [place] if place.is_file() else [path for path in visible_files(place) if plain_name(path).endswith(ENDINGS)]
     )

@@ -14,7 +14,7 @@ from bertcore.apply.finetuned import UNSEEN, FineTuned
 from bertcore.compressed import plain_ending, read_lines
 from bertcore.config import Config, parse, suggest
 from bertcore.errors import ConfigError, InputError, TextError
-from bertcore.examples.files import BadRowError, decode
+from bertcore.examples.files import NOT_UTF8, BadRowError, decode
 from bertcore.examples.table_rows import READERS, TextLayout, advice_on, read_rows
 from bertcore.finetune.texts import Text
 
@@ -229,7 +229,8 @@ def _lines(path: Path, where: str) -> Iterator[str]:
 def _cells(path: Path, columns: Sequence[str], where: str, layout: TextLayout) -> Iterator[list[str]]:
     for number, row in read_rows(path, layout):
         if isinstance(row, BadRowError):
-            raise InputError(f"{where}:{number}: {row}; correct the row")
+            remedy = "convert the file to UTF-8" if row.reason == NOT_UTF8 else "correct the row"
+            raise InputError(f"{where}:{number}: {row}; {remedy}")
         for column in columns:
             if column not in row:
                 advice = advice_on(list(row), column) or suggest(column, list(map(str, row)))

@@ -34,9 +34,12 @@ def outcomes(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def mean(values: NDArray[np.float64]) -> Mean:
-    """Of a sample of at least one; the error of a single value is said to be 0."""
-    variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
-    return Mean(float(values.mean()), math.sqrt(variance / len(values)))
+    """Of a sample of at least one. Values that are all alike do not show their error: it is said to be that of a share
+    of which nothing else was known, the standard deviation of Beta(n + 1, 1)."""
+    n = len(values)
+    if values.min() == values.max():
+        return Mean(float(values[0]), math.sqrt((n + 1) / (n + 3)) / (n + 2))
+    return Mean(float(values.mean()), math.sqrt(float(values.var(ddof=1)) / n))
 
 
 def pooled(means: Sequence[Mean], weights: Sequence[float]) -> Mean:

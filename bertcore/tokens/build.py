@@ -78,7 +78,7 @@ def build_shards(
     progress = Progress("shards", len(plans), start=len(done))
     for entry in workers.run(encode, [each for each in plans if each.name not in done], count):
         done[entry.name] = entry
-        progress.advance(f"{entry.tokens:,} tokens")
+        progress.advance(f"{sum(each.tokens for each in done.values()):,} tokens")
     progress.close()
     for split in SPLITS:
         if without := sum(done[each.name].without_tokens for each in plans if each.split == split):

@@ -102,7 +102,8 @@ def _plateau(_: Measurements, summary: Summary) -> Iterator[Sign]:
     if not has_generator(summary) and (gain := pretrain["unigram_loss"] - pretrain["mlm_loss"]) < _PLATEAU:
         yield Sign(
             name="plateau",
-            found=f"after {pretrain['tokens'] / 1e6:,.1f} M tokens the loss is {gain:.2f} below that of the unigrams: "
+            found=f"after {pretrain['tokens'] / 1e6:,.2f} M tokens the loss is {abs(gain):.2f} "
+            f"{'below' if gain >= 0 else 'above'} that of the unigrams: "
             "little more is known than which words are frequent",
             remedy="raise `pretrain.max_steps`; with `recipe: modern` the plateau ends within the first million tokens",
         )
@@ -156,7 +157,7 @@ def _vocabulary(measurements: Measurements, _: Summary) -> Iterator[Sign]:
     ):
         yield Sign(
             name="vocabulary",
-            found=f"5 % of its {count(entries)} entries occur at most {count(counted)} times in the text: they are "
-            "hardly learned",
+            found=f"5 % of its {count(entries)} entries occur "
+            f"{f'at most {count(counted)} times' if counted else 'never'} in the text: they are hardly learned",
             remedy=f"set `tokenizer.vocab_size` to about {count(carried)}, or give more text",
         )

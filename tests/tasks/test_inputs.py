@@ -111,6 +111,11 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         ),
         (
             "finetune.tasks.new",
+            {"format": "conll", "data": "x", "on_error": "skip"},
+            "params.yaml: finetune.tasks.new.on_error: found an option of the format conll, expected it below options",
+        ),
+        (
+            "finetune.tasks.new",
             {"format": "conll", "data": "x", "options": {"tag_colum": 3}},
             "params.yaml: finetune.tasks.new.options: unknown key 'tag_colum'; did you mean 'tag_column'?",
         ),
@@ -634,7 +639,7 @@ def test_options_are_a_file_that_dvc_watches(project: Path, values: dict[str, An
         (
             ["pydoc"],
             "missing",
-            "params.yaml: finetune.tasks.cola.data: found 'missing', expected a file or a directory",
+            "params.yaml: finetune.tasks.cola.data: found 'missing', where nothing is, expected a file",
         ),
     ],
 )

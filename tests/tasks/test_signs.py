@@ -93,7 +93,7 @@ def test_a_loss_that_was_lower_before(project: Path) -> None:
 
 def test_the_plateau_is_the_neighbourhood_of_the_unigrams(project: Path) -> None:
     (sign,) = found(project, pretrain={"mlm_loss": 6.0, "tokens": 9000})
-    assert sign.found.startswith("after 0.0 M tokens the loss is 0.50 below that of the unigrams")
+    assert sign.found.startswith("after 0.01 M tokens the loss is 0.50 below that of the unigrams")
 
 
 def test_the_plateau_of_a_discriminator_is_the_neighbourhood_of_no_token_is_replaced(project: Path) -> None:

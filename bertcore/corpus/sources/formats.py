@@ -85,10 +85,13 @@ class FileBlock(Block):
 
     def drop(self, drops: Drops, reason: str, number: int, *, first: bool) -> None:
         """Leave out the record at line `number`; the file's first one may not be."""
-        where = f"{self.path}:{number}: {MEANINGS[reason]}"
+        path = Path(self.path)
+        file = path.resolve() if path.is_symlink() else path  # stage inputs links the user's own
+        where = f"{file}:{number}: {MEANINGS[reason]}"
         if first:
             raise InputError(f"{where}, in the file's first record; {REMEDIES[reason]} (docs/corpus.md)")
-        drops.said.setdefault(f"{self.path} {reason}", f"{where}; left out, and counted with all others like it")
+        said = f"{where}; left out, and counted with all others like it: {REMEDIES[reason]} to keep them"
+        drops.said.setdefault(f"{self.path} {reason}", said)
         drops.counts[reason] += 1
 
 

@@ -22,8 +22,8 @@ UNPACKED = {".gz": 4.0, ".zst": 4.0, ".parquet": 2.5}
 """About how much text a byte of a packed file holds, in bytes."""
 SAMPLED_DOCUMENTS = 1000
 """The first of a source, by whose mean length so many documents of it are counted as bytes."""
-_DOCUMENTS, _CHARACTERS = 100, 10_000
-"""By so much, of the first documents and of each of them, a source is known to have wrapped lines."""
+_FILES, _DOCUMENTS, _CHARACTERS = 100, 100, 10_000
+"""By so much, of the first files, of the first documents of each and of each of those, wrapped lines are known."""
 
 
 def find_files(uri: str) -> list[Path]:
@@ -73,14 +73,21 @@ def read(uri: str, paths: Sequence[Path], dropped: Counter[str], *, wrapped: boo
 
 
 def wrapped_lines(uri: str, paths: Sequence[Path]) -> list[str]:
-    """A line where the lines of `paths`, which nobody has told to be wrapped, seem to be."""
-    documents = (document for block in blocks(uri, paths) for document in block.documents(Drops()))
-    if not seems_wrapped(each.text[:_CHARACTERS] for each in islice(documents, _DOCUMENTS)):
+    """A line where the lines of some of `paths`, which nobody has told to be wrapped, seem to be."""
+    found = [path for path in paths[:_FILES] if seems_wrapped(each.text[:_CHARACTERS] for each in _first_of(uri, path))]
+    if not found:
         return []
+    of_some = f", in {found[0].name} and {len(found) - 1} others" if len(found) > 1 else f", in {found[0].name}"
+    apart = "" if len(found) == len(paths[:_FILES]) else ", in a folder of their own"
     return [
-        f"{uri}: many lines end within a sentence, and each is read as a paragraph; if they are wrapped, say so: "
-        f"{{uri: {uri}, wrapped: true}} (docs/corpus.md)"
+        f"{uri}: many lines end within a sentence{of_some if len(paths) > 1 else ''}, and each is read as a paragraph; "
+        f"if they are wrapped, say so{apart}: {{uri: {uri}, wrapped: true}} (docs/corpus.md)"
     ]
+
+
+def _first_of(uri: str, path: Path) -> Iterator[Document]:
+    documents = (document for block in blocks(uri, [path]) for document in block.documents(Drops()))
+    return islice(documents, _DOCUMENTS)
 
 
 class LocalSource(Source):

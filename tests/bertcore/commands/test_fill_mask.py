@@ -8,6 +8,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
+from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
 from bertcore.model.architecture import EncoderConfig
@@ -51,7 +52,15 @@ def test_words_and_probabilities_are_those_of_transformers(
             assert [each["word"] for each in words] == [tokenizer.id_to_token(int(index)) for index in indices]
             assert [each["probability"] for each in words] == pytest.approx(values.tolist(), rel=1e-4)
     second = row["masks"][1][0]
-    assert second["text"] == f"a [MASK] {second['word']}"
+    joined = second["word"].startswith("##")
+    assert second["text"] == (f"a [MASK]{second['word'][2:]}" if joined else f"a [MASK] {second['word']}")
+
+
+def test_a_piece_that_continues_a_word_stands_at_its_end(saved: Path, tokenizer: Tokenizer) -> None:
+    model, ids = MaskedLanguageModel.load(saved), tokenizer.get_vocab()
+    piece = next(entry for entry in sorted(ids) if entry.startswith("##"))
+    assert model.put("the cat ", ids[piece], " .") == f"the cat{piece[2:]} ."
+    assert model.put("the ", ids["cat"], " .") == "the cat ."
 
 
 def test_the_default_may_stand_within_the_pretrained_model(

@@ -184,6 +184,7 @@ def test_what_cannot_be_searched_is_one_line(
     saved: Path, texts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "empty").mkdir()
+    (tmp_path / "rows.jsonl").write_text('{"text": "a"}\n')
     site = tmp_path / "site"
     site.mkdir()
     for name in ("index.json", "thesis.tex"):
@@ -192,6 +193,7 @@ def test_what_cannot_be_searched_is_one_line(
         (tmp_path / "none", None, "none: no such file or directory"),
         (tmp_path / "tokenizer" / "tokenizer_config.json", None, None),
         (tmp_path / "empty", None, "empty: found no text, expected a file"),
+        (tmp_path / "rows.jsonl", None, "rows.jsonl: found a table, expected text, such as .txt, .md, .rst; write its"),
         (texts, site, "site: found something that is no index, expected one or nothing"),
         (
             texts,

@@ -117,6 +117,14 @@ def test_wrapped_lines_that_nobody_told_of_are_noticed(tmp_path: Path, caplog: p
     assert source_of(str(path), wrapped=True).warnings(()) == []
 
 
+def test_wrapped_lines_of_one_file_among_others_are_noticed(tmp_path: Path) -> None:
+    for name in ("a", "c"):
+        (tmp_path / f"{name}.txt").write_text("\n\n".join(f"Page of text number {n}." for n in range(200)))
+    (tmp_path / "b.txt").write_text("\n".join(LETTER.format(number=number) for number in range(60)))
+    (line,) = source_of(str(tmp_path)).warnings(())
+    assert "end within a sentence, in b.txt, and" in line and "say so, in a folder of their own: {uri: " in line
+
+
 @pytest.mark.parametrize("line", ["A paragraph that ends.", "a line of lower case.", "Ein Titel ohne Punkt"])
 def test_paragraphs_a_line_seem_not_wrapped(line: str) -> None:
     assert not seems_wrapped(["\n".join([line] * 100)])

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from bertcore.minimal_pairs.pairs import Pair
 from bertcore.minimal_pairs.results import Mean, as_table, mean, outcomes, overall, pooled, summarize
@@ -23,7 +24,9 @@ def test_the_error_of_a_share_is_the_binomial_one() -> None:
     found = mean(values)
     assert found.value == pytest.approx(0.3)
     assert found.standard_error == pytest.approx(math.sqrt(0.3 * 0.7 / 99))
-    assert mean(np.array([1.0])) == Mean(1.0, 0.0)
+    for n in (1, 4, 1000):
+        alike = mean(np.ones(n))
+        assert alike.value == 1 and alike.standard_error == pytest.approx(stats.beta(n + 1, 1).std())
 
 
 def test_independent_means_are_pooled_by_their_weights() -> None:
@@ -37,8 +40,9 @@ def test_all_pairs_and_paradigms_weigh_differently() -> None:
     values = np.array([1.0, 0.0] * 45 + [1.0] * 10)
     plain, macro = overall(pairs, values)
     assert plain.value == pytest.approx(0.55) and macro.value == pytest.approx(0.75)
-    spread = math.sqrt(0.25 / 89)  # of the first paradigm; the second has none
-    assert plain.standard_error == pytest.approx(0.9 * spread) and macro.standard_error == pytest.approx(0.5 * spread)
+    spread, alike = math.sqrt(0.25 / 89), stats.beta(11, 1).std()
+    assert plain.standard_error == pytest.approx(math.hypot(0.9 * spread, 0.1 * alike))
+    assert macro.standard_error == pytest.approx(0.5 * math.hypot(spread, alike))
 
 
 def test_paradigms_of_a_single_pair_are_one_stratum() -> None:
@@ -61,13 +65,16 @@ def test_systems_are_compared_pair_by_pair() -> None:
     assert found["systems"]["bigram"]["ties"] == 4
     assert found["systems"]["model"]["macro_accuracy"] == pytest.approx(2.5 / 3)
     assert found["gain"].keys() == {"bigram"} and found["gain"]["bigram"]["accuracy"] == pytest.approx(0.25)
-    # Only in b1 do the differences vary: 0.5, 0.5, 0, 0.
-    assert found["gain"]["bigram"]["standard_error"] == pytest.approx(0.5 * math.sqrt((0.25 / 3) / 4))
+    # In b1 the differences are 0.5, 0.5, 0, 0; in the others both are alike.
+    alike = stats.beta(3, 1).std()
+    expected = math.hypot(0.5 * math.sqrt((0.25 / 3) / 4), 0.25 * alike, 0.25 * alike)
+    assert found["gain"]["bigram"]["standard_error"] == pytest.approx(expected)
     assert list(found["phenomena"]) == ["a", "b"] and list(found["paradigms"]) == ["a1", "a2", "b1"]
-    assert found["phenomena"]["a"] == {"pairs": 4, "standard_error": 0.0, "model": 1.0, "bigram": 0.75}
+    error = pytest.approx(0.5 * math.hypot(alike, alike))
+    assert found["phenomena"]["a"] == {"pairs": 4, "standard_error": error, "model": 1.0, "bigram": 0.75}
     assert found["paradigms"]["b1"]["model"] == 0.5
     table = as_table(found).splitlines()
     assert table[0].split() == ["pairs", "model", "bigram", "error"]
-    assert table[1].split() == ["a", "4", "100.0", "75.0", "0.00"]
-    assert table[-2].split() == ["all", "pairs", "8", "75.0", "50.0", "14.43"]
-    assert table[-1].split()[-3:] == ["83.3", "58.3", "9.62"]
+    assert table[1].split() == ["a", "4", "100.0", "75.0", "13.69"]
+    assert table[-2].split() == ["all", "pairs", "8", "75.0", "50.0", "15.98"]
+    assert table[-1].split()[-3:] == ["83.3", "58.3", "13.26"]

@@ -25,47 +25,33 @@ class Trained:
     """With all that its family trains."""
     logits: dict[str, NDArray[np.float32]]
     """Split -> the logits of its sequences or tokens, for all splits except train."""
-    curves: list[dict[str, float]]
-    """As in `Result`."""
-    best_epoch: int | None
-    """As in `Result`."""
-    steps: int
-    tokens: int
-    seconds: dict[str, float]
-    """Time of `train` and of `evaluate`."""
-    metrics: dict[str, dict[str, float]]
-    """As in `Result`."""
-    tuned: dict[str, float]
-    """As in `Result`."""
-    dev_units: Units | None
-    """What each dev example adds to the headline metric; None where dev has no labels."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """A fine-tuned model, and what it says about the examples that it has not seen."""
-
-    model: EncoderModule
-    model_config: dict[str, Any]
-    """The head's own keys of config.json."""
     metrics: dict[str, dict[str, float]]
     """Split -> metric -> value, for the splits with labels except train."""
-    predictions: dict[str, Predictions]
-    """Split -> predictions, for all splits except train and what is kept back from it."""
     tuned: dict[str, float]
     """What was tuned after the training on what is kept back from train, by the name of the parameter."""
     curves: list[dict[str, float]]
     """`step`, and the mean training loss since the point before, the gradient norm and the learning rate; after the
     last step the metrics on dev (`eval/…`), and after each epoch, where the best one is kept, those that it is chosen
     by (`choice/…`)."""
-    counts: dict[str, dict[str, int]]
-    """Split -> reason -> number of examples that the model did not see as they are (truncated, in windows …), and under
-    `examples` and `sequences` how many there are."""
     best_epoch: int | None
     """The epoch whose weights were kept, counted from 1; None where none was chosen: the last one's."""
     steps: int
     tokens: int
     """Tokens trained on, over all epochs; no padding is among them."""
+    seconds: dict[str, float]
+    """Time of `train` and of `evaluate`."""
+    dev_units: Units | None
+    """What each dev example adds to the headline metric; None where dev has no labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(Trained):
+    """A run with its model as it is saved, and what that says about the examples that it has not seen."""
+
+    model_config: dict[str, Any]
+    """The head's own keys of config.json."""
+    predictions: dict[str, Predictions]
+    """Split -> predictions, for all splits except train and what is kept back from it."""
 
     def save_model(self, directory: Path, tokenizer_directory: Path, card: str | None = None) -> None:
         """Write the model into `directory` as `transformers` loads it, with the files of the tokenizer and its

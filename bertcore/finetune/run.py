@@ -167,17 +167,11 @@ class Finetuning:
         exported = self._family.exported(trained.model)
         settings = {name: getattr(self._task, name) for name in self._family.reading} | tuned
         reading = {FAMILY: self._examples.family, **exported.config.get(READING, {}), **settings}
+        saved = vars(trained) | {"model": exported.model, "metrics": metrics, "tuned": tuned}
         return Result(
-            model=exported.model,
+            **saved,
             model_config=exported.config | {READING: reading},
-            metrics=metrics,
             predictions={split: predicted for split, predicted in predictions.items() if split != CHOICE},
-            tuned=tuned,
-            curves=trained.curves,
-            counts=self.counts,
-            best_epoch=trained.best_epoch,
-            steps=trained.steps,
-            tokens=trained.tokens,
         )
 
     def _evaluated(
@@ -232,7 +226,8 @@ class Finetuning:
 
     @property
     def counts(self) -> dict[str, dict[str, int]]:
-        """Split -> reason -> number of examples, as `Result.counts`."""
+        """Split -> reason -> number of examples that the model does not see as they are (truncated, in windows …), and
+        under `examples` and `sequences` how many there are."""
         return {
             split: {"examples": self._tables[split].num_rows, "sequences": len(features), **features.counts}
             for split, features in self._features.items()

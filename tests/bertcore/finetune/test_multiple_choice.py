@@ -94,7 +94,7 @@ def test_it_is_learned_from_the_context_and_predicts_the_same_when_saved(
         > max(scores["accuracy"] for scores in baselines(examples, seed=1)[1].values())
     )
     assert result.steps == 12 * 256 // 16
-    assert result.counts["dev"]["sequences"] == sum(map(len, examples.splits["dev"]["choices"].to_pylist()))
+    assert prepared.counts["dev"]["sequences"] == sum(map(len, examples.splits["dev"]["choices"].to_pylist()))
     result.save_predictions(tmp_path / "predictions")
     lines = (tmp_path / "predictions" / "test.tsv").read_text().splitlines()
     assert lines[0] == "index\tprediction" and len(lines) == 6 and lines[1] in ("0\t0", "0\t1", "0\t2")

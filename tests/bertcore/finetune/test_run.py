@@ -118,14 +118,15 @@ def test_toy_task_is_learned_from_random_weights(
     *_, metric, least = TOYS[name]
     steps: list[int] = []
     task = make_task(epochs=12, batch_size=16, **fields)
-    result = finetune(task, toy(name), tokenizer, config, report=lambda step, metrics: steps.append(step))
+    prepared = Finetuning(task, toy(name), tokenizer)
+    result = prepared.run(config, report=lambda step, metrics: steps.append(step))
     assert result.metrics.keys() == {"dev"} and result.metrics["dev"][metric] >= least
     assert result.predictions.keys() == {"dev", "test"}
-    assert result.steps == 12 * -(-result.counts["train"]["sequences"] // 16) == steps[-1]
+    assert result.steps == 12 * -(-prepared.counts["train"]["sequences"] // 16) == steps[-1]
     assert [row["step"] for row in result.curves] == steps == sorted(steps)
     assert result.curves[-1][f"eval/{metric}"] == result.metrics["dev"][metric]
-    assert result.counts["train"]["examples"] == 256
-    assert result.counts["test"]["sequences"] == (7 if "long_texts" in fields else 5)
+    assert prepared.counts["train"]["examples"] == 256
+    assert prepared.counts["test"]["sequences"] == (7 if "long_texts" in fields else 5)
     result.save_predictions(tmp_path / "predictions")
     suffix = {"tagging": "txt", "question_answering": "json"}.get(name, "tsv")
     assert {f"dev.{suffix}", f"test.{suffix}"} <= {path.name for path in (tmp_path / "predictions").iterdir()}
@@ -356,12 +357,11 @@ def test_evaluation_takes_smaller_batches_where_large_ones_do_not_fit(
 def test_limited_examples_are_the_same_for_every_seed(
     toy: Toy, tokenizer: Tokenizer, make_task: Callable[..., RunConfig], config: BertConfig
 ) -> None:
-    results = [
-        Finetuning(make_task(epochs=1, max_train_examples=20, seed=seed), toy("single"), tokenizer).run(config)
-        for seed in (1, 2)
+    runs = [
+        Finetuning(make_task(epochs=1, max_train_examples=20, seed=seed), toy("single"), tokenizer) for seed in (1, 2)
     ]
-    assert [result.counts["train"]["examples"] for result in results] == [20, 20]
-    assert results[0].tokens == results[1].tokens
+    assert [run.counts["train"]["examples"] for run in runs] == [20, 20]
+    assert len({run.run(config).tokens for run in runs}) == 1
 
 
 def test_loss_that_is_not_finite_stops_the_training(

@@ -56,7 +56,7 @@ def _logits(
             total = len(features.tokens) if len(logits) == batch.layout.total else len(features)
             result = np.empty((total, logits.shape[1]), dtype=np.float32)
         result[features.places(rows, len(result))] = logits
-        progress.advance(steps=batch.layout.total)
+        progress.advance("tokens", steps=batch.layout.total)
     progress.close()
     return np.zeros((0, 1), dtype=np.float32) if result is None else result
 

@@ -142,7 +142,7 @@ class Finetuning:
             choice.restore()
         model = self._in_own_unit(model).eval()
         done = time.perf_counter()
-        logits = {split: self._logits(split, model) for split in self._tables if split != "train"}
+        logits = {split: self._logits(split, model, f"{name} {split}") for split in self._tables if split != "train"}
         seconds = {"train": done - began, "evaluate": time.perf_counter() - done}
         predictions, tuned, metrics = self._evaluated(logits, model)
         final = {f"eval/{metric}": value for metric, value in metrics.get("dev", {}).items()}
@@ -245,8 +245,10 @@ class Finetuning:
         model = self._in_own_unit(model)
         return self._evaluated({CHOICE: self._logits(CHOICE, model)}, model)[2][CHOICE]
 
-    def _logits(self, split: str, model: EncoderModule) -> np.ndarray:
-        return logits_of(model, self._features[split], self.accelerator)
+    def _logits(self, split: str, model: EncoderModule, progress: str | None = None) -> np.ndarray:
+        features = self._features[split]
+        is_long = len(features.tokens) > _LONG
+        return logits_of(model, features, self.accelerator, progress if is_long else None)
 
     def _is_labelled(self, split: str) -> bool:
         table = self._tables.get(split)
@@ -307,6 +309,8 @@ def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
     return {"train": table.filter(pa.array(~kept_back)), CHOICE: table.filter(pa.array(kept_back))}
 
 
+_LONG = 300_000
+"""Tokens from which on an evaluation shows its progress: a mini reads them in some ten seconds of a core."""
 _FEWEST_TO_CHOOSE_ON = 30
 """Of which one more that is right is three in a hundred; a correlation of one example is none."""
 

@@ -213,7 +213,7 @@ def _telling_nothing() -> contextlib.suppress:
 
 
 def _have_files(local: list[Named]) -> bool:
-    with contextlib.suppress(ConfigError):
+    with contextlib.suppress(ConfigError, InputError):
         return all(each.files for each in local)
     return False
 

@@ -95,8 +95,10 @@ def _check_names(values: dict[str, Any]) -> None:
         raise ConfigError(f"params.yaml: finetune: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), ['tasks'])}")
 
 
-def _check_options_place(name: str, entry: Mapping[str, Any]) -> None:
+def _check_options_place(name: str, entry: Any) -> None:
     """`ConfigError` for an option of the task's format that stands beside its other keys."""
+    if not isinstance(entry, Mapping):
+        return
     row, own = FORMATS.get(str(entry.get("format"))), {field.name for field in fields(TaskConfig)}
     for field in fields(row.options) if row else ():
         if field.name in entry and field.name not in own:

@@ -28,8 +28,8 @@ from bertcore.errors import InputError
 from bertcore.files import checksum, disk_errors, replace_directory, unwritable, visible_files, write_json
 
 ENDINGS = (".txt", ".md", ".rst")
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 """Of the files of a directory that are read; also .gz, .zst."""
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 _MADE_FROM, _PASSAGES, _VECTORS = "index.json", "passages.parquet", "vectors.npy"
 _LAYOUT = 1
@@ -61,7 +61,7 @@ def read_passages(place: Path, words: int) -> list[Passage]:
     `InputError` where there is none."""
     if not place.exists():
         raise InputError(f"{place}: no such file or directory; correct the path")
-    if plain_ending(place) in TABLES:
+    if place.is_file() and plain_ending(place) in TABLES:
         raise InputError(
             f"{place}: found a table, expected text, such as {', '.join(ENDINGS)}; write its texts as .txt, with a "
             "blank line between them"

@@ -53,7 +53,8 @@ def unwrap(text: str) -> str:
 
     def whole(divided: re.Match[str]) -> str:
         before, hyphen, after = divided.groups()
-        if _AND.fullmatch(after):
+        is_letter = len(after) == 1 and after.islower()  # "y", "e", "и": no word is divided before its last letter
+        if hyphen != "\u00ad" and (is_letter or _AND.fullmatch(after)):
             return f"{before}{hyphen} "
         is_divided = before[-1].isalpha() and after[0].islower() and before + hyphen + after not in hyphenated
         return before if hyphen == "\u00ad" or is_divided else before + hyphen
@@ -67,8 +68,7 @@ _BLANK_LINES = re.compile(r"\n{2,}")
 _DIVIDED = re.compile(r"\b(\w+)([-\u2010\u00ad])\n(?=(\w+))")
 _HYPHENATED = re.compile(r"\b(?=(\w+[-\u2010]\w+))")
 _WITHOUT_BLANKS = re.compile(f"(?<=[{UNSPACED}\u3001\u3002\uff00-\uffef])\n(?=[{UNSPACED}\u3001\u3002\uff00-\uffef])")
-_AND = re.compile("\\w|and|or|und|oder|bzw|sowie|et|ou|en|of|och|eller|og|tai|ili|oraz|nebo")
-"""A letter alone is one, too ("y", "e", "и"): no word is divided before its last letter."""
+_AND = re.compile("and|or|und|oder|bzw|sowie|et|ou|en|of|och|eller|og|tai|ili|oraz|nebo")
 
 
 def seems_wrapped(texts: Iterable[str]) -> bool:

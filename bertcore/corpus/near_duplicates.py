@@ -25,8 +25,8 @@ MOST = 400_000
 _NOTHING = np.iinfo(np.uint32).max
 """Of the signature of a text without n-grams, which is like no other."""
 _COMPARED = 100
-"""Documents with which one is compared because they share a certain band, the latest ones of those in memory and of
-those on disk. Copies share many bands; those of a template, which are not alike enough, may share one by thousands."""
+"""Documents with which one is compared because they share a certain band, the latest ones in memory and in each file.
+Copies share many bands; those of a template, which are not alike enough, may share one by thousands."""
 _AT_ONCE = 10_000
 """N-grams of a document that are held at once."""
 _KEY = 10
@@ -70,10 +70,10 @@ class NearDuplicates:
         """Keep each text, in order, unless one that was kept before is as similar as the threshold says; whether it was
         kept. The signatures are of n-grams of the same length."""
         keys = [_keys(each, self._bands) for each in signatures]
-        others = iter(self._others.beginning_with([key for each in keys for key in each]))
+        others = iter(self._others.beginning_with([key for each in keys for key in each], _COMPARED))
         kept = []
         for value, own in zip(signatures, keys, strict=True):
-            older = {_number(entry) for _ in own for entry in sorted(next(others))[-_COMPARED:]}
+            older = {_number(entry) for _ in own for entry in next(others)}
             newer = {place for key in own for place in self._latest.get(key, ())[-_COMPARED:]}
             is_empty = bool((value == _NOTHING).all())
             kept.append(is_empty or not self._repeats(value, sorted(older), newer))

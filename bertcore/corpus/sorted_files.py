@@ -1,5 +1,6 @@
 """Fixed numbers of bytes, sorted on disk: what is searched among more than memory holds."""
 
+import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,13 +40,15 @@ class SortedFiles:
             found |= file[np.minimum(np.searchsorted(file, asked), len(file) - 1)] == asked
         return found.tolist()
 
-    def beginning_with(self, prefixes: Sequence[bytes]) -> list[list[bytes]]:
-        """Of each prefix, the entries that begin with it, in no order; prefixes are of one length, below `SIZE`."""
+    def beginning_with(self, prefixes: Sequence[bytes], most: int = sys.maxsize) -> list[list[bytes]]:
+        """Of each prefix, the entries that begin with it, in no order, of each file the last `most`; prefixes are of
+        one length, below `SIZE`."""
         found: list[list[bytes]] = [[] for _ in prefixes]
         rest = SIZE - len(prefixes[0]) if prefixes else 0
         first, last = (_array(prefix + byte * rest for prefix in prefixes) for byte in (b"\x00", b"\xff"))
         for file in self._files:
             begins, ends = np.searchsorted(file, first), np.searchsorted(file, last, side="right")
+            begins = np.maximum(begins, ends - most)
             for index in np.flatnonzero(begins < ends):
                 found[index] += [entry.ljust(SIZE, b"\x00") for entry in file[begins[index] : ends[index]].tolist()]
         return found

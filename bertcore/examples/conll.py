@@ -98,6 +98,7 @@ def from_sentences(
     """The sentences of each split, train first, as a tagging task; errors name a split's file as `where` does."""
     if options.scheme == "auto" and tag_schemes.is_bilou(sentence.tags or [] for sentence in sentences["train"]):
         sentences = {split: list(map(_from_bilou, found)) for split, found in sentences.items()}
+        where = {split: f"{name} (BILOU, with E for L and S for U)" for split, name in where.items()}
     scheme = _scheme(options, sentences["train"], where["train"])
     names, tables = options.labels, {}
     join = _documents if options.unit == "document" else iter

@@ -31,11 +31,15 @@ UPPER_CASE_SHARE = 0.02
 """Of the entries of a vocabulary; cased ones have about a third with an upper-case letter, uncased ones none."""
 
 
-def advice(task: RunConfig, encoder: EncoderConfig, tokenizer: Tokenizer, train_examples: int) -> list[str]:
-    """What is unusual about a run; each line says what was found, what is usual, and why."""
+def advice(
+    task: RunConfig, encoder: EncoderConfig, tokenizer: Tokenizer, train_examples: int, sequences: int
+) -> list[str]:
+    """What is unusual about a run on so many examples, which are so many sequences; each line says what was found, what
+    is usual, and why."""
     return [
         *_rate(task, encoder),
         *_epochs(task, train_examples),
+        *_steps(task, sequences),
         *_windows(task),
         *_case(tokenizer),
     ]
@@ -59,9 +63,12 @@ def _epochs(task: RunConfig, train_examples: int) -> Iterator[str]:
             f"{task.epochs} epochs over {train_examples:,} training examples: usual are 2 to 4, and at most "
             f"{MANY_EPOCHS} where they are few; set early_choice to keep the epoch that is best on part of train"
         )
-    if (steps := math.ceil(train_examples / task.batch_size) * task.epochs) < FEW_STEPS:
+
+
+def _steps(task: RunConfig, sequences: int) -> Iterator[str]:
+    if (steps := math.ceil(sequences / task.batch_size) * task.epochs) < FEW_STEPS:
         yield (
-            f"{steps} optimizer steps over {train_examples:,} training examples: in fewer than {FEW_STEPS} a new head "
+            f"{steps} optimizer steps over {sequences:,} training sequences: in fewer than {FEW_STEPS} a new head "
             "hardly learns; raise epochs, or lower batch_size"
         )
 

@@ -113,7 +113,8 @@ class Finetuning:
 
     def advise(self, encoder: Path, task: RunConfig) -> None:
         """Warn of the usual mistakes with a pre-trained encoder, one line each."""
-        for line in advice(task, load_config(encoder), self._tokenizer, self._tables["train"].num_rows):
+        sizes = self._tables["train"].num_rows, len(self._features["train"])
+        for line in advice(task, load_config(encoder), self._tokenizer, *sizes):
             logger.warning("%s: %s", task.data, line)
 
     def run(

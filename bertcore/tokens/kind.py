@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.config import within
@@ -148,8 +147,8 @@ class Kind:
 
 def running(block: pa.ListArray, blank: str) -> pa.StringArray:
     """The sentences of all documents of a block, as they are in running text: with the `blank` of the tokenizer's kind
-    before each one but the first of its document, so that its first word has the token that it mostly has. Chinese and
-    Japanese have none between two sentences."""
+    before each one but the first of its document, so that its first word has the token that it mostly has. There is
+    none behind a sentence that ends in Chinese or Japanese."""
     sentences = block.flatten()
     if not blank:
         return sentences
@@ -158,16 +157,12 @@ def running(block: pa.ListArray, blank: str) -> pa.StringArray:
     follows[first[:-1][np.diff(first) > 0]] = False
     follows &= pc.binary_length(sentences).to_numpy(zero_copy_only=False) > 0
     if not pc.all(pc.string_is_ascii(sentences)).as_py():
-        ends, begins = (_matches(sentences, pattern) for pattern in (_ENDS_UNSPACED, _BEGINS_UNSPACED))
-        follows[1:] &= ~(ends[:-1] & begins[1:])
+        follows[1:] &= ~pc.match_substring_regex(sentences, _ENDS_UNSPACED).to_numpy(zero_copy_only=False)[:-1]
     return pc.if_else(follows, pc.binary_join_element_wise(blank, sentences, ""), sentences)
 
 
-_ENDS_UNSPACED, _BEGINS_UNSPACED = f"[{UNSPACED_SENTENCES}]$", f"^[{UNSPACED_SENTENCES}]"
-
-
-def _matches(sentences: pa.StringArray, pattern: str) -> NDArray[np.bool_]:
-    return pc.match_substring_regex(sentences, pattern).to_numpy(zero_copy_only=False)
+_ENDS_UNSPACED = f"[{UNSPACED_SENTENCES}][\u2014\u2026\u2019\u201d\"')]*$"
+"""With quotes and dashes, which these scripts share with others, behind it."""
 
 
 def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphabet: int) -> None:

@@ -244,7 +244,7 @@ def describe(budget: str, vocabulary: int | None, found: list[Option]) -> str:
     ]
     if _is_read_out(chosen):
         lines.append(
-            f"It reads the text {_MANY_PASSES} times, after which reading it again adds little: "
+            f"It reads the text {chosen.epochs:.0f} times, and beyond {_MANY_PASSES} reading it again adds little: "
             f"{duration(chosen.seconds / 60)} are enough, and more text would gain more than more time."
         )
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.corpus.sources import source_of
-from bertcore.errors import ConfigError
+from bertcore.errors import ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderConfig
@@ -136,7 +136,7 @@ class Plan:
         return list(zip(corpus.sources, weights, sizes, strict=True))
 
     def _size_of_source(self, uri: str) -> float | None:
-        with contextlib.suppress(ConfigError):  # its files may be where the corpus was made
+        with contextlib.suppress(ConfigError, InputError):  # its files may be where the corpus was made
             corpus = self.configs["corpus"]
             return source_of(uri, wrapped=corpus.is_wrapped(uri)).text_bytes(corpus.max_documents)
         return None

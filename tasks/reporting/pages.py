@@ -51,7 +51,7 @@ def build_report(measurements: Measurements, setup: Setup, directory: Path) -> t
     and the signs of trouble that it names."""
     comparisons = [read_comparison(measurements, task) for task in measurements.tasks]
     summary = summarize(measurements, comparisons)
-    given = setup.params.get("tokenizer", {}).get("vocab_file") is not None
+    given = (setup.params.get("tokenizer") or {}).get("vocab_file") is not None
     found = signs.signs(measurements, summary, given)
     document = describe(measurements, setup, summary, comparisons, found)
     pictures = plots.draw(measurements, summary, comparisons)

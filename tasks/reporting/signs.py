@@ -52,7 +52,7 @@ def part(found: Sequence[Sign], compared: bool) -> Table | Paragraph:
         beside = " and not behind an encoder of its size that was measured" if compared else ""
         return Paragraph(
             "Signs of trouble: none. The loss had no spikes and ended at its lowest, and is on no plateau"
-            f"{beside}; there is no overfitting; the vocabulary suits the text."
+            f"{beside}; there is no overfitting, and no vocabulary that is too large for the text."
         )
     return Table(SIGNS, [[sign.name, sign.found, sign.remedy] for sign in found], left=SIGNS)
 

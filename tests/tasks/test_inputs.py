@@ -109,6 +109,10 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
             {"on_error": "skip"},
             "params.yaml: finetune.tasks.topic.options: found 'on_error', but the format 'pydoc/topic' has none",
         ),
+        *(
+            ("finetune.tasks.new", value, f"params.yaml: finetune.tasks.new: found {found}, expected a mapping")
+            for value, found in ((None, "nothing (null)"), (3, "3 (int)"), ([], "[] (list)"))
+        ),
         (
             "finetune.tasks.new",
             {"format": "conll", "data": "x", "on_error": "skip"},

@@ -3,6 +3,7 @@
 `https://HOST/PATH/FILE.txt.zst#sha256=HEX` also says what the file must be.
 """
 
+import errno
 import hashlib
 import http.client
 import logging
@@ -118,12 +119,17 @@ def fetch(uri: str, directory: Path, sleep: Callable[[float], None] = time.sleep
                     _fetch(uri, target, sleep)
         elif digest is None:
             logger.info("%s: as it was downloaded before, in %s; remove that to download it again", url, target)
-    except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
+    except OSError as error:
+        if error.errno not in _UNUSABLE:
+            raise
         raise ConfigError(
             f"BERTCORE_CACHE: found {directory} ({error.filename}: {error.strerror}), expected a directory that this "
             "user may write; set it"
         ) from None
     return target
+
+
+_UNUSABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
 
 
 def _is_there(target: Path, digest: str | None) -> bool:

@@ -46,3 +46,13 @@ def test_nothing_is_found_among_nothing(tmp_path: Path) -> None:
     files = SortedFiles(tmp_path)
     assert files.contain([entry(1)]) == [False] and files.contain([]) == []
     assert files.beginning_with([entry(1)[:4]]) == [[]] and files.beginning_with([]) == []
+
+
+def test_of_many_entries_with_one_beginning_the_last_of_each_file_are_given(tmp_path: Path) -> None:
+    files = SortedFiles(tmp_path)
+    alike = [b"\1" * 10 + number.to_bytes(6) for number in range(30)]
+    files.add(alike[:20])
+    files.add(alike[20:25])
+    files.add(alike[25:27])
+    assert sorted(files.beginning_with([b"\1" * 10], 2)[0]) == [*alike[18:20], *alike[23:27]]
+    assert len(files.beginning_with([b"\1" * 10])[0]) == 27

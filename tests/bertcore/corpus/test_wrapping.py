@@ -50,6 +50,11 @@ def test_wrapping_is_undone(paragraphs: list[list[str]], width: int, carriage: b
         ("这是一个很长的句\n子没有结束。\n下一句", "这是一个很长的句子没有结束。下一句"),
         ("vor-\nund nachher", "vor- und nachher"),
         ("pre-\ny posoperatorio", "pre- y posoperatorio"),
+        (
+            "Vitamin-\nC, SARS-CoV-\n2, pages 3-\n5, Hepatitis-\nB-Virus",
+            "Vitamin-C, SARS-CoV-2, pages 3-5, Hepatitis-B-Virus",
+        ),
+        ("foo\u00ad\na", "fooa"),
         ("пред-\nи послеоперационный", "пред- и послеоперационный"),
         ("re\u0301pe\u0301-\ntition", "r\u00e9p\u00e9tition"),
         ("a well-known and well-\nknown one", "a well-known and well-known one"),

@@ -117,7 +117,7 @@ def test_a_text_that_was_read_forty_times_ends_the_training_before_the_time(plan
     assert chosen.epochs is not None and chosen.epochs > 39 and chosen.seconds < 5 * 86400.0
     assert not any(option.reads_enough for option in found if option.parameters > 2 * text), "20 for each parameter"
     said = budget.describe("20d", vocabulary, found)
-    assert "It reads the text 40 times, after which reading it again adds little: " in said
+    assert "It reads the text 40 times, and beyond 40 reading it again adds little: " in said
     short = budget.proposed(budget.options(plan, 600.0, _reached)[1])
     assert short.epochs is not None and short.epochs < 39 and short.seconds == pytest.approx(600.0, rel=0.05)
 

@@ -316,4 +316,4 @@ def test_tasks_of_the_project_need_no_advice(file: str, tmp_path: Path, monkeypa
     encoder = parse(ModelConfig, values["pretrain"]["model"], "pretrain.model").build(30_522)
     for name in values["finetune"]["tasks"]:
         for run in (run for setting in params.task(name, TaskConfig).settings() for run in setting):
-            assert advice(run, encoder, tokenizer(), 2_500) == []
+            assert advice(run, encoder, tokenizer(), 2_500, 2_500) == []

@@ -210,9 +210,10 @@ def _visible_files(directory: Path, above: frozenset[Path]) -> Iterator[Path]:
             continue
         if path.is_file():
             yield path
-        elif path.is_dir() and path.resolve() not in inside:
+        elif not path.is_dir():
+            check_link(path)
+        elif path.resolve() not in inside:
             yield from _visible_files(path, inside)
-        check_link(path)
 
 
 def check_link(path: Path) -> None:

@@ -121,9 +121,14 @@ def _check_only(path: Path, files: Sequence[Path]) -> None:
 def log_unused(directory: Path, files: Iterable[Path], used: Iterable[Path]) -> None:
     """Name the `files` that no split is read from, in one line of the log."""
     read = set(used)
-    if unused := sorted(path.relative_to(directory).as_posix() for path in files if path not in read):
+    warn_unused(str(directory), sorted(path.relative_to(directory).as_posix() for path in files if path not in read))
+
+
+def warn_unused(where: str, unused: Sequence[str]) -> None:
+    """A line of the log for what is there and no split is read from, if anything."""
+    if unused:
         more = f" and {len(unused) - _NAMED} more" if len(unused) > _NAMED else ""
-        logger.warning("%s: not read, as no split is made of them: %s%s", directory, ", ".join(unused[:_NAMED]), more)
+        logger.warning("%s: not read, as no split is made of them: %s%s", where, ", ".join(unused[:_NAMED]), more)
 
 
 def _is_of(split: str, path: Path) -> bool:
@@ -153,13 +158,17 @@ def draw_dev(table: pa.Table, options: SplitOptions, where: str) -> dict[str, pa
     drawn = {"train": table.filter(pa.array(~is_dev)), "dev": table.filter(pa.array(is_dev))}
     train, dev = (_labels(each) for each in drawn.values())
     if unseen := sorted(dev - train):
-        more = ", …" if len(unseen) > _NAMED else ""
         logger.warning(
-            "%s: labels that only examples of dev have, which nobody can learn: %d (%s%s); give more examples of them, "
+            "%s: labels that only examples of dev have, which nobody can learn: %d (%s); give more examples of them, "
             "or a dev file",
-            *(where, len(unseen), ", ".join(unseen[:_NAMED]), more),
+            *(where, len(unseen), first_of(unseen, _NAMED)),
         )
     return drawn
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """`names` in a row, and a sign where there are more than `most`, which are left out."""
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def _labels(table: pa.Table) -> set[str]:

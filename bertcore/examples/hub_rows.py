@@ -1,7 +1,6 @@
 """Tasks of the formats `table`, `choices` and `conll` from a set on the hub, in columns that the options name, and of
 `squad` in its own."""
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -12,13 +11,20 @@ from bertcore.errors import InputError
 from bertcore.examples import choices, conll, squad, table
 from bertcore.examples.choices import ChoicesOptions
 from bertcore.examples.conll import BROKEN_TAG, ConllOptions, Sentence
-from bertcore.examples.files import EMPTY_TEXT, NOT_TEXT, WORDS, WRONG_COLUMNS, BadRowError, BadRows, SplitOptions
+from bertcore.examples.files import (
+    EMPTY_TEXT,
+    NOT_TEXT,
+    WORDS,
+    WRONG_COLUMNS,
+    BadRowError,
+    BadRows,
+    SplitOptions,
+    warn_unused,
+)
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
 from bertcore.examples.squad import SquadOptions
 from bertcore.examples.table import TableOptions
 from bertcore.examples.table_rows import NumberedRow, Rows
-
-logger = logging.getLogger(__name__)
 
 _SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 
@@ -100,8 +106,7 @@ def _choose(uri: str, loaded: Mapping[str, Any], options: SplitOptions) -> dict[
             raise InputError(
                 f"{uri}: no split {name!r} among {', '.join(loaded)}; name one with the option {split}_file"
             )
-    if unused := sorted(set(loaded) - {remote[split] for split in found}):
-        logger.warning("%s: not read, as no split is made of them: %s", uri, ", ".join(unused))
+    warn_unused(uri, sorted(set(loaded) - {remote[split] for split in found}))
     return found
 
 

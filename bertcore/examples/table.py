@@ -25,6 +25,7 @@ from bertcore.examples.files import (
     OnError,
     SplitOptions,
     find_splits,
+    first_of,
     is_empty,
     whole_number,
     with_dev,
@@ -295,6 +296,5 @@ def _known(
             continue
         reason, whose = (UNSEEN_LABEL, "those of train") if options.labels is None else (UNKNOWN_LABEL, "one of")
         separated = f" (label_separator: {options.label_separator!r})" if options.kind == "multi_label" else ""
-        message = f"found the label {unknown[0]!r}{separated}, expected {whose}: {', '.join(labels[:_NAMED])}"
-        message += ", …" * (len(labels) > _NAMED)
+        message = f"found the label {unknown[0]!r}{separated}, expected {whose}: {first_of(labels, _NAMED)}"
         bad.add(f"{where}:{number}", BadRowError(reason, message))

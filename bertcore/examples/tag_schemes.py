@@ -70,10 +70,8 @@ def detect(sentences: Iterable[Sequence[str]]) -> str | None:
 
 def is_bilou(sentences: Iterable[Sequence[str]]) -> bool:
     """Whether entities end with L, and those of one word are U, where BIOES has E and S."""
-    found = {tag for tags in sentences for tag in tags}
-    return any(tag[0] in "LU" for tag in found if _BILOU.fullmatch(tag)) and all(
-        tag == "O" or _BILOU.fullmatch(tag) for tag in found
-    )
+    found = {tag for tags in sentences for tag in tags} - {"O"}
+    return all(map(_BILOU.fullmatch, found)) and any(tag[0] in "LU" for tag in found)
 
 
 def to_bioes(tags: Sequence[str]) -> list[str]:

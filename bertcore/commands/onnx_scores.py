@@ -1,6 +1,5 @@
 """A fine-tuned model and its ONNX file on the task's own examples: what both score, and batches to calibrate it on."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +8,13 @@ from numpy.typing import NDArray
 
 from bertcore.apply.directory import USES
 from bertcore.apply.finetuned import FineTuned
+from bertcore.evaluation.scoring import score
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.export.onnx import INPUTS, Fed, session_of
 from bertcore.export.probe import TOKEN, outputs_of
-from bertcore.finetune.features import Features
-from bertcore.finetune.inference import by_length
-from bertcore.model.layout import Layout
-from bertcore.progress import Progress
+from bertcore.finetune.features import Batch, Features
+from bertcore.finetune.inference import by_length, collected
 
 TOKENS_AT_ONCE = 8192
 CALIBRATION = 256
@@ -37,7 +35,7 @@ def scores(directory: Path, path: Path, examples: Path) -> dict[str, dict[str, f
         "model": predicted.predictions,
         "onnx": model.family.predict(table, predicted.features, logits, model.model),
     }
-    return {name: each.score(metrics) for name, each in predictions.items()}
+    return {name: score(found, table, each.predicted, metrics) for name, each in predictions.items()}
 
 
 def calibration(directory: Path, examples: Path) -> list[Fed]:
@@ -47,36 +45,27 @@ def calibration(directory: Path, examples: Path) -> list[Fed]:
     train = found.splits["train"]
     chosen = np.linspace(0, len(train) - 1, min(CALIBRATION, len(train))).astype(np.int64)
     features = _tuned(directory, found).family.featurize(train.take(chosen))
-    return [batch for batch, *_ in _batches(features, CALIBRATION_TOKENS)]
+    return [_padded(features.batch(rows)) for rows in by_length(features.lengths, CALIBRATION_TOKENS)]
 
 
 def _tuned(directory: Path, examples: ExampleSet) -> FineTuned:
     return FineTuned.load(directory, *(name for name, use in USES.items() if use.family == examples.family))
 
 
-def _batches(features: Features, tokens: int) -> Iterator[tuple[Fed, NDArray[np.int64], Layout]]:
-    """Padded batches of similar length, each with the rows that it holds and where their tokens lie."""
-    for rows in by_length(features.lengths, tokens):
-        batch = features.batch(rows)
-        layout = batch.layout
-        arrays = layout.padded(batch.input_ids), layout.key_mask().long(), layout.padded(batch.token_type_ids)
-        yield {name: array.numpy() for name, array in zip(INPUTS, arrays, strict=True)}, rows, layout
+def _padded(batch: Batch) -> Fed:
+    layout = batch.layout
+    arrays = layout.padded(batch.input_ids), layout.key_mask().long(), layout.padded(batch.token_type_ids)
+    return {name: array.numpy() for name, array in zip(INPUTS, arrays, strict=True)}
 
 
 def onnx_logits(session: Any, features: Features, per_token: bool, progress: str | None = None) -> NDArray[np.float32]:
     """As `logits_of` gives them: (N, …) of all sequences, or (T, …) of all tokens."""
     names = [port.name for port in session.get_inputs()]
-    result: NDArray[np.float32] | None = None
-    shown = Progress(progress or "", len(features.tokens), shown=progress is not None)
-    for batch, rows, layout in _batches(features, TOKENS_AT_ONCE):
-        outputs = session.run(None, {name: batch[name] for name in names})
-        logits = np.stack(outputs, axis=-1) if len(outputs) > 1 else outputs[0]
-        if per_token:
-            logits = logits.reshape(-1, logits.shape[-1])[layout.padded_index.numpy()]
-        if result is None:
-            result = np.empty((len(features.tokens) if per_token else len(features), logits.shape[1]), np.float32)
-        result[features.token_rows(rows) if per_token else rows] = logits
-        shown.advance(steps=layout.total)
-    shown.close()
-    assert result is not None, "no examples"
-    return result
+
+    def logits(batch: Batch) -> NDArray[np.float32]:
+        fed = _padded(batch)
+        outputs = session.run(None, {name: fed[name] for name in names})
+        found: NDArray[np.float32] = np.stack(outputs, axis=-1) if len(outputs) > 1 else outputs[0]
+        return found.reshape(-1, found.shape[-1])[batch.layout.padded_index.numpy()] if per_token else found
+
+    return collected(features, TOKENS_AT_ONCE, logits, progress)

@@ -5,12 +5,11 @@ from pathlib import Path
 
 from bertcore.config import within
 from bertcore.embedding import FROM_CORPUS
-from bertcore.training.optimizers.config import OptimizationConfig
-from bertcore.training.schedule import check_warmup_ratio
+from bertcore.finetune.short_training import ShortTrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class EmbedConfig(OptimizationConfig):
+class EmbedConfig(ShortTrainingConfig):
     """Section `embed` of params.yaml."""
 
     pairs: str | None = None
@@ -43,8 +42,6 @@ class EmbedConfig(OptimizationConfig):
     """Passes over the pairs."""
     max_steps: int | None = None
     """Optimizer steps in place of `epochs`."""
-    warmup_ratio: float = 0.1
-    """Share of the steps in which the learning rate rises linearly from 0 to its peak."""
     dropout: float = 0.1
     """Share of activations dropped in the encoder."""
     seed: int = 1
@@ -65,9 +62,8 @@ class EmbedConfig(OptimizationConfig):
         within(self, "temperature", "more than 0, such as 0.05", above=0)
         if any(each < 1 for each in self.dimensions) or len(set(self.dimensions)) < len(self.dimensions):
             raise ValueError(f"dimensions: found {self.dimensions}, expected different widths of at least 1")
-        for name in ("heldout_fraction", "warmup_ratio", "dropout"):
+        for name in ("heldout_fraction", "dropout"):
             within(self, name, f"0 <= {name} < 1, such as 0.1", least=0.0, below=1.0)
-        check_warmup_ratio(self.warmup_ratio, self.schedule)
         if self.file is not None and not self.heldout_fraction:
             raise ValueError("heldout_fraction: found 0 with pairs of a file, expected some to score, such as 0.1")
         if self.pairs == "twins" and not self.dropout:

@@ -13,20 +13,18 @@ from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.loss import matryoshka, same_text
 from bertcore.embedding.pairs import Pair
 from bertcore.embedding.vectors import encode
+from bertcore.finetune.short_training import ShortTraining
 from bertcore.memory import explained
 from bertcore.model.architecture import Encoder
-from bertcore.progress import Progress
-from bertcore.training.metrics import CURVE_POINTS, Report, means, silent
-from bertcore.training.optimizers import build_optimizer
-from bertcore.training.optimizers.groups import set_learning_rate
-from bertcore.training.schedule import SCHEDULES
-
-_REMEDY = "lower embed.learning_rate or raise embed.warmup_ratio"
-"""Where the loss is no number."""
+from bertcore.training.metrics import Report, silent
 
 
-class ContrastiveTraining:
+class ContrastiveTraining(ShortTraining):
     """The training of `model` on `pairs`, step by step."""
+
+    remedy = "lower embed.learning_rate or raise embed.warmup_ratio"
+    _model: Encoder
+    _config: EmbedConfig
 
     def __init__(
         self,
@@ -39,46 +37,18 @@ class ContrastiveTraining:
     ) -> None:
         """`ValueError` for dimensions that the model's vectors have not."""
         config.check_width(model.config.hidden_size)
-        self._model, self._config, self._accelerator, self._report = model, config, accelerator, report
+        super().__init__(model, config, batches(len(pairs), config), accelerator, report)
         texts = list(dict.fromkeys(text for pair in pairs for text in pair.texts))
         place = {text: number for number, text in enumerate(texts)}
         self._pairs = [np.asarray([place[text] for text in pair.texts]) for pair in pairs]
         self._features = encode(tokenizer, texts, config.sequence_length)
-        self._batches = batches(len(pairs), config)
-        self._optimizer = build_optimizer(model, config)
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps."""
-        return len(self._batches)
 
     @property
     def truncated(self) -> int:
         """Texts whose end the model does not see."""
         return self._features.counts["truncated"]
 
-    def run(self, name: str) -> None:
-        """Make all steps, with the progress shown under `name`."""
-        every, losses = max(self.steps // CURVE_POINTS, 1), list[Tensor]()
-        progress, note = Progress(name, self.steps), ""
-        self._model.train()
-        for step, rows in enumerate(self._batches, start=1):
-            rate = self._set_rate(step)
-            losses.append(self.backward(step, rows))
-            norm = self._accelerator.clip_grad_norm_(self._model.parameters(), self._config.max_grad_norm or np.inf)
-            self._optimizer.step()
-            self._optimizer.zero_grad()
-            if step % every == 0 or step == self.steps:
-                metrics = means(step, losses, norm, rate, _REMEDY)
-                self._report(step, metrics)
-                note = f"loss {metrics['train/loss']:.3f}"
-                losses.clear()
-            progress.advance(note)
-        progress.close()
-        self._model.eval()
-
     def backward(self, step: int, rows: NDArray[np.int64]) -> Tensor:
-        """Add the gradients of the loss of the pairs `rows` to the weights; the loss."""
         config, pairs = self._config, [self._pairs[row] for row in rows]
         anchors = np.stack([pair[0] for pair in pairs])
         candidates = np.concatenate([np.stack([pair[1] for pair in pairs]), *(pair[2:] for pair in pairs)])
@@ -101,13 +71,6 @@ class ContrastiveTraining:
         with self._accelerator.autocast():
             hidden = self._model.hidden_states(batch.input_ids, batch.token_type_ids, batch.layout)
         return batch.layout.mean(hidden.float())
-
-    def _set_rate(self, step: int) -> float:
-        config = self._config
-        warmup = int(config.warmup_ratio * self.steps)
-        rate = config.learning_rate * SCHEDULES[config.schedule](step - 1, warmup, self.steps)
-        set_learning_rate(self._optimizer, rate)
-        return rate
 
 
 def batches(pairs: int, config: EmbedConfig) -> list[NDArray[np.int64]]:

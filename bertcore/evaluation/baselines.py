@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from bertcore.evaluation import classification, multi_label, squad, tagging
+from bertcore.evaluation.scoring import score
 from bertcore.examples.schema import ExampleSet
 from bertcore.words import word
 
@@ -31,7 +31,8 @@ def baselines(example_set: ExampleSet, seed: int) -> tuple[Predicted, Scores]:
     """What every baseline, learned on train, says about dev; and baseline -> metric -> value, for the metrics of
     `example_set`."""
     found = BASELINES[example_set.family](example_set, seed)
-    return found, {name: SCORES[example_set.family](example_set, predicted) for name, predicted in found.items()}
+    dev, metrics = example_set.splits["dev"], example_set.metrics
+    return found, {name: score(example_set, dev, predicted, metrics) for name, predicted in found.items()}
 
 
 def _classification(examples: ExampleSet, seed: int) -> Predicted:
@@ -162,34 +163,10 @@ def _most_frequent(values: Iterable[str]) -> str:
     return min(Counter(values).items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-def _score_classification(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    return classification.compute(examples.metrics, examples.splits["dev"]["label"].to_pylist(), predicted)
-
-
-def _score_multi_label(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    gold = examples.splits["dev"]["labels"].to_pylist()
-    return multi_label.compute(examples.metrics, gold, predicted, examples.labels or [])
-
-
-def _score_tagging(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    return tagging.compute(examples.metrics, examples.splits["dev"]["tags"].to_pylist(), predicted)
-
-
-def _score_question_answering(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    return squad.shares(examples.splits["dev"], predicted, examples.metrics)
-
-
 BASELINES: dict[str, Callable[[ExampleSet, int], Predicted]] = {
     "classification": _classification,
     "multi_label": _multi_label,
     "tagging": _tagging,
     "question_answering": _question_answering,
     "multiple_choice": _multiple_choice,
-}
-SCORES: dict[str, Callable[[ExampleSet, Any], dict[str, float]]] = {
-    "classification": _score_classification,
-    "multi_label": _score_multi_label,
-    "tagging": _score_tagging,
-    "question_answering": _score_question_answering,
-    "multiple_choice": _score_classification,
 }

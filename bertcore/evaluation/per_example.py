@@ -1,9 +1,7 @@
 """What each example (a row, a sentence, a question) adds to a metric, so that resamples can be scored."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,74 +9,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bertcore.errors import InputError
-from bertcore.evaluation import squad
-from bertcore.examples.schema import ExampleSet
-from bertcore.examples.tag_schemes import entities
 from bertcore.files import replace_file
 
 Units = NDArray[np.float64]
 """(n, k): k numbers for each of n examples. `bertcore.evaluation.bootstrap.METRICS` makes a score of them."""
-
-
-def units(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
-    """The name in `METRICS` and the units of `metric` for `predicted`, as the family's predictions have them: a label,
-    a number, a place or a list of labels or of tags for each row of `table`, or a mapping of question ids to texts."""
-    return UNITS[examples.family](examples, table, predicted, metric)
-
-
-def _classification(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
-    gold = table["label"].to_pylist()
-    if examples.labels is None:
-        return metric, np.stack([np.asarray(gold, np.float64), np.asarray(predicted, np.float64)], axis=1)
-    code = {label: index for index, label in enumerate(examples.labels)}
-    # The class 1 is the second one wherever F1 of a class is asked for: its labels are 0 and 1.
-    code = {"0": 0, "1": 1} if metric == "f1" else code
-    return metric, np.asarray([(code[a], code[b]) for a, b in zip(gold, predicted, strict=True)], np.float64)
-
-
-def _multi_label(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
-    labels = examples.labels or []
-    sides = [
-        np.asarray([[label in row for label in labels] for row in rows])
-        for rows in (table["labels"].to_pylist(), predicted)
-    ]
-    if metric == "exact_match":
-        return "mean", (sides[0] == sides[1]).all(axis=1, keepdims=True).astype(np.float64)
-    counts = np.stack([sides[0] & sides[1], *sides], axis=1).astype(np.float64)  # (n, 3, labels)
-    if metric == "micro_f1":
-        return "counted_f1", counts.sum(axis=2)
-    return "mean_f1", counts.reshape(len(counts), -1)
-
-
-def _tagging(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
-    rows: list[tuple[int, ...]] = []
-    for gold_tags, tags in zip(table["tags"].to_pylist(), predicted, strict=True):
-        if metric == "accuracy":
-            rows.append((sum(a == b for a, b in zip(gold_tags, tags, strict=True)), len(gold_tags)))
-        else:
-            gold, found = set(entities(gold_tags)), set(entities(tags))
-            rows.append((len(gold & found), len(gold), len(found)))
-    name = {"accuracy": "ratio"}.get(metric, f"counted_{metric}")
-    return name, np.asarray(rows, np.float64)
-
-
-def _question_answering(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
-    found = squad.by_question(squad.to_articles(table), predicted)[metric]
-    return "mean", np.asarray([found[key] for key in table["id"].to_pylist()], np.float64)[:, None]
-
-
-def _multiple_choice(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
-    pairs = zip(table["label"].to_pylist(), predicted, strict=True)
-    return "mean", np.asarray([[gold == place] for gold, place in pairs], np.float64)
-
-
-UNITS: dict[str, Callable[[ExampleSet, pa.Table, Any, str], tuple[str, Units]]] = {
-    "classification": _classification,
-    "multi_label": _multi_label,
-    "tagging": _tagging,
-    "question_answering": _question_answering,
-    "multiple_choice": _multiple_choice,
-}
 
 
 @dataclass(frozen=True, kw_only=True)

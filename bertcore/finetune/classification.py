@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
-from bertcore.evaluation import classification
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
@@ -31,10 +30,6 @@ class Labelled:
 
     ids: list[str]
     predicted: list[Any]
-    gold: list[Any]
-
-    def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        return classification.compute(metrics, self.gold, self.predicted)
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.tsv` as GLUE's server takes it."""
@@ -90,7 +85,7 @@ class Classification(Family):
             predicted: list[Any] = logits[:, 0].astype(float).tolist()
         else:
             predicted = [self._labels[index] for index in logits.argmax(axis=1)]
-        return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
+        return Labelled(ids=table["id"].to_pylist(), predicted=predicted)
 
     def _targets(self, table: pa.Table) -> NDArray[Any] | None:
         if table["label"].null_count:

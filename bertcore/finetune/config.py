@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from bertcore.config import within
 from bertcore.draws import check_seed
-from bertcore.training.optimizers.config import OptimizationConfig
-from bertcore.training.schedule import check_warmup_ratio
+from bertcore.finetune.short_training import ShortTrainingConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +28,7 @@ class DistillationConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig(OptimizationConfig):
+class RunConfig(ShortTrainingConfig):
     """One run on one task: its data, and how a head on the encoder is trained for it."""
 
     format: str
@@ -63,8 +62,6 @@ class RunConfig(OptimizationConfig):
     layer_decay: float = 1.0
     """The learning rate of a layer over that of the layer above it; the head has the whole rate, the embeddings the
     smallest (Clark et al. 2020: 0.8 for base and smaller, 0.9 for large). 1 = the same rate everywhere."""
-    warmup_ratio: float = 0.1
-    """Share of the steps in which the learning rate rises linearly from 0 to its peak."""
     dropout: float = 0.1
     """Share of activations dropped in the encoder and before the head."""
     attention_dropout: float = 0.0
@@ -104,8 +101,6 @@ class RunConfig(OptimizationConfig):
         for name in ("dropout", "attention_dropout"):
             within(self, name, "0 <= p < 1", least=0.0, below=1.0)
         within(self, "choice_fraction", "a share like 0.1", above=0.0, below=1.0)
-        within(self, "warmup_ratio", "a share between 0 and 1, such as 0.1", least=0.0, most=1.0)
-        check_warmup_ratio(self.warmup_ratio, self.schedule)
         within(self, "layer_decay", "0 < decay <= 1, such as 0.8; 1 = none", above=0.0, most=1.0)
         if self.crf and self.distillation is not None:
             raise ValueError(

@@ -1,6 +1,5 @@
 """A head family as the fine-tuning loop sees it, and the names of labels, which all families share."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,9 +25,6 @@ class Predictions(Protocol):
     def predicted(self) -> Any:
         """A label, a number, a place or a list of labels or tags for each row; of questions a mapping of ids to
         answers."""
-
-    def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        """Each of `metrics`; the examples must have labels."""
 
     def write(self, directory: Path, split: str) -> None:
         """Files named for `split`, in the layout that the family's official scorer reads."""

@@ -1,13 +1,14 @@
 """A model's logits for many sequences: in inference mode, in batches of similar length, as large as fit."""
 
 import logging
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 from numpy.typing import NDArray
 
-from bertcore.finetune.features import Features
+from bertcore.finetune.features import Batch, Features
 from bertcore.model.architecture import EncoderModule
 from bertcore.progress import Progress
 
@@ -27,11 +28,17 @@ def logits_of(
     """
     if was_training := model.training:  # the way through all modules takes as long as a layer
         model.eval()
+
+    def logits(batch: Batch) -> NDArray[np.float32]:
+        batch = batch.to(accelerator.device)
+        with accelerator.autocast():
+            return model(batch.input_ids, batch.token_type_ids, batch.layout).float().cpu().numpy()
+
     size = tokens_at_once(accelerator.device)
     result: NDArray[np.float32] | None = None
     while result is None:
         try:
-            result = _logits(model, features, accelerator, size, progress)
+            result = collected(features, size, logits, progress)
         except torch.OutOfMemoryError:
             if size < features.lengths.max():
                 raise
@@ -43,21 +50,21 @@ def logits_of(
     return result
 
 
-def _logits(
-    model: EncoderModule, features: Features, accelerator: Accelerator, size: int, name: str | None
+def collected(
+    features: Features, size: int, logits: Callable[[Batch], NDArray[np.float32]], progress: str | None = None
 ) -> NDArray[np.float32]:
+    """The `logits` of all sequences (or tokens), in their order, from batches of at most `size` tokens."""
     result: NDArray[np.float32] | None = None
-    progress = Progress(name or "", len(features.tokens), shown=name is not None)
+    shown = Progress(progress or "", len(features.tokens), shown=progress is not None)
     for rows in by_length(features.lengths, size):
-        batch = features.batch(rows).to(accelerator.device)
-        with accelerator.autocast():
-            logits = model(batch.input_ids, batch.token_type_ids, batch.layout).float().cpu().numpy()
+        batch = features.batch(rows)
+        found = logits(batch)
         if result is None:
-            total = len(features.tokens) if len(logits) == batch.layout.total else len(features)
-            result = np.empty((total, logits.shape[1]), dtype=np.float32)
-        result[features.places(rows, len(result))] = logits
-        progress.advance("tokens", steps=batch.layout.total)
-    progress.close()
+            total = len(features.tokens) if len(found) == batch.layout.total else len(features)
+            result = np.empty((total, found.shape[1]), dtype=np.float32)
+        result[features.places(rows, len(result))] = found
+        shown.advance("tokens", steps=batch.layout.total)
+    shown.close()
     return np.zeros((0, 1), dtype=np.float32) if result is None else result
 
 

@@ -19,23 +19,22 @@ from bertcore import draws
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Batch, Features
+from bertcore.finetune.short_training import ShortTraining
 from bertcore.memory import explained
 from bertcore.model.architecture import EncoderModule
-from bertcore.progress import Progress
 from bertcore.training.distributed import micro_batch_size
-from bertcore.training.metrics import CURVE_POINTS, Report, means
-from bertcore.training.optimizers import build_optimizer
-from bertcore.training.optimizers.groups import LR_SCALE, set_learning_rate
-from bertcore.training.schedule import SCHEDULES
+from bertcore.training.metrics import History, Report
+from bertcore.training.optimizers.groups import LR_SCALE
 
-_REMEDY = "lower the task's learning_rate or raise its warmup_ratio"
-"""Said where the loss is not finite."""
 _GROUPED = 50
 """Batches whose sequences are sorted by length among themselves, as in Hugging Face's `group_by_length`."""
 
 
-class Loop:
+class Loop(ShortTraining):
     """The training of `model` on the sequences of `features`, step by step."""
+
+    remedy = "lower the task's learning_rate or raise its warmup_ratio"
+    _config: RunConfig
 
     def __init__(
         self,
@@ -48,52 +47,12 @@ class Loop:
         teacher_logits: NDArray[np.float32] | None = None,
     ) -> None:
         """`teacher_logits`: for all of `features`, where the task has a teacher."""
-        self._teacher_logits = teacher_logits
-        self._model, self._task, self._family, self._features = model, task, family, features
-        self._accelerator, self._report = accelerator, report
-        self._batches = batches(features.group_lengths, task)
-        self._optimizer = build_optimizer(model, task)
+        super().__init__(model, task, batches(features.group_lengths, task), accelerator, report)
+        self._family, self._features, self._teacher_logits = family, features, teacher_logits
         scale_layers(self._optimizer, model, task.layer_decay)
-        self.curves: list[dict[str, float]] = []
-        """`step`, and the means since the point before."""
 
-    @property
-    def steps(self) -> int:
-        """Optimizer steps of the run."""
-        return len(self._batches)
-
-    def run(self, name: str, after_epoch: Callable[[int, int], None] | None = None) -> None:
-        """Make all steps, with the progress shown under `name`; `after_epoch` is called with the numbers of finished
-        epochs and steps, and must leave the model as it is."""
-        every, per_epoch = max(self.steps // CURVE_POINTS, 1), self.steps // self._task.epochs
-        losses: list[Tensor] = []
-        progress = Progress(name, self.steps)
-        self._model.train()
-        for step, rows in enumerate(self._batches, start=1):
-            loss, norm, rate = self._step(step, rows)
-            losses.append(loss)
-            if step % every == 0 or step == self.steps:
-                self._record(step, means(step, losses, norm, rate, _REMEDY))
-                losses.clear()
-            progress.advance(f"loss {self.curves[-1]['train/loss']:.3f}" if self.curves else "")
-            if after_epoch is not None and step % per_epoch == 0:
-                after_epoch(step // per_epoch, step)
-        progress.close()
-
-    def _step(self, step: int, rows: NDArray[np.int64]) -> tuple[Tensor, Any, float]:
-        task = self._task
-        warmup = int(task.warmup_ratio * self.steps)
-        rate = task.learning_rate * SCHEDULES[task.schedule](step - 1, warmup, self.steps)
-        set_learning_rate(self._optimizer, rate)
-        loss = self._backward(rows)
-        bound = float("inf") if task.max_grad_norm is None else task.max_grad_norm
-        norm = self._accelerator.clip_grad_norm_(self._model.parameters(), bound)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-        return loss, norm, rate
-
-    def _backward(self, rows: NDArray[np.int64]) -> Tensor:
-        """Add the gradient of the mean loss over the groups `rows`, and give that loss."""
+    def backward(self, step: int, rows: NDArray[np.int64]) -> Tensor:
+        """Add the gradient of the mean loss over the groups `rows`; that loss."""
         of_parts = list(self._micro_batches(rows))
         parts = [self._features.batch(each) for each in of_parts]
         count = max(sum(part.count for part in parts), 1)
@@ -112,7 +71,7 @@ class Loop:
         """What to do where the micro-batch does not fit."""
         sequences, tokens = part.layout.batch_size, part.layout.total
         smaller = [f"BERTCORE_MICRO_BATCH below {sequences} (the same batch, in parts)"] if sequences > 1 else []
-        what = f"task {self._task.data}: {sequences} sequences ({tokens} tokens) at once do"
+        what = f"task {self._config.data}: {sequences} sequences ({tokens} tokens) at once do"
         return explained(what, *smaller, "the task's sequence_length lower")
 
     def _micro_batches(self, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -124,7 +83,7 @@ class Loop:
 
     def _loss(self, logits: Tensor, batch: Batch, rows: NDArray[np.int64]) -> Tensor:
         """Summed over the batch, which has the sequences `rows`: that of the labels, and the teacher's share."""
-        distillation = self._task.distillation
+        distillation = self._config.distillation
         if self._teacher_logits is None or distillation is None:
             return self._family.loss(self._model, logits, batch)
         places = self._features.places(rows, len(self._teacher_logits))
@@ -133,10 +92,6 @@ class Loop:
         if distillation.alpha == 1.0:
             return soft
         return (1 - distillation.alpha) * self._family.loss(self._model, logits, batch) + distillation.alpha * soft
-
-    def _record(self, step: int, metrics: dict[str, float]) -> None:
-        self.curves.append({"step": step, **metrics})
-        self._report(step, metrics)
 
 
 class EarlyChoice:
@@ -148,21 +103,22 @@ class EarlyChoice:
         model: EncoderModule,
         score: Callable[[EncoderModule], dict[str, float]],
         headline: str,
-        report: Report,
+        history: History,
+        steps_per_epoch: int,
     ) -> None:
-        self._model, self._score, self._headline, self._report = model, score, headline, report
+        self._model, self._score, self._headline = model, score, headline
+        self._history, self._steps_per_epoch = history, steps_per_epoch
         self._best: tuple[float, dict[str, Tensor]] | None = None
         self.best_epoch = 0
         """Counted from 1."""
-        self.curve: list[dict[str, float]] = []
-        """`step` and the metrics, for every epoch."""
 
-    def after_epoch(self, epoch: int, step: int) -> None:
-        """Score the model as it is now."""
+    def after_step(self, step: int) -> None:
+        """Score the model as it is now, where an epoch ends."""
+        epoch, rest = divmod(step, self._steps_per_epoch)
+        if rest:
+            return
         scores = self._score(self._model)
-        metrics = {f"choice/{metric}": value for metric, value in scores.items()}
-        self.curve.append({"step": step, **metrics})
-        self._report(step, metrics)
+        self._history.add(step, {f"choice/{metric}": value for metric, value in scores.items()})
         if self._best is None or scores[self._headline] > self._best[0]:
             weights = {name: tensor.detach().clone() for name, tensor in self._model.state_dict().items()}
             self._best, self.best_epoch = (scores[self._headline], weights), epoch

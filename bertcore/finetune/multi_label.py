@@ -1,6 +1,5 @@
 """Any number of labels for a text or a pair of texts: an independent yes or no for each, from the pooled [CLS]."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,6 @@ class PredictedSets:
 
     ids: list[str]
     predicted: list[list[str]]
-    gold: list[list[str] | None]
-    labels: list[str]
-
-    def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        return multi_label.compute(metrics, [labels or [] for labels in self.gold], self.predicted, self.labels)
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.tsv` as `bertcore.evaluation.multi_label` reads it."""
@@ -76,8 +70,7 @@ class MultiLabel(Family):
     ) -> PredictedSets:
         chosen = features.pooled(logits) > 0
         predicted = [[self._labels[index] for index in np.flatnonzero(row)] for row in chosen]
-        ids, gold = table["id"].to_pylist(), table["labels"].to_pylist()
-        return PredictedSets(ids=ids, predicted=predicted, gold=gold, labels=self._labels)
+        return PredictedSets(ids=table["id"].to_pylist(), predicted=predicted)
 
     def _targets(self, table: pa.Table) -> NDArray[np.float32] | None:
         if table["labels"].null_count:

@@ -71,7 +71,7 @@ class MultipleChoice(Family):
     ) -> Labelled:
         """The place of one choice for each example, from 0."""
         predicted = [int(each.argmax()) for each in of_examples(features, logits)]
-        return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=table["label"].to_pylist())
+        return Labelled(ids=table["id"].to_pylist(), predicted=predicted)
 
 
 def of_examples(features: Features, logits: NDArray[np.float32]) -> list[NDArray[np.float32]]:

@@ -78,9 +78,6 @@ class Answers:
             return self.spans
         return {key: "" if self.null_odds[key] > self.null_threshold else text for key, text in self.spans.items()}
 
-    def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        return squad.shares(self.table, self.predicted, metrics)
-
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.json` as the official script takes it, `SPLIT_nbest.json`, and `SPLIT_null_odds.json` (2.0)."""
         write_json(directory / f"{split}.json", self.predicted)
@@ -98,7 +95,12 @@ def best_threshold(answers: Answers) -> float:
     assert answers.null_odds is not None, "questions that all have an answer"
     found = squad.evaluate_v2(to_articles(answers.table), answers.spans, answers.null_odds)["best_f1_thresh"]
     candidates = [found, min(answers.null_odds.values()) - 1.0]
-    return max(candidates, key=lambda threshold: replace(answers, null_threshold=threshold).score(["f1"])["f1"])
+
+    def f1(threshold: float) -> float:
+        predicted = replace(answers, null_threshold=threshold).predicted
+        return squad.shares(answers.table, predicted, ["f1"])["f1"]
+
+    return max(candidates, key=f1)
 
 
 class QuestionAnswering(Family):

@@ -17,7 +17,8 @@ from tokenizers import Tokenizer
 
 from bertcore import draws
 from bertcore.errors import ConfigError, InputError, TrainingError
-from bertcore.evaluation.per_example import Units, units
+from bertcore.evaluation.per_example import Units
+from bertcore.evaluation.scoring import score, units
 from bertcore.examples.schema import ExampleSet
 from bertcore.examples.sharing import groups
 from bertcore.finetune.advice import advice
@@ -137,22 +138,24 @@ class Finetuning:
         model = self.build(encoder, task).to(self.accelerator.device)
         teacher_logits, began = self._teacher_logits, time.perf_counter()
         loop = Loop(model, task, self._family, self._features["train"], self.accelerator, report, teacher_logits)
-        choice = EarlyChoice(model, self._choice_scores, self.headline, report) if task.early_choice else None
-        loop.run(name, None if choice is None else choice.after_epoch)
+        choice = None
+        if task.early_choice:
+            per_epoch = loop.steps // task.epochs
+            choice = EarlyChoice(model, self._choice_scores, self.headline, loop.history, per_epoch)
+        loop.run(name, None if choice is None else choice.after_step)
         if choice is not None:
             choice.restore()
-        model = self._in_own_unit(model).eval()
+        model = self._in_own_unit(model)
         done = time.perf_counter()
         logits = {split: self._logits(split, model, f"{name} {split}") for split in self._tables if split != "train"}
         seconds = {"train": done - began, "evaluate": time.perf_counter() - done}
-        predictions, tuned, metrics = self._evaluated(logits, model)
-        final = {f"eval/{metric}": value for metric, value in metrics.get("dev", {}).items()}
-        report(loop.steps, final)
-        chosen = [] if choice is None else choice.curve
+        predictions, tuned = self._predicted(logits, model)
+        metrics = self._scored(predictions)
+        loop.history.add(loop.steps, {f"eval/{metric}": value for metric, value in metrics.get("dev", {}).items()})
         return Trained(
             model=model,
             logits=logits,
-            curves=[*sorted([*loop.curves, *chosen], key=lambda row: row["step"]), {"step": loop.steps, **final}],
+            curves=loop.history.rows,
             best_epoch=None if choice is None else choice.best_epoch,
             steps=loop.steps,
             tokens=len(self._features["train"].tokens) * task.epochs,
@@ -163,34 +166,35 @@ class Finetuning:
         )
 
     def result(self, trained: Trained) -> Result:
-        """What a trained model says about the examples, and how it scores."""
-        predictions, tuned, metrics = self._evaluated(trained.logits, trained.model)
+        """A trained model as it is saved, and what it says about the examples."""
+        predictions, tuned = self._predicted(trained.logits, trained.model)
         exported = self._family.exported(trained.model)
         settings = {name: getattr(self._task, name) for name in self._family.reading} | tuned
         reading = {FAMILY: self._examples.family, **exported.config.get(READING, {}), **settings}
-        saved = vars(trained) | {"model": exported.model, "metrics": metrics, "tuned": tuned}
         return Result(
-            **saved,
+            **vars(trained) | {"model": exported.model},
             model_config=exported.config | {READING: reading},
             predictions={split: predicted for split, predicted in predictions.items() if split != CHOICE},
         )
 
-    def _evaluated(
+    def _predicted(
         self, logits: Mapping[str, NDArray[np.float32]], model: EncoderModule
-    ) -> tuple[dict[str, Predictions], dict[str, float], dict[str, dict[str, float]]]:
-        """What `model` says about the splits of which it gave the `logits`, what was tuned on `CHOICE` among them, and
-        the scores of those with labels."""
+    ) -> tuple[dict[str, Predictions], dict[str, float]]:
+        """What `model` says about the splits of which it gave the `logits`, and what was tuned on `CHOICE` among
+        them."""
         predictions: dict[str, Predictions] = {
             split: self._family.predict(self._tables[split], self._features[split], each, model)
             for split, each in logits.items()
         }
-        tuned = self._family.tune(predictions)
-        metrics = {
-            split: {name: float(value) for name, value in predicted.score(self._examples.metrics_of(split)).items()}
-            for split, predicted in predictions.items()
+        return predictions, self._family.tune(predictions)
+
+    def _scored(self, predictions: Mapping[str, Predictions]) -> dict[str, dict[str, float]]:
+        """The scores of the splits with labels."""
+        return {
+            split: score(self._examples, self._tables[split], each.predicted, self._examples.metrics_of(split))
+            for split, each in predictions.items()
             if self._is_labelled(split)
         }
-        return predictions, tuned, metrics
 
     def build(self, encoder: Encoder, task: RunConfig) -> EncoderModule:
         """The model that a run starts with; `ArtifactError` or `ConfigError` where encoder and task do not fit."""
@@ -217,7 +221,8 @@ class Finetuning:
     def scored(self, model: EncoderModule) -> dict[str, float]:
         """The metrics of any model of the family on dev, which has labels."""
         splits = ("dev", CHOICE) if self._family.tunes else ("dev",)  # tuned as every run of the task is
-        return self._evaluated({split: self._logits(split, model) for split in splits}, model)[2]["dev"]
+        predictions, _ = self._predicted({split: self._logits(split, model) for split in splits}, model)
+        return self._scored(predictions)["dev"]
 
     def seconds_of_dev(self, model: EncoderModule) -> float:
         """How long `model`, of the family, takes for the logits of dev."""
@@ -244,7 +249,8 @@ class Finetuning:
 
     def _choice_scores(self, model: EncoderModule) -> dict[str, float]:
         model = self._in_own_unit(model)
-        return self._evaluated({CHOICE: self._logits(CHOICE, model)}, model)[2][CHOICE]
+        predictions, _ = self._predicted({CHOICE: self._logits(CHOICE, model)}, model)
+        return self._scored(predictions)[CHOICE]
 
     def _logits(self, split: str, model: EncoderModule, progress: str | None = None) -> np.ndarray:
         features = self._features[split]

@@ -18,7 +18,6 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
-from bertcore.evaluation import tagging
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
@@ -71,9 +70,6 @@ class Tagged:
     words: list[list[str]]
     predicted: list[list[str]]
     gold: list[list[str] | None]
-
-    def score(self, metrics: Sequence[str]) -> dict[str, float]:
-        return tagging.compute(metrics, [tags or [] for tags in self.gold], self.predicted)
 
     def write(self, directory: Path, split: str) -> None:
         """`SPLIT.txt`, as `write_file` writes it."""

@@ -11,7 +11,7 @@ from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
-from bertcore.training.schedule import DECAY_SHARE, SCHEDULES, above, decay_begin, wsd
+from bertcore.training.schedule import DECAY_SHARE, above, decay_begin, factor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +144,8 @@ class PretrainConfig(OptimizationConfig):
 
     def learning_rate_at(self, step: int) -> float:
         """Of the step that has `step` steps before it."""
-        warmup, last = self.warmup, self.max_steps
-        if self.schedule == "wsd":
-            factor = wsd(step, warmup, last, self.decay_share)
-        else:
-            factor = SCHEDULES[self.schedule](step, warmup, last)
-        return self.learning_rate * (factor if step < warmup else above(self.learning_rate_floor, factor))
+        share = factor(self.schedule, step, self.warmup, self.max_steps, self.decay_share)
+        return self.learning_rate * (share if step < self.warmup else above(self.learning_rate_floor, share))
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -9,50 +9,22 @@ ScheduleName = Literal["linear", "bert", "cosine", "constant", "wsd"]
 DECAY_SHARE = 0.2
 """Of the steps, that in which `wsd` falls, where nothing else is said."""
 
-Schedule = Callable[[int, int, int], float]
-"""(step, warmup_steps, max_steps) -> factor in [0, 1]"""
 
+def factor(name: ScheduleName, step: int, warmup: int, last: int, decay_share: float = DECAY_SHARE) -> float:
+    """In [0, 1]: up a line from 0 to 1 in `warmup` steps, then as the schedule has it, of `last` steps in all.
 
-def linear(step: int, warmup_steps: int, max_steps: int) -> float:
-    """Up from 0 to 1 in the warm-up, then down to 0 at the last step: the line runs from the end of the warm-up."""
-    if step < warmup_steps:
-        return step / warmup_steps
-    return (max_steps - step) / max(max_steps - warmup_steps, 1)
-
-
-def bert(step: int, warmup_steps: int, max_steps: int) -> float:
-    """As google-research/bert: after the warm-up, the line 1 - step / max_steps, so the rate jumps down where they
-    meet."""
-    return step / warmup_steps if step < warmup_steps else 1 - step / max_steps
-
-
-def cosine(step: int, warmup_steps: int, max_steps: int) -> float:
-    """Warm-up, then half a cosine down to 0."""
-    if step < warmup_steps:
-        return step / warmup_steps
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup_steps) / max(max_steps - warmup_steps, 1)))
-
-
-def constant(step: int, warmup_steps: int, max_steps: int) -> float:
-    """Warm-up, then 1."""
-    return step / warmup_steps if step < warmup_steps else 1.0
-
-
-def decay_begin(max_steps: int, decay_share: float) -> int:
-    """The step from which on `wsd` falls."""
-    return max_steps - round(max_steps * decay_share)
-
-
-def wsd(step: int, warmup_steps: int, max_steps: int, decay_share: float = DECAY_SHARE) -> float:
-    """Warm-up, stable, decay: 1 after the warm-up, then a line down to 0 over the last `decay_share` of the steps.
-
-    Until the decay begins, nothing depends on `max_steps`: trainings of several lengths have that part in common (Hu et
-    al. 2024, "MiniCPM").
+    `linear` falls along a line from the end of the warm-up to 0 at the last step. `bert`, as google-research/bert,
+    falls along 1 - step / last, so that the rate jumps down where the two meet. `cosine` falls along half a cosine,
+    `constant` stays. `wsd` (warm-up, stable, decay) stays, and falls along a line over the last `decay_share` of the
+    steps; until then nothing depends on `last`, and trainings of several lengths have that part in common (Hu et al.
+    2024, "MiniCPM").
     """
-    if step < warmup_steps:
-        return step / warmup_steps
-    begin = decay_begin(max_steps, decay_share)
-    return 1.0 if step < begin else (max_steps - step) / max(max_steps - begin, 1)
+    return step / warmup if step < warmup else _AFTER_WARMUP[name](step, warmup, last, decay_share)
+
+
+def decay_begin(last: int, decay_share: float) -> int:
+    """The step from which on `wsd` falls."""
+    return last - round(last * decay_share)
 
 
 def check_warmup_ratio(ratio: float, schedule: ScheduleName) -> None:
@@ -69,10 +41,31 @@ def above(floor: float, factor: float) -> float:
     return floor + (1 - floor) * factor if floor else factor
 
 
-SCHEDULES: dict[ScheduleName, Schedule] = {
-    "linear": linear,
-    "bert": bert,
-    "cosine": cosine,
-    "constant": constant,
-    "wsd": wsd,
+def _linear(step: int, warmup: int, last: int, _: float) -> float:
+    return (last - step) / max(last - warmup, 1)
+
+
+def _bert(step: int, _: int, last: int, __: float) -> float:
+    return 1 - step / last
+
+
+def _cosine(step: int, warmup: int, last: int, _: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(last - warmup, 1)))
+
+
+def _constant(*_: float) -> float:
+    return 1.0
+
+
+def _wsd(step: int, _: int, last: int, decay_share: float) -> float:
+    begin = decay_begin(last, decay_share)
+    return 1.0 if step < begin else (last - step) / max(last - begin, 1)
+
+
+_AFTER_WARMUP: dict[ScheduleName, Callable[[int, int, int, float], float]] = {
+    "linear": _linear,
+    "bert": _bert,
+    "cosine": _cosine,
+    "constant": _constant,
+    "wsd": _wsd,
 }

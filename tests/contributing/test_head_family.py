@@ -1,7 +1,7 @@
 """A head family from outside the package: labels with an order. One class, and rows in `FAMILIES`, `SCHEMAS`,
-`BASELINES` and `SCORES`, and `UNITS`."""
+`BASELINES` and `SCORINGS`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from bertcore.apply.finetuned import FineTuned
-from bertcore.evaluation import baselines, per_example
+from bertcore.evaluation import baselines, scoring
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune import run
@@ -43,8 +43,7 @@ class Ordinal(Classification):
         probabilities = torch.softmax(torch.from_numpy(features.pooled(logits)), -1)
         ranks = (probabilities @ torch.arange(len(GRADES), dtype=torch.float32)).round().int().tolist()
         predicted = [float(GRADES[rank]) for rank in ranks]
-        gold = [None if label is None else float(label) for label in table["label"].to_pylist()]
-        return Labelled(ids=table["id"].to_pylist(), predicted=predicted, gold=gold)
+        return Labelled(ids=table["id"].to_pylist(), predicted=predicted)
 
 
 def lowest(examples: ExampleSet, seed: int) -> dict[str, list[float]]:
@@ -58,9 +57,9 @@ def agreement(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str
     return "mean", np.asarray([[float(label) == grade] for label, grade in pairs], np.float64)
 
 
-def accuracy(examples: ExampleSet, predicted: Any) -> dict[str, float]:
-    """The score of a baseline."""
-    return {"accuracy": float(agreement(examples, examples.splits["dev"], predicted, "accuracy")[1].mean())}
+def accuracy(examples: ExampleSet, table: pa.Table, predicted: Any, metrics: Sequence[str]) -> dict[str, float]:
+    """The one metric of these examples."""
+    return {"accuracy": float(agreement(examples, table, predicted, "accuracy")[1].mean())}
 
 
 @pytest.fixture
@@ -68,8 +67,7 @@ def examples(monkeypatch: pytest.MonkeyPatch, make_examples: Callable[..., Examp
     monkeypatch.setitem(run.FAMILIES, "ordinal", Ordinal)
     monkeypatch.setitem(schema.SCHEMAS, "ordinal", schema.CLASSIFICATION)
     monkeypatch.setitem(baselines.BASELINES, "ordinal", lowest)
-    monkeypatch.setitem(baselines.SCORES, "ordinal", accuracy)
-    monkeypatch.setitem(per_example.UNITS, "ordinal", agreement)
+    monkeypatch.setitem(scoring.SCORINGS, "ordinal", scoring.Scoring(accuracy, agreement))
     words = ["red", "green", "blue", "cat"]
     rows = [{"text_a": " ".join(["the", *words[: n % 4], "is"]), "label": GRADES[n % 4]} for n in range(160)]
     return make_examples("ordinal", GRADES, ["accuracy"], train=rows[:128], dev=rows[128:])

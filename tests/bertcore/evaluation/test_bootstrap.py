@@ -11,7 +11,8 @@ import pytest
 from bertcore.errors import InputError
 from bertcore.evaluation import bootstrap, classification, multi_label, squad, tagging
 from bertcore.evaluation.bootstrap import compare, scores, weights
-from bertcore.evaluation.per_example import Records, units
+from bertcore.evaluation.per_example import Records
+from bertcore.evaluation.scoring import units
 from bertcore.examples.schema import ExampleSet, schema_of
 
 LABELS = ["0", "1", "2"]

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
 from bertcore.evaluation.multi_label import evaluate_files
+from bertcore.evaluation.scoring import score
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.multi_label import MultiLabel
@@ -69,7 +70,7 @@ def test_predictions_are_scored_from_their_file_as_in_memory(
     gold = "index\tlabels\n0\tcolour,animal\n1\tanimal\n2\t\n"
     (tmp_path / "gold.tsv").write_text(gold)
     from_file = evaluate_files(tmp_path / "gold.tsv", tmp_path / "dev.tsv")
-    found = predictions.score(examples.metrics)
+    found = score(examples, examples.splits["train"], predictions.predicted, examples.metrics)
     assert found["micro_f1"] == from_file["micro_f1"] == 2 / 3
     assert found["exact_match"] == from_file["exact_match"] == 2 / 3
     assert found["macro_f1"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)  # over all labels of the task

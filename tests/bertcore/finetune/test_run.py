@@ -339,14 +339,14 @@ def test_evaluation_takes_smaller_batches_where_large_ones_do_not_fit(
     trained = prepared.train(config)
     sizes: list[int] = []
 
-    def limited(model: Any, features: Any, accelerator: Any, size: int, progress: str | None) -> np.ndarray:
+    def limited(features: Any, size: int, *others: Any) -> np.ndarray:
         sizes.append(size)
         if size > 100:
             raise torch.OutOfMemoryError
-        return compute(model, features, accelerator, size, progress)
+        return collected(features, size, *others)
 
-    compute = inference._logits
-    monkeypatch.setattr(inference, "_logits", limited)
+    collected = inference.collected
+    monkeypatch.setattr(inference, "collected", limited)
     monkeypatch.setattr(inference, "TOKENS_AT_ONCE", {"cpu": 8192})
     features = prepared._features["dev"]
     found = inference.logits_of(trained.model, features, prepared.accelerator)

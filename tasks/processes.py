@@ -43,7 +43,15 @@ class Reproduction:
     @property
     def key(self) -> str:
         """The same for all stages of one invocation, and for no other."""
-        return f"dvc-{self.process.pid}-{self.process.create_time()}"
+        return f"dvc-{self.process.pid}-{_ticks_at_start(self.process)}"
+
+
+def _ticks_at_start(process: psutil.Process) -> str:
+    """Since the machine was booted: unlike a time of day, no setting of the clock changes it (Linux)."""
+    stat = Path(f"/proc/{process.pid}/stat")
+    if not stat.is_file():
+        return str(process.create_time())
+    return stat.read_text(encoding="utf-8").rpartition(")")[2].split()[19]  # proc(5): field 22
 
 
 def reproduction() -> Reproduction | None:

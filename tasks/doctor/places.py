@@ -27,8 +27,8 @@ from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.machine import size
 from tasks.doctor.plan import Plan
 from tasks.paths import CORPUS, PRETRAINED
-from tasks.tracking.outbox import told
-from tasks.tracking.store import CREDENTIALS, refuses, tracking_uri
+from tasks.tracking.outbox import CREDENTIALS, refuses, told
+from tasks.tracking.store import tracking_uri
 
 SECONDS = 2.0
 """That a tracking server may take to answer."""

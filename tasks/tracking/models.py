@@ -7,6 +7,7 @@ a second name there and no second copy: see `share_with_dvc`.
 `python -m tasks.tracking.models STAGE[@TASK]` logs the model that the tree has, where the stage itself could not.
 """
 
+import argparse
 import contextlib
 import filecmp
 import json
@@ -20,7 +21,6 @@ from collections.abc import Mapping
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from filelock import FileLock
 from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModel, LoggedModelOutput, Metric
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
@@ -32,7 +32,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 import bertcore
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.files import write_json
+from bertcore.files import alone_in, write_json
 from tasks.paths import CHECKPOINTS
 from tasks.status import exit_status
 from tasks.tracking import lineage, registry
@@ -202,7 +202,7 @@ def share_with_dvc() -> None:
     """
     if not _MARKS.is_dir():
         return
-    with FileLock(CHECKPOINTS / ".lock"):
+    with alone_in(CHECKPOINTS):
         recorded = lineage.recorded_hashes()
         for mark in _MARKS.glob("*.json"):
             with contextlib.suppress(OSError):  # it saves disk, and is not worth a stage
@@ -253,4 +253,7 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(exit_status(lambda: main(sys.argv[1])))
+    parser = argparse.ArgumentParser(prog="python -m tasks.tracking.models", description="Log the model of a stage")
+    parser.add_argument("stage", help="pretrain, embed or finetune@TASK")
+    stage = parser.parse_args().stage
+    sys.exit(exit_status(lambda: main(stage)))

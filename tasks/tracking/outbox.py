@@ -20,6 +20,12 @@ _PAUSE = 10
 _REST = 200
 """Times the seconds that points of curves took: they take no more than about half a hundredth of a training's time."""
 
+CREDENTIALS = (
+    "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to those of an account that "
+    "may write there"
+)
+"""What to do where a server refuses."""
+
 
 @dataclass(frozen=True)
 class Points:
@@ -37,13 +43,13 @@ class Outbox:
     """Calls, made in the order in which they were given.
 
     Where the store cannot be reached, a call and all after it are kept and made with a later one. One that the store
-    refuses for good (its run was deleted) is told and left out.
+    refuses for good (its run was deleted) is left out; the first of several is told.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], object]] = deque()
         self._next_try = self._next_points = 0.0
-        self._out = False
+        self._out = self._refused = False
 
     def send(self, call: Callable[[], object]) -> None:
         """Make `call` now or later; what it is to write must be the same at any time."""
@@ -81,19 +87,29 @@ class Outbox:
                 if not isinstance(error, MlflowException) or may_pass(error.get_http_status_code()):
                     self._pause(time.monotonic() - began, error)
                     return
-                logger.warning("MLflow refuses an entry: %s", told(error))
+                self._refuse(error)
             else:
-                self._out = False
-                if isinstance(self._waiting[0], Points):
-                    now = time.monotonic()
-                    self._next_points = now + _REST * (now - began)
-            self._waiting.popleft()
+                self._out = self._refused = False
+            if isinstance(self._waiting.popleft(), Points):
+                now = time.monotonic()
+                self._next_points = now + _REST * (now - began)
+
+    def _refuse(self, error: MlflowException) -> None:
+        if not self._refused:
+            remedy = f"; {CREDENTIALS}" if refuses(error) else ""
+            logger.warning("MLflow refuses an entry, and maybe others like it: %s%s", told(error), remedy)
+        self._refused = True
 
     def _pause(self, seconds: float, error: Exception) -> None:
         self._next_try = time.monotonic() + _PAUSE * seconds
         if not self._out:
             logger.warning("MLflow does not answer, what is for it is kept and sent when it does: %s", told(error))
         self._out = True
+
+
+def refuses(error: Exception) -> bool:
+    """Whether a server has answered that it does not know who asks, or that they may not."""
+    return isinstance(error, MlflowException) and error.get_http_status_code() in (401, 403)
 
 
 def told(error: Exception) -> str:

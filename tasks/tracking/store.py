@@ -23,18 +23,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from bertcore.errors import ConfigError, UnavailableError, without_password
 from tasks.experiment import experiment_name
-from tasks.tracking.outbox import told
+from tasks.tracking.outbox import CREDENTIALS, refuses, told
 
 _KIND, _TRAINING = "mlflow.experimentKind", "custom_model_development"
 """The tag by which the pages choose their view, and its value for trainings: without it they show that of agents."""
 
 
 _URI = "MLFLOW_TRACKING_URI"
-CREDENTIALS = (
-    "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to those of an account that "
-    "may write there"
-)
-"""What to do where a server refuses."""
+_ARTIFACTS = "mlartifacts"
+"""Beside a SQLite file."""
 _PLACES = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
@@ -63,11 +60,6 @@ def _remedy(error: MlflowException | SQLAlchemyError) -> str:
     if refuses(error):
         return CREDENTIALS
     return "start the server, or correct MLFLOW_TRACKING_URI (without it mlflow.db in this tree is used)"
-
-
-def refuses(error: Exception) -> bool:
-    """Whether a server has answered that it does not know who asks, or that they may not."""
-    return isinstance(error, MlflowException) and error.get_http_status_code() in (401, 403)
 
 
 def tracking_uri() -> str:
@@ -108,7 +100,7 @@ def _directory() -> Path:
 def open_experiment() -> tuple[MlflowClient, str]:
     """A client, and the id of the experiment, which is made where there is none."""
     client, name = MlflowClient(tracking_uri()), experiment_name()
-    location = (_directory() / "mlartifacts").as_uri() if tracking_uri().startswith("sqlite:") else None
+    location = (_directory() / _ARTIFACTS).as_uri() if tracking_uri().startswith("sqlite:") else None
     with lock():
         experiment = client.get_experiment_by_name(name)
         if experiment is None:
@@ -121,8 +113,9 @@ def open_experiment() -> tuple[MlflowClient, str]:
             )
         if _KIND not in experiment.tags:
             client.set_experiment_tag(experiment.experiment_id, _KIND, _TRAINING)
-        if not os.environ.get(_URI) and location and experiment.artifact_location != location:
-            _follow_the_tree(experiment.artifact_location, location)
+        before = experiment.artifact_location
+        if location and before != location and before.endswith(f"/{_ARTIFACTS}"):
+            _follow_the_tree(before, location)
     return client, experiment.experiment_id
 
 

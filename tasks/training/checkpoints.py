@@ -8,9 +8,7 @@ import json
 import shutil
 from pathlib import Path
 
-from filelock import FileLock
-
-from bertcore.files import write_json
+from bertcore.files import alone_in, write_json
 from tasks.paths import CHECKPOINTS
 from tasks.tracking import lineage
 
@@ -36,7 +34,7 @@ def clear_finished() -> None:
     """
     if not CHECKPOINTS.is_dir():
         return
-    with FileLock(CHECKPOINTS / ".lock"):  # a stage that has started must not lose what it writes to another's clearing
+    with alone_in(CHECKPOINTS):  # a stage that has started must not lose what it writes to another's clearing
         shutil.rmtree(_REMOVED, ignore_errors=True)
         marks = list(CHECKPOINTS.glob(f"*/*/{_MARK}"))
         recorded = lineage.recorded_hashes() if marks else {}

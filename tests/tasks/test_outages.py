@@ -180,9 +180,32 @@ def test_what_is_refused_for_good_does_not_hold_up_the_rest(caplog: pytest.LogCa
 
     box = outbox.Outbox()
     box.send(refused)
+    box.send(refused)
     box.send(lambda: done.append(1))
     assert done == [1] and [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "MLflow refuses an entry: RESOURCE_DOES_NOT_EXIST: no such run" in caplog.text
+    assert "MLflow refuses an entry, and maybe others like it: RESOURCE_DOES_NOT_EXIST: no such run" in caplog.text
+    box.send(refused)
+    assert len(caplog.records) == 2
+
+
+def test_a_store_that_refuses_points_takes_no_more_time_than_one_that_writes_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, asked = [100.0], []
+
+    class Refusing:
+        def log_batch(self, *given: object) -> None:
+            asked.append(given)
+            clock[0] += 0.05
+            raise RestException({"error_code": "UNAUTHENTICATED", "message": "the token is of yesterday"})
+
+    monkeypatch.setattr(outbox.time, "monotonic", lambda: clock[0])
+    box = outbox.Outbox()
+    for step in range(100):
+        clock[0] += 0.05
+        box.collect(outbox.Points(Refusing(), "run", [Metric("train/loss", 1.0, 0, step)]))  # type: ignore[arg-type]
+    assert len(asked) == 1
+    assert "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD" in caplog.text
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -120,3 +120,10 @@ def test_the_identity_of_a_process_tells_whether_it_is_dead(tmp_path: Path) -> N
     code = "from tasks.processes import identity; print(identity())"
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert processes.known_dead(ended.stdout.strip())
+
+
+def test_the_key_of_a_dvc_outlasts_a_clock_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = processes.Reproduction(psutil.Process(), "dvc repro")
+    key = own.key
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: 0.0)
+    assert own.key == key and str(os.getpid()) in key

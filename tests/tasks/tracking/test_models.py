@@ -300,11 +300,16 @@ def test_what_hinders_the_logging_fails_no_stage_and_it_can_be_done_later(
     assert registered("colours").run_id == run.info.run_id
 
 
-def test_a_moved_tree_serves_its_own_models(project: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("named", [False, True])
+def test_a_moved_tree_serves_its_own_models(
+    named: bool, project: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
     here = Path.cwd()
     there = here.rename(here.with_name(f"{here.name}-moved"))
     monkeypatch.chdir(there)
+    if named:  # as flows do for runs in trees of their own
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{there}/mlflow.db")
     store.open_experiment()
     assert loaded("colours").predict(pd.DataFrame({"text": ["a dog"]}))
 

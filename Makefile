@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PYTEST := python -m pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help pretrain finetune compare doctor plan ui onnx test test-infra faults docs lint check clean

@@ -29,7 +29,8 @@ class DoctorError(Exception):
 
 
 def main() -> int:
-    findings = examine(project_environment())
+    os.environ.update(project_environment())  # what asks the servers reads proxies there
+    findings = examine(dict(os.environ))
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for finding in findings:
         print("\n".join(finding.lines(colour)))
@@ -108,7 +109,10 @@ def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
 
 def check_prefect(environment: Mapping[str, str]) -> Finding:
     """The server that PREFECT_API_URL names; without it commands find one or start their own."""
-    url = server.address(environment)
+    try:
+        url = server.address(environment)
+    except server.LaunchError as error:
+        return fail("prefect", str(error), "correct the variable, or unset it")
     if not url:
         text = "PREFECT_API_URL is not set; `make pretrain` and `make finetune` use the server that runs, or start one"
         return ok("prefect", text)

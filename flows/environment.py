@@ -26,6 +26,8 @@ REMOTE = "BERTCORE_DVC_REMOTE"
 
 STORE = "MLFLOW_TRACKING_URI"
 SQLITE = "sqlite:///"
+_PATHS = ("BERTCORE_ACCELERATE_CONFIG", "BERTCORE_CACHE", "HF_HOME")
+"""Variables that name a file or a directory: relative to this tree, also where a run works in a tree of its own."""
 
 LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -34,9 +36,10 @@ def project_environment() -> dict[str, str]:
     """This process's environment, with the interpreter's own programs first on PATH and telemetry off.
 
     `python` in a stage's command is thereby the interpreter that runs the pipeline, activated or not. A store of MLflow
-    in a file is that of this tree also for runs in others, which are removed after them.
+    in a file, and all files that variables name, are those of this tree also for runs in others, which are removed
+    after them. Files and terminals are read and written as UTF-8 whatever the locale says.
     """
-    environment = {**os.environ, **TELEMETRY_OFF, "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, **TELEMETRY_OFF, "PYTHONUNBUFFERED": "1", "PYTHONUTF8": "1"}
     programs = str(Path(sys.executable).parent)
     path = environment.get("PATH", os.defpath).split(os.pathsep)
     # A proxy of the machine must not stand between this project's own processes.
@@ -44,6 +47,7 @@ def project_environment() -> dict[str, str]:
         environment[name] = ",".join(dict.fromkeys([*filter(None, environment.get(name, "").split(",")), *LOOPBACK]))
     if (store := environment.get(STORE, "")).startswith(SQLITE):
         environment[STORE] = f"{SQLITE}{ROOT / store.removeprefix(SQLITE)}"
+    environment |= {name: str(ROOT / Path(environment[name]).expanduser()) for name in _PATHS if environment.get(name)}
     environment["PATH"] = os.pathsep.join([programs, *(entry for entry in path if entry != programs)])
     return environment
 

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -36,12 +37,18 @@ def launched(command: str, work: Callable[[], int]) -> int:
     # Prefect reads its settings from the environment when it is imported, which is after this.
     os.environ.update(project_environment())
     try:
+        Path.home()
+    except RuntimeError:
+        return _refuse("HOME: not set, and this user has no entry with a home directory; set it")
+    try:
         with hold(server.STATE / "launch.lock", f"{command}, process {os.getpid()}"):
             return work()
     except HeldError as holder:
         return _refuse(f"this tree has a run that was started already ({holder}); wait for it or stop it there")
     except server.LaunchError as error:
         return _refuse(str(error))
+    except PermissionError as error:
+        return _refuse(f"{error.filename}: {error.strerror}; work in a clone that this user may write to")
     except KeyboardInterrupt:
         print("stopped before the pipeline ran", file=sys.stderr)
         return 130

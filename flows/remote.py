@@ -52,6 +52,8 @@ def remote_url(base: Path) -> str | None:
     if not url:
         return None
     scheme, separator, rest = url.partition("://")
+    if not separator and re.match(r"[^/]+:", url):
+        raise RemoteError(f"{REMOTE}: found {url!r}, expected a directory, s3://BUCKET/PATH or ssh://USER@HOST/PATH")
     if not separator:
         return str((base / Path(url).expanduser()).resolve())
     if re.match(r"[^/]*:[^/]*@", rest):

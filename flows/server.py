@@ -142,8 +142,16 @@ def _named(environment: dict[str, str]) -> Server | None:
 
 
 def address(environment: Mapping[str, str]) -> str:
-    """PREFECT_API_URL, which Prefect's clients take with a slash at its end, too; empty where it is not set."""
-    return environment.get("PREFECT_API_URL", "").rstrip("/")
+    """PREFECT_API_URL, which Prefect's clients take with a slash at its end, too; empty where it is not set.
+
+    LaunchError for what cannot be one, or holds a user's name or password, which would be shown.
+    """
+    url = environment.get("PREFECT_API_URL", "").rstrip("/")
+    if "@" in url:
+        raise LaunchError(f"PREFECT_API_URL: found a user in the address, expected none; set {PASSWORD} for a password")
+    if url and not url.startswith(("http://", "https://")):
+        raise LaunchError(f"PREFECT_API_URL: found {url!r}, expected an address such as http://HOST:4200/api; mend it")
+    return url
 
 
 def healthy(url: str) -> bool:

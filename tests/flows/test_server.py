@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from flows import server
+from flows.doctor import check_prefect
 
 FAKE = """
 import json, sys
@@ -152,3 +153,18 @@ def test_what_does_not_speak_http_is_no_server() -> None:
 def test_an_address_may_end_in_a_slash() -> None:
     assert server.address({"PREFECT_API_URL": "http://h:4200/api/"}) == "http://h:4200/api"
     assert server.address({}) == ""
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("prefect.team.example/api", "found 'prefect.team.example/api', expected an address such as http://HOST"),
+        ("http://me:secret@host/api", "found a user in the address, expected none; set PREFECT_API_AUTH_STRING"),
+    ],
+)
+def test_what_is_no_address_is_told_in_one_line(url: str, said: str) -> None:
+    with pytest.raises(server.LaunchError) as caught:
+        server.address({"PREFECT_API_URL": url})
+    assert said in str(caught.value) and "secret" not in str(caught.value)
+    finding = check_prefect({"PREFECT_API_URL": url})
+    assert finding.level == "FAIL" and said in finding.text and "secret" not in finding.text

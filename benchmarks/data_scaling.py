@@ -9,7 +9,6 @@ largest process; beside it stands that for the text given with `--half`, so that
 bytes of all are compared. The result is printed, and kept in benchmarks/results/ with --keep.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -28,6 +27,7 @@ from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from tasks.tracking.lineage import dvc_hash
 
 ROOT = Path(__file__).parents[1]
@@ -52,15 +52,13 @@ class Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, turns=2)
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="files, as corpus.sources has them")
     parser.add_argument("--half", type=Path, nargs="+", help="about half as much text, for the memory")
     parser.add_argument(
         "--stages", nargs="+", choices=STAGES, default=list(STAGES), help="of these; each needs those before it (all)"
     )
-    parser.add_argument("--turns", type=int, default=2, help="runs of each (%(default)s)")
     parser.add_argument("--dask", action="store_true", help="measure a Dask cluster, too (requirements-dask.lock)")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[:2]
     if len(cores) < 2:

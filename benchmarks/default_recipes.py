@@ -7,7 +7,6 @@ is evaluated on held-out sequences of its own kind (BERT's are pairs of parts), 
 sequences of 512 tokens, is left out.
 """
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ import yaml
 
 from benchmarks import plots, results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from bertcore.compressed import read_json
 from flows.environment import project_environment
 from tasks.variation import vary
@@ -35,11 +35,10 @@ EVAL_STEPS = 400
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--directory", type=Path, default=Path(".benchmarks"), help="where the clones lie (%(default)s)"
     )
-    parser.add_argument("--keep", action="store_true", help="write table and plot into benchmarks/results/")
     arguments = parser.parse_args()
     clones = {side: (arguments.directory / f"default-{number}").resolve() for number, side in enumerate(SIDES)}
     curves = {side: train(SIDES[side], clone) for side, clone in clones.items()}

@@ -6,7 +6,6 @@ Every variant has its own process and they take turns; a ratio is that of neighb
 kept in benchmarks/results/ with --keep.
 """
 
-import argparse
 import os
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from benchmarks.text import prepared, text_arguments
 from benchmarks.turns import Work, faster, take_turns
 from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
@@ -26,11 +26,9 @@ WARMUP = 2
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, turns=9)
     text_arguments(parser, ".benchmarks/data")
-    parser.add_argument("--turns", type=int, default=9, help="turns of every variant (%(default)s)")
     parser.add_argument("--units", type=int, default=3, help="units of work of a turn (%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     text = prepared(arguments)
     setting = (text.directory / "corpus", text.directory / "tokenizer", WARMUP + arguments.turns * arguments.units)

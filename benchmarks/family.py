@@ -7,7 +7,6 @@ processor has it. The masks, the objective and the dropout are those of the reci
 and they take turns. With --processor-time the time is that of the processor, for machines on which other work runs.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from torch.nn import functional
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from benchmarks.steps import padded
 from benchmarks.text import Text, prepared, text_arguments
 from benchmarks.turns import Turns, Work, faster, take_turns
@@ -267,16 +267,10 @@ def rows_of(variant: str, measured: dict[str, Turns]) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--preset", "--length", "--batch", "--processor-time", turns=5)
     text_arguments(parser, ".benchmarks/family", 400)
     parser.add_argument("--variants", nargs="+", choices=LOSSES, default=list(LOSSES))
-    parser.add_argument("--preset", default="mini", help="size of the models (%(default)s)")
-    parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
-    parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
-    parser.add_argument("--turns", type=int, default=5, help="turns of either side (%(default)s)")
     parser.add_argument("--steps", type=int, default=2, help="steps of a turn (%(default)s)")
-    parser.add_argument("--processor-time", action="store_true", help="measure what the processor spent")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     options = parser.parse_args()
 
     text, rows = prepared(options), list[dict[str, str]]()

@@ -23,6 +23,7 @@ import transformers
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from benchmarks.turns import Turns, Work, faster, take_turns
 from bertcore.evaluation.classification import accuracy
 from bertcore.examples import formats
@@ -151,21 +152,16 @@ VARIANTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--preset", "--length", "--batch", turns=3)
     parser.add_argument("--data", required=True, help="directory of the task, such as GLUE's SST-2")
     parser.add_argument("--format", default="glue/sst2", help="of the data (%(default)s)")
     parser.add_argument("--model", type=Path, help="a Hugging Face BERT directory; else --preset with random weights")
     parser.add_argument("--vocab", type=Path, help="vocab.txt, uncased, for --preset")
-    parser.add_argument("--preset", default="mini", help="size of the model without --model (%(default)s)")
     parser.add_argument("--examples", type=int, default=4000, help="training examples (%(default)s)")
     parser.add_argument("--dev-examples", type=int, default=872, help="dev examples (%(default)s)")
     parser.add_argument("--epochs", type=int, default=1, help="(%(default)s)")
-    parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
-    parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=3e-4, help="(%(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="runs of every variant (%(default)s)")
     parser.add_argument("--warmup", type=int, default=1, help="runs of every variant before the turns (%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bertcore-benchmark-") as folder:
         setting = _setting(arguments, Path(folder))

@@ -9,7 +9,6 @@ optimum's, which needs an interpreter with an older `transformers`, `pip install
 of ours stands beside one of each of the others.
 """
 
-import argparse
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ import transformers
 from numpy.typing import NDArray
 
 from benchmarks import machine
+from benchmarks.options import make_parser
 from benchmarks.results import show
 from benchmarks.turns import Turns, Work, faster
 from bertcore.apply.prepacked import pack
@@ -165,12 +165,9 @@ def rows_of(case: str, found: dict[str, Turns]) -> list[dict[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", default="mini")
+    parser = make_parser(__doc__, "--preset", turns=5)
     parser.add_argument("--architecture", default="bert")
-    parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--optimum", type=Path, metavar="PYTHON", help="an interpreter that has optimum")
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results/")
     options = parser.parse_args()
     rows: list[dict[str, str]] = []
     with tempfile.TemporaryDirectory(prefix="bertcore-inference-") as folder:

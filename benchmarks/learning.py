@@ -26,6 +26,7 @@ import torch
 
 from benchmarks import plots, results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from benchmarks.steps import HuggingFaceTraining, Setting, our_training
 from benchmarks.text import Text, prepared, text_arguments
 from bertcore.config import parse
@@ -170,17 +171,14 @@ def heldout(model: EncoderModule, setting: Setting) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--preset", "--batch")
     text_arguments(parser, ".benchmarks/learning")
-    parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
-    parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
     parser.add_argument("--minutes", type=float, default=20, help="training time of each side (%(default)s)")
     parser.add_argument("--points", type=int, default=10, help="evaluations of each side (%(default)s)")
     parser.add_argument("--recipe", nargs="+", default=["modern"], help="of ours (modern)")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="peak of Hugging Face's (%(default)s)")
     parser.add_argument("--whole", action="store_true", help="one after the other, each on all cores")
     parser.add_argument("--measure", action="store_true", help="measure the seconds of a step, and end")
-    parser.add_argument("--keep", action="store_true", help="write table, curve and plot into benchmarks/results/")
     arguments = parser.parse_args()
 
     text = prepared(arguments)

@@ -7,7 +7,6 @@ windows as a mask on all pairs of tokens, as it was computed before. `transforme
 process of its own, whose peak memory is told; a training step reads `--tokens` tokens or one sequence.
 """
 
-import argparse
 import time
 from functools import partial
 
@@ -17,6 +16,7 @@ import transformers
 from benchmarks import family, results
 from benchmarks.family import Setting
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from benchmarks.text import Text, prepared, text_arguments
 from benchmarks.turns import Work, faster, take_turns
 from bertcore.model import group_attention
@@ -77,14 +77,10 @@ WORK = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--preset", "--processor-time", turns=3)
     text_arguments(parser, ".benchmarks/long", 2000)
-    parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
     parser.add_argument("--lengths", type=int, nargs="+", default=[512, 2048, 8192], help="(%(default)s)")
     parser.add_argument("--tokens", type=int, default=4096, help="of a training step (%(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="turns of every side (%(default)s)")
-    parser.add_argument("--processor-time", action="store_true", help="measure what the processor spent")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     options = parser.parse_args()
 
     text, rows = prepared(options), list[dict[str, str]]()

@@ -6,7 +6,6 @@ Every variant has its own process and they take turns; a ratio is that of neighb
 is printed, and kept in benchmarks/results/ with --keep.
 """
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +18,7 @@ import numpy as np
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from benchmarks.plain_masking import Plain, documents_of
 from benchmarks.text import Text, mask_config, prepared, text_arguments
 from benchmarks.turns import Turns, Work, faster, take_turns
@@ -135,11 +135,8 @@ def _parts(shards: list[TokenShard]) -> Iterator[TokenShard]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--length", turns=7)
     text_arguments(parser, ".benchmarks/step", 400)
-    parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
-    parser.add_argument("--turns", type=int, default=7, help="turns of every variant (%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
 
     text = prepared(arguments)

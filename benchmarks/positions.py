@@ -8,7 +8,6 @@ Every variant is asked for masked tokens of the same held-out text, in windows o
 as it reads. The first variant is asked with its positions repeated, too, before anything is learned of them.
 """
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ import yaml
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
@@ -28,10 +28,9 @@ LENGTHS = (128, 512, 1024, 2048)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("directory", type=Path, help="what `make compare` has made")
     parser.add_argument("--variants", nargs="+", default=["as-published", "extended"], help="names, in this order")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     trees = [arguments.directory / name for name in arguments.variants]
     rows = [row(tree.name, tree / PRETRAINED, tree) for tree in trees]

@@ -6,11 +6,11 @@ Every variant has its own process and they take turns; a ratio is that of neighb
 is measured in the same run, before the turns. The result is printed, and kept in benchmarks/results/ with --keep.
 """
 
-import argparse
 from functools import partial
 
 from benchmarks import results
 from benchmarks.machine import describe, gemm_peak_flops
+from benchmarks.options import make_parser
 from benchmarks.steps import Setting, huggingface, ours
 from benchmarks.text import Text, mask_config, prepared, text_arguments
 from benchmarks.turns import Turns, faster, take_turns
@@ -19,17 +19,12 @@ from bertcore.training.step import as_batch
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, "--preset", "--length", "--batch", turns=9)
     text_arguments(parser, ".benchmarks/step", 400)
-    parser.add_argument("--preset", default="mini", help="size of the model (%(default)s)")
-    parser.add_argument("--length", type=int, default=128, help="tokens of a sequence at most (%(default)s)")
-    parser.add_argument("--batch", type=int, default=32, help="sequences of a step (%(default)s)")
     parser.add_argument("--dropout", type=float, default=0.1, help="of activations and attention (%(default)s)")
-    parser.add_argument("--turns", type=int, default=9, help="turns of every variant (%(default)s)")
     parser.add_argument("--steps", type=int, default=4, help="steps of a turn (%(default)s)")
     parser.add_argument("--warmup", type=int, default=5, help="steps of every variant before the turns (%(default)s)")
     parser.add_argument("--no-compile", action="store_true", help="leave out both sides with torch.compile")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
 
     text = prepared(arguments)

@@ -9,7 +9,6 @@ DVC's cache, so that the command, killed, goes on where it was. A file that name
 --data, as `benchmarks.tasks` does.
 """
 
-import argparse
 import json
 import statistics
 import subprocess
@@ -24,6 +23,7 @@ from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from benchmarks.tasks import prepare
 from flows.environment import ROOT, project_environment
 from tasks.variation import vary
@@ -47,11 +47,10 @@ class Outcome:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("trials", type=Path, help="a file of trials")
     parser.add_argument("--data", type=Path, help="the real data sets")
     parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     text = arguments.trials.read_text(encoding="utf-8")
     wanted, names_data = _YAML.load(text), "real/" in text or "prepared/" in text

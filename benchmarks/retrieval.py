@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from benchmarks import machine
+from benchmarks.options import make_parser
 from benchmarks.results import show
 from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
 from bertcore.apply.embed import Embedder
@@ -95,14 +96,13 @@ def _row(system: str, found: dict[str, float], similarity: float | None) -> dict
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/pretrained"))
     parser.add_argument("--corpus", type=Path, default=Path("data/corpus"))
     parser.add_argument("--trained", nargs="*", default=[], metavar="NAME=DIR", help="directories of stage embed")
     parser.add_argument("--published", nargs="*", default=[], metavar="NAME=DIR", help="directories of others")
     parser.add_argument("--sts", type=Path, help="directory of STS-B in GLUE's layout")
     parser.add_argument("--name", default="docstrings", help="of the text, for the file of the result (%(default)s)")
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results/")
     options = parser.parse_args()
     search = Search(read_pair_sets(EmbedConfig(pairs="title_body"), options.corpus).heldout)
     similarity = Similarity(options.sts) if options.sts else None

@@ -11,7 +11,6 @@ training's pace, to a file and to a server: seconds of the training by the clock
 result is printed, and kept in benchmarks/results/ with --keep.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -29,6 +28,7 @@ from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from flows import server
 from flows.ui import MLFLOW_PORT
 from tasks.tracking import runs as tracking
@@ -44,12 +44,10 @@ POINTS, CURVES, PACE = 60, 10, 2.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=3, help="runs of each (%(default)s)")
+    parser = make_parser(__doc__, turns=3)
     parser.add_argument("--cached", action="store_true", help="measure a cached pipeline in this tree, too")
     parser.add_argument("--first", action="store_true", help="measure the first run in fresh clones, too")
     parser.add_argument("--curves", action="store_true", help="measure what MLflow takes for a point, too")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     commands = dict(_imports()) | (CACHED if arguments.cached else {})
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)

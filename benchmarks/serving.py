@@ -6,7 +6,6 @@ The server is a process of its own, as `bertcore serve` starts it; the clients a
 of its own, so that on a small machine they take some of the server's time. Texts are of 8 to 64 words.
 """
 
-import argparse
 import http.client
 import json
 import os
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from benchmarks import machine
+from benchmarks.options import make_parser
 from benchmarks.results import show
 
 CLIENTS = (1, 4, 16, 64, 256)
@@ -90,11 +90,10 @@ def serve(model: Path, options: Sequence[str]) -> tuple["subprocess.Popen[str]",
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = make_parser(__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/finetuned/topic"), help="that classifies")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each row (default: %(default)s)")
     parser.add_argument("--queue", type=int, default=128, help="texts that wait at most (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="write the table to benchmarks/results/")
     options = parser.parse_args()
     process, address = serve(options.model, ["--max-queue", str(options.queue)])
     try:

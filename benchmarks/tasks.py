@@ -7,7 +7,6 @@ by task. DATA holds what that file names below `real/`, laid out as the tests' B
 others have published, for tasks that start from it (`init_from: published`).
 """
 
-import argparse
 import csv
 import io
 import json
@@ -23,6 +22,7 @@ import yaml
 
 from benchmarks import results
 from benchmarks.machine import describe
+from benchmarks.options import make_parser
 from bertcore.compressed import read_text
 from bertcore.examples.tag_schemes import entities
 from flows.environment import project_environment
@@ -36,12 +36,11 @@ _OF_AN_ABSTRACT = 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("file", nargs="?", type=Path, default=HERE / "tasks.yaml", help="(benchmarks/tasks.yaml)")
     parser.add_argument("--data", type=Path, required=True, help="the real data sets")
     parser.add_argument("--published", type=Path, help="a model directory of others")
     parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
-    parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     arguments = parser.parse_args()
     clone = (arguments.directory or Path(".benchmarks") / arguments.file.stem).resolve()
     if not clone.exists():

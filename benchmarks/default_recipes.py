@@ -7,22 +7,17 @@ is evaluated on held-out sequences of its own kind (BERT's are pairs of parts), 
 sequences of 512 tokens, is left out.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from benchmarks import plots, results
+from benchmarks.clones import make_clone, repro, vary_params
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from bertcore.compressed import read_json
-from flows.environment import project_environment
-from tasks.variation import vary
 
-HERE = Path(__file__).parent
 _BERT: dict[str, Any] = {"recipe": "bert-2018", "mask.second_phase": None, "pretrain.second_phase": None}
 SIDES: dict[str, dict[str, Any]] = {
     "modern": {"recipe": "modern"},
@@ -57,14 +52,9 @@ def main() -> None:
 
 def train(given: dict[str, Any], clone: Path) -> "pd.Series[float]":
     """Held-out loss of masked tokens by million tokens read."""
-    if not clone.exists():
-        subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
-    subprocess.run(["git", "checkout", "--quiet", "params.yaml"], cwd=clone, check=True)
-    file = clone / "params.yaml"
-    values = yaml.safe_load(file.read_text(encoding="utf-8"))
-    vary(values, given | {"pretrain.eval_steps": EVAL_STEPS})
-    file.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    subprocess.run([sys.executable, "-m", "dvc", "repro", "pretrain"], cwd=clone, check=True, env=project_environment())
+    make_clone(clone)
+    vary_params(clone, given | {"pretrain.eval_steps": EVAL_STEPS})
+    repro(clone, "pretrain")
     curve = pd.read_csv(clone / "metrics/curves/pretrain_eval.csv", index_col="step")["eval/mlm_loss"]
     read = read_json(clone / "metrics/pretrain.json")
     return curve.set_axis(curve.index * read["tokens"] / read["steps"] / 1e6)

@@ -11,24 +11,18 @@ DVC's cache, so that the command, killed, goes on where it was. A file that name
 
 import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-
 from benchmarks import results
+from benchmarks.clones import make_clone, repro, restore_params, vary_params
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from benchmarks.tasks import prepare
-from flows.environment import ROOT, project_environment
-from tasks.variation import vary
-
-_YAML = YAML(typ="safe", pure=True)
+from tasks.params import values_of
 
 
 @dataclass(frozen=True)
@@ -53,43 +47,33 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
     arguments = parser.parse_args()
     text = arguments.trials.read_text(encoding="utf-8")
-    wanted, names_data = _YAML.load(text), "real/" in text or "prepared/" in text
+    wanted, names_data = values_of(text, arguments.trials), "real/" in text or "prepared/" in text
     if names_data and not arguments.data:
         sys.exit(f"{arguments.trials}: names real/ or prepared/, found no --data; give the directory of the real data")
     clone = (arguments.directory or Path(".benchmarks") / arguments.trials.stem).resolve()
-    if not clone.exists():
-        subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
-        if names_data:
-            prepare(arguments.data.resolve(), clone, text)
-    checkout = ["git", "checkout", "--quiet", "params.yaml"]
-    subprocess.run(checkout, cwd=clone, check=True)  # a killed trial has left its own
-    committed = _YAML.load((clone / "params.yaml").read_text(encoding="utf-8"))
+    if make_clone(clone) and names_data:
+        prepare(arguments.data.resolve(), clone, text)
     rows, references, tasks = [], [], wanted.get("tasks", {})
     for name, change in wanted["trials"].items():
         values = {**wanted.get("base", {}), **({"finetune.tasks": tasks} if tasks else {}), **(change or {})}
         seeds = wanted.get("seeds", [1])
-        found = [run(clone, committed, {**values, "pretrain.seed": seed}, list(tasks)) for seed in seeds]
+        found = [run(clone, {**values, "pretrain.seed": seed}, list(tasks)) for seed in seeds]
         rows.append(_row(name, change or {}, found))
         print(" | ".join(rows[-1].values()), flush=True)
         if tasks and (beside := [_reference_row(system, found[0]) for system in (RANDOM, BASELINE)]) != references:
             references = beside  # those of another architecture or text stand below its own trial
             rows += references
-    subprocess.run(checkout, cwd=clone, check=True)  # the commit that is noted is a clean one
+    restore_params(clone)  # the commit that is noted is a clean one
     base = ", ".join(f"{key} {value}" for key, value in wanted.get("base", {}).items())
     command = f"python -m benchmarks.recipes {arguments.trials}" + (" --data DATA" if arguments.data else "")
     facts = {**describe(clone), "every trial": base, "repeated by": command}
     results.show(arguments.trials.stem, facts, rows, arguments.keep)
 
 
-def run(clone: Path, committed: Mapping[str, Any], values: Mapping[str, Any], tasks: Sequence[str] = ()) -> Outcome:
+def run(clone: Path, values: Mapping[str, Any], tasks: Sequence[str] = ()) -> Outcome:
     """Pre-train, score and fine-tune with `values` over the committed params."""
-    params = deepcopy(dict(committed))
-    vary(params, values)
-    with (clone / "params.yaml").open("w", encoding="utf-8") as file:
-        _YAML.dump(params, file)
-    stages = ["minimal_pairs", *(f"finetune@{task}" for task in tasks)]
-    command = [sys.executable, "-m", "dvc", "--quiet", "repro", *stages]
-    subprocess.run(command, cwd=clone, check=True, env=project_environment(), stdout=sys.stderr)
+    vary_params(clone, values)
+    repro(clone, "minimal_pairs", *(f"finetune@{task}" for task in tasks), quiet=True)
 
     def read(name: str) -> dict[str, Any]:
         return json.loads((clone / "metrics" / name).read_text(encoding="utf-8"))

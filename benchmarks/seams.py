@@ -11,7 +11,6 @@ training's pace, to a file and to a server: seconds of the training by the clock
 result is printed, and kept in benchmarks/results/ with --keep.
 """
 
-import json
 import os
 import resource
 import subprocess
@@ -27,6 +26,7 @@ from unittest.mock import patch
 from ruamel.yaml import YAML
 
 from benchmarks import results
+from benchmarks.clones import make_clone, vary_params
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from flows import server
@@ -34,7 +34,6 @@ from flows.ui import MLFLOW_PORT
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 
-ROOT = Path(__file__).parents[1]
 CACHED = {"dvc repro, all cached": ["-m", "dvc", "repro"], "the flow, all cached": ["-m", "flows.launch"]}
 WAYS = {"dvc repro": ["-m", "dvc", "repro"], "the flow": ["-m", "flows.launch"]}
 SMALL = {"corpus.max_documents": 3000, "pretrain.max_steps": 20, "pretrain.eval_steps": 20, "finetune.tasks": {}}
@@ -81,16 +80,13 @@ def _processor_seconds(command: list[str]) -> float:
 def _first_run(command: list[str]) -> tuple[float, float]:
     """Seconds until the first stage begins, and until all has ended, in a fresh clone."""
     with tempfile.TemporaryDirectory(prefix="bertcore-seams-") as directory:
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), directory], check=True)
-        asked = json.dumps({"params": (ROOT / "params.yaml").read_text(encoding="utf-8"), "changes": SMALL})
-        varied = subprocess.run(
-            [sys.executable, "-m", "tasks.variation"], input=asked, capture_output=True, text=True, check=True
-        )
-        (Path(directory) / "params.yaml").write_text(varied.stdout, encoding="utf-8")
+        tree = Path(directory) / "tree"
+        make_clone(tree)
+        vary_params(tree, SMALL)
         began, first = time.monotonic(), None
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         with subprocess.Popen(
-            [sys.executable, *command], cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            [sys.executable, *command], cwd=tree, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:

@@ -11,7 +11,6 @@ import csv
 import io
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,11 +20,11 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks import results
+from benchmarks.clones import make_clone, repro
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from bertcore.compressed import read_text
 from bertcore.examples.tag_schemes import entities
-from flows.environment import project_environment
 from tasks.reporting.document import TABLES, read_tables
 from tasks.reporting.task_tables import SECONDS
 
@@ -43,15 +42,14 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
     arguments = parser.parse_args()
     clone = (arguments.directory or Path(".benchmarks") / arguments.file.stem).resolve()
-    if not clone.exists():
-        subprocess.run(["git", "clone", "--quiet", HERE.parent, clone], check=True)
+    if make_clone(clone):
         (clone / "params.yaml").write_bytes(arguments.file.read_bytes())
         prepare(arguments.data.resolve(), clone, arguments.file.read_text(encoding="utf-8"))
         if arguments.published:
             (clone / "published").symlink_to(arguments.published.resolve())
     if (clone / "params.yaml").read_bytes() != arguments.file.read_bytes():
         sys.exit(f"{clone}: found another params.yaml than {arguments.file}; remove it, or name another directory")
-    subprocess.run([sys.executable, "-m", "dvc", "repro"], cwd=clone, check=True, env=project_environment())
+    repro(clone)
     show(clone, arguments.file.stem, arguments.keep)
 
 

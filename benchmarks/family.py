@@ -22,7 +22,7 @@ from torch.nn import functional
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.steps import padded
+from benchmarks.steps import Batch, Loss, PlainTraining
 from benchmarks.text import Text, prepared, text_arguments
 from benchmarks.turns import Turns, Work, faster, take_turns
 from bertcore.instances.config import MaskConfig
@@ -30,7 +30,6 @@ from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.objectives.replaced_tokens import GENERATOR
-from bertcore.precision import autocast
 from bertcore.recipes import RECIPES
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
@@ -107,21 +106,16 @@ def ours(setting: Setting) -> Work:
 
 ATTENTION = dict.fromkeys(("DebertaV2ForMaskedLM", "DebertaV2Model"), "eager")
 """Of classes that have no other than what is written out in them."""
-Batch = dict[str, Tensor]
-Loss = Callable[[Batch], Tensor]
 
 
-class Peer:
-    """`transformers`' models of a variant in the loop that its documentation teaches: SDPA, fused AdamW, autocast."""
+class Peer(PlainTraining):
+    """`transformers`' models of a variant, with SDPA where they have it."""
 
     def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self._loader = Text(setting.text).loader(setting.mask, setting.batch_size)
-        self._models = nn.ModuleList()
-        self._loss = LOSSES[setting.variant](self)
+        self.setting, self._models = setting, nn.ModuleList()
+        loss = LOSSES[setting.variant](self)
         trained = [each for each in self._models.parameters() if each.requires_grad]
-        self._optimizer = torch.optim.AdamW(trained, lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
-        self._trained, self._steps = trained, 0
+        super().__init__(Text(setting.text).loader(setting.mask, setting.batch_size), loss, trained)
 
     def load(self, kind: str, directory: Path | None = None) -> Any:
         """The model of class `kind` from `directory`, or from the setting's, in training."""
@@ -133,19 +127,6 @@ class Peer:
     def add(self, module: nn.Module) -> None:
         """One that is trained, too."""
         self._models.append(module)
-
-    def step(self) -> int:
-        """The real tokens of one optimizer step."""
-        instances = self._loader.batch(self._steps)
-        batch = {name: torch.from_numpy(array) for name, array in padded(instances).items()}
-        with autocast(batch["input_ids"].device):
-            loss = self._loss(batch)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self._trained, 1.0)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
-        self._steps += 1
-        return len(instances.tokens)
 
 
 def _masked_lm(kind: str, peer: Peer) -> Loss:
@@ -249,7 +230,7 @@ LOSSES: dict[str, Callable[[Peer], Loss]] = {
 
 def theirs(setting: Setting) -> Work:
     """For turns."""
-    return Peer(setting).step
+    return Peer(setting).train_step
 
 
 def rows_of(variant: str, measured: dict[str, Turns]) -> list[dict[str, str]]:

@@ -1,23 +1,25 @@
 """One pre-training step, ours and Hugging Face's, over the same global batches, as work that can take turns."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
+from torch import Tensor, nn
 
 from benchmarks.text import Text, mask_config
 from benchmarks.turns import Work
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import Instances
 from bertcore.model.config import ModelConfig, build_pretraining
-from bertcore.precision import device, precision
+from bertcore.precision import autocast, device
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
+from bertcore.training.loader import Loader
 from bertcore.training.loop import Pretraining, TrainingData
 
 
@@ -66,16 +68,39 @@ def our_training(
     return OurTraining(config, model, TrainingData(batches=loader), accelerator, checkpoints)
 
 
-class HuggingFaceTraining:
-    """`transformers`' model with SDPA, fused AdamW and bf16 autocast; padded to the longest sequence of the batch.
+Batch = dict[str, Tensor]
+Loss = Callable[[Batch], Tensor]
 
-    `BertForPreTraining` on BERT's pairs, or `BertForMaskedLM` on the sequences of `mask`.
-    """
+
+class PlainTraining:
+    """The loop that `transformers`' documentation teaches: fused AdamW and bf16 autocast, where the `trained`
+    parameters are; padded to the longest sequence of the batch."""
+
+    def __init__(self, loader: Loader, loss: Loss, trained: Iterable[nn.Parameter]) -> None:
+        self._loader, self._loss, self._trained = loader, loss, list(trained)
+        self.optimizer = torch.optim.AdamW(self._trained, lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
+        self._steps = 0
+
+    def train_step(self) -> int:
+        """One optimizer step; the real tokens in it."""
+        instances, place = self._loader.batch(self._steps), self._trained[0].device
+        batch = {name: torch.from_numpy(array).to(place) for name, array in padded(instances).items()}
+        with autocast(place):
+            loss = self._loss(batch)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self._trained, 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self._steps += 1
+        return len(instances.tokens)
+
+
+class HuggingFaceTraining(PlainTraining):
+    """`BertForPreTraining` with SDPA on BERT's pairs, or `BertForMaskedLM` on the sequences of `mask`."""
 
     def __init__(self, setting: Setting, compiled: bool = False, mask: MaskConfig | None = None) -> None:
         text, pairs = Text(setting.text), mask is None
-        self._loader = text.loader(mask or mask_config(setting.sequence_length), setting.batch_size, setting.seed)
-        self._device = device()
+        loader = text.loader(mask or mask_config(setting.sequence_length), setting.batch_size, setting.seed)
         shape = setting.model.build(text.vocabulary.size)
         torch.manual_seed(setting.seed)
         config = transformers.BertConfig(
@@ -89,24 +114,9 @@ class HuggingFaceTraining:
             attn_implementation="sdpa",
         )
         kind = transformers.BertForPreTraining if pairs else transformers.BertForMaskedLM
-        self.model = kind(config).to(self._device).train()
-        self._forward = torch.compile(self.model) if compiled else self.model
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, eps=1e-6, weight_decay=0.01, fused=True)
-        self._bf16 = precision() == "bf16"
-        self._steps = 0
-
-    def train_step(self) -> int:
-        """One optimizer step; the real tokens in it."""
-        instances = self._loader.batch(self._steps)
-        batch = {name: torch.from_numpy(array).to(self._device) for name, array in padded(instances).items()}
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16):
-            loss = self._forward(**batch).loss
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self._steps += 1
-        return len(instances.tokens)
+        self.model = kind(config).to(device()).train()
+        forward = torch.compile(self.model) if compiled else self.model
+        super().__init__(loader, lambda batch: forward(**batch).loss, self.model.parameters())
 
 
 def ours(setting: Setting, compiled: bool = False) -> Work:

@@ -24,7 +24,7 @@ from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from benchmarks.steps import Batch, Loss, PlainTraining
 from benchmarks.text import Text, prepared, text_arguments
-from benchmarks.turns import Turns, Work, faster, take_turns
+from benchmarks.turns import Work, row, take_turns
 from bertcore.instances.config import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
@@ -233,20 +233,6 @@ def theirs(setting: Setting) -> Work:
     return Peer(setting).train_step
 
 
-def rows_of(variant: str, measured: dict[str, Turns]) -> list[dict[str, str]]:
-    """A row for each side of a variant."""
-    return [
-        {
-            "variant": variant,
-            "by": name,
-            "real tokens/s": f"{turns.median:,.0f}",
-            "bertcore is faster by": faster(measured["bertcore"], turns),
-            "peak memory": f"{turns.peak_gib:.2f} GiB",
-        }
-        for name, turns in measured.items()
-    ]
-
-
 def main() -> None:
     parser = make_parser(__doc__, "--preset", "--length", "--batch", "--processor-time", turns=5)
     text_arguments(parser, ".benchmarks/family", 400)
@@ -260,7 +246,9 @@ def main() -> None:
         setting = Setting(text.directory, variant, options.preset, options.length, options.batch)
         setting.save_weights()
         sides = {"bertcore": partial(ours, setting), "transformers": partial(theirs, setting)}
-        rows += rows_of(variant, take_turns(sides, options.turns, options.steps, clock=clock))
+        measured = take_turns(sides, options.turns, options.steps, clock=clock)
+        first = measured["bertcore"]
+        rows += [{"variant": variant, "by": name, **row(first, turns)} for name, turns in measured.items()]
         print(rows[-1], flush=True)
     facts = {
         **describe(),

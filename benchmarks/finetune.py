@@ -24,7 +24,7 @@ import transformers
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.turns import Turns, Work, faster, take_turns
+from benchmarks.turns import Work, row, take_turns
 from bertcore.evaluation.classification import accuracy
 from bertcore.examples import formats
 from bertcore.examples.schema import ExampleSet
@@ -167,7 +167,9 @@ def main() -> None:
         setting = _setting(arguments, Path(folder))
         variants = {name: partial(make, setting, name=name) for name, make in VARIANTS.items()}
         measured = take_turns(variants, arguments.turns, units=1, warmup=arguments.warmup)
-        rows = [_row(setting, name, turns, measured["bertcore"]) for name, turns in measured.items()]
+        accuracies = {name: {"dev accuracy": f"{100 * setting.noted(name):.1f}"} for name in measured}
+        first = measured["bertcore"]
+        rows = [{"variant": name, **row(first, turns, accuracies[name])} for name, turns in measured.items()]
         work = _work(setting, arguments)
     facts = {**describe(), "work": work, "turns": f"{arguments.turns} of one run each"}
     name = arguments.format.replace("/", "-") + f"-{arguments.model.name if arguments.model else arguments.preset}"
@@ -198,16 +200,6 @@ def _random_model(arguments: argparse.Namespace, folder: Path) -> Path:
     encoder = BertForPreTraining(ModelConfig(preset=arguments.preset).build(len(entries)))
     save_pretrained(encoder, folder / "model", folder / "tokenizer")
     return folder / "model"
-
-
-def _row(setting: Setting, name: str, turns: Turns, ours: Turns) -> dict[str, str]:
-    return {
-        "variant": name,
-        "real tokens/s": f"{turns.median:,.0f}",
-        "bertcore is faster by": faster(ours, turns),
-        "dev accuracy": f"{100 * setting.noted(name):.1f}",
-        "peak memory": f"{turns.peak_gib:.2f} GiB",
-    }
 
 
 def _work(setting: Setting, arguments: argparse.Namespace) -> str:

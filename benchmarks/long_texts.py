@@ -18,7 +18,7 @@ from benchmarks.family import Setting
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from benchmarks.text import Text, prepared, text_arguments
-from benchmarks.turns import Work, faster, take_turns
+from benchmarks.turns import Work, row, take_turns
 from bertcore.model import group_attention
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
@@ -101,9 +101,7 @@ def main() -> None:
                     "work": work,
                     "tokens": f"{1 if work == 'reading' else batch} x {length:,}",
                     "by": name,
-                    "tokens/s": f"{turns.median:,.0f}",
-                    "bertcore is faster by": faster(measured["bertcore"], turns),
-                    "peak memory": f"{turns.peak_gib:.2f} GiB",
+                    **row(measured["bertcore"], turns, rate="tokens/s"),
                 }
                 for name, turns in measured.items()
             ]

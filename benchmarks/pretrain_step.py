@@ -13,7 +13,7 @@ from benchmarks.machine import describe, gemm_peak_flops
 from benchmarks.options import make_parser
 from benchmarks.steps import Setting, huggingface, ours
 from benchmarks.text import Text, mask_config, prepared, text_arguments
-from benchmarks.turns import Turns, faster, take_turns
+from benchmarks.turns import row, take_turns
 from bertcore.training.flops import training_flops
 from bertcore.training.step import as_batch
 
@@ -44,19 +44,10 @@ def main() -> None:
         "matrix-multiply peak": f"{peak / 1e9:,.0f} GFLOP/s",
         "share of the peak": "of the products that a step needs; padding, and states that no head reads, earn nothing",
     }
-    rows = [_row(name, turns, measured["bertcore"], flops / peak) for name, turns in measured.items()]
+    shares = {name: {"share of the peak": f"{turns.median * flops / peak:.2f}"} for name, turns in measured.items()}
+    rows = [{"variant": name, **row(measured["bertcore"], turns, shares[name])} for name, turns in measured.items()]
     name = f"pretrain_step-{arguments.preset}-{arguments.length}-dropout{arguments.dropout:g}"
     results.show(name, facts, rows, keep=arguments.keep)
-
-
-def _row(name: str, turns: Turns, ours: Turns, peak_share_per_rate: float) -> dict[str, str]:
-    return {
-        "variant": name,
-        "real tokens/s": f"{turns.median:,.0f}",
-        "bertcore is faster by": faster(ours, turns),
-        "share of the peak": f"{turns.median * peak_share_per_rate:.2f}",
-        "peak memory": f"{turns.peak_gib:.2f} GiB",
-    }
 
 
 def _per_token(text: Text, setting: Setting) -> tuple[float, float]:

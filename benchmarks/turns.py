@@ -69,6 +69,18 @@ def faster(ours: Turns, theirs: Turns, digits: int = 2) -> str:
     return f"{middle}x ({low} to {high})"
 
 
+def row(
+    ours: Turns, theirs: Turns, further: Mapping[str, str] | None = None, rate: str = "real tokens/s"
+) -> dict[str, str]:
+    """Of `theirs` for a table: what is `further` known stands before the memory."""
+    return {
+        rate: f"{theirs.median:,.0f}",
+        "bertcore is faster by": faster(ours, theirs),
+        **(further or {}),
+        "peak memory": f"{theirs.peak_gib:.2f} GiB",
+    }
+
+
 def _serve(pipe: Connection, make: Callable[[], Work], warmup: int, clock: Callable[[], float]) -> None:
     work = make()
     for _ in range(warmup):

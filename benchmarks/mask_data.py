@@ -107,7 +107,8 @@ def loader_static(setting: Setting) -> Work:
     text, directory = Text(setting.text), TemporaryDirectory()
     sources: list[InstanceSource] = []
     for number, part in enumerate(_parts(_shards(text))):
-        instances = DrawnInstances.of(part, str(number), 0, setting.mask, text.vocabulary).all()
+        source = DrawnInstances.of(part, str(number), 0, setting.mask, text.vocabulary)
+        instances = source.take(np.arange(len(source)))
         path = Path(directory.name) / f"{number}.arrow"
         instances.write(path)
         sources.append(StaticInstances(path, len(instances)))

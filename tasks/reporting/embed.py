@@ -17,7 +17,7 @@ _NOTE = (
 
 def summary(measurements: Measurements) -> dict[str, dict[str, float]]:
     """The entry of the summary, nDCG@10 by system; empty where no vectors were trained."""
-    found = {name: scores["ndcg_at_10"] for name, scores in _systems(measurements).items()}
+    found = {name: scores["ndcg_at_10"] for name, scores in measurements.below(SOURCE, "systems").items()}
     return {SOURCE: found} if found else {}
 
 
@@ -28,7 +28,7 @@ def sections(measurements: Measurements) -> list[Section]:
     numbers = measurements.numbers(SOURCE)
     rows = [
         [_label(name, numbers["width"]), *(percent(scores[score]) for score in _SCORES)]
-        for name, scores in _systems(measurements).items()
+        for name, scores in measurements.below(SOURCE, "systems").items()
     ]
     note = _NOTE.format(
         **{name: count(numbers[name]) for name in ("queries", "passages", "steps")},
@@ -36,12 +36,6 @@ def sections(measurements: Measurements) -> list[Section]:
         source=measurements.word(SOURCE, "", "pairs"),
     )
     return [Section(TITLE, [Table(("System", *_SCORES.values()), rows, strong="nDCG@10"), Paragraph(note)])]
-
-
-def _systems(measurements: Measurements) -> dict[str, dict[str, float]]:
-    prefix = "systems/"
-    groups = (group for group in measurements.groups(SOURCE) if group.startswith(prefix))
-    return {group.removeprefix(prefix): measurements.numbers(SOURCE, group) for group in groups}
 
 
 def _label(system: str, width: float) -> str:

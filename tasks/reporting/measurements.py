@@ -77,6 +77,12 @@ class Measurements:
         """The groups of a file, in its order."""
         return list(self._select(source)["group"].unique())
 
+    def below(self, source: str, above: str) -> dict[str, dict[str, float]]:
+        """The numbers of every group below the group `above`, by the rest of its name."""
+        start = f"{above}/"
+        groups = [group for group in self.groups(source) if group.startswith(start)]
+        return {group.removeprefix(start): self.numbers(source, group) for group in groups}
+
     def curve(self, source: str, name: str) -> pd.Series:
         """Values by step, ascending; empty where they were not recorded."""
         found = self._select(source, None, name).dropna(subset=["value"])

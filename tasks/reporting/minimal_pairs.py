@@ -74,10 +74,8 @@ def accuracies(measurements: Measurements) -> dict[str, float]:
 
 
 def _table(measurements: Measurements) -> Table:
-    prefix = "phenomena/"
-    rows = []
-    for group in (group for group in measurements.groups(SOURCE) if group.startswith(prefix)):
-        rows.append(_row(group.removeprefix(prefix).replace("_", " "), measurements.numbers(SOURCE, group)))
+    phenomena = measurements.below(SOURCE, "phenomena")
+    rows = [_row(name.replace("_", " "), numbers) for name, numbers in phenomena.items()]
     pairs = measurements.number(SOURCE, "", "pairs")
     for label, kind in (("all pairs", ""), ("macro mean of the paradigms", "macro_")):
         found = {name: measurements.number(SOURCE, f"systems/{name}", f"{kind}accuracy") for name in _SYSTEMS}

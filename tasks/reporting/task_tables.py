@@ -63,12 +63,10 @@ def differences(comparisons: Sequence[Comparison]) -> Table:
 
 def _other_splits(measurements: Measurements, task: str) -> list[list[str]]:
     """The pre-trained encoder's scores on further splits with labels, such as MNLI's mismatched one."""
-    source, rows = f"finetune/{task}", []
-    for group in measurements.groups(source):
-        if group.startswith("other_splits/"):
-            values = measurements.numbers(source, group)
-            found = ", ".join(f"{readable(metric)} {percent(value)}" for metric, value in values.items())
-            rows.append([task, f"pre-trained, on {group.partition('/')[2]}", found])
+    rows = []
+    for split, values in measurements.below(f"finetune/{task}", "other_splits").items():
+        found = ", ".join(f"{readable(metric)} {percent(value)}" for metric, value in values.items())
+        rows.append([task, f"pre-trained, on {split}", found])
     return rows
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -24,7 +23,7 @@ from bertcore.compressed import read_json
 from bertcore.corpus.sources import look_for
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.files import write_json
-from flows.environment import ROOT, complaint, project_environment
+from flows.environment import ROOT, asked, complaint, project_environment
 from flows.guard import guarded, release
 from flows.locks import HeldError, hold
 from flows.trees import link_inputs, share_cache
@@ -109,8 +108,7 @@ def clone(tree: Path) -> None:
     if not tree.exists():
         beside = tree.with_name(f".{tree.name}.unfinished")
         shutil.rmtree(beside, ignore_errors=True)
-        command = ["git", "clone", "--quiet", str(ROOT), str(beside)]
-        cloned = subprocess.run(command, capture_output=True, text=True, check=False)
+        cloned = asked(["git", "clone", "--quiet", str(ROOT), str(beside)], ROOT)
         if cloned.returncode:
             raise ConfigError(f"{tree}: git clone: {complaint(cloned)}")
         share_cache(beside)
@@ -191,8 +189,7 @@ def _held_out_loss(tree: Path) -> float:
 
 
 def _said_by(command: list[str], tree: Path) -> dict[str, float]:
-    whole = [sys.executable, "-m", *command]
-    done = subprocess.run(whole, cwd=tree, env=project_environment(), capture_output=True, text=True, check=False)
+    done = asked([sys.executable, "-m", *command], tree)
     if done.returncode:
         raise TrainingError(f"{tree}: {' '.join(command)} failed: {complaint(done)}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

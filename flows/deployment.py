@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from flows import server
-from flows.environment import ROOT
+from flows.environment import ROOT, asked
 from flows.locks import PIPELINE, HeldError, hold
 from flows.trees import is_at_work
 
@@ -82,10 +82,7 @@ def clear_leftovers(client: "SyncPrefectClient") -> None:
 def _prefect(environment: dict[str, str], *arguments: str) -> str:
     """Run Prefect's command line and return what it printed. Raises LaunchError with its last line when it fails."""
     command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-    nothing = subprocess.DEVNULL
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, stdin=nothing, capture_output=True, text=True, check=False
-    )
+    done = asked(command, ROOT, environment, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise server.LaunchError(f"prefect {' '.join(arguments)}: {' '.join(lines[-3:])}")

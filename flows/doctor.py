@@ -14,7 +14,7 @@ from pathlib import Path
 from bertcore.files import unwritable
 from flows import server
 from flows.devices import stages_at_once
-from flows.environment import ROOT, complaint, project_environment
+from flows.environment import ROOT, asked, complaint, project_environment
 from tasks.doctor.findings import Finding, fail, failed, load, ok
 
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
@@ -78,12 +78,10 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
     remedy = "git init, then dvc init; or take the tree from its repository again"
     if not (root / ".dvc").is_dir():
         return fail("dvc", f"{root} is no DVC repository: it has no .dvc", remedy)
-    command = [sys.executable, "-m", "dvc", "cache", "dir"]
-    asked = subprocess.run(command, cwd=root, env=dict(environment), capture_output=True, text=True, check=False)
-    if asked.returncode:
-        said = complaint(asked, 0)
-        return fail("dvc", said.removeprefix("ERROR: "), remedy)
-    cache = Path(asked.stdout.strip())
+    told = asked([sys.executable, "-m", "dvc", "cache", "dir"], root, environment)
+    if told.returncode:
+        return fail("dvc", complaint(told, 0).removeprefix("ERROR: "), remedy)
+    cache = Path(told.stdout.strip())
     if found := unwritable(cache):
         text = f"the cache {cache} cannot be written to ({': '.join(map(str, found))})"
         remedy = "make it writable, or name another one: dvc cache dir --local DIRECTORY"
@@ -92,15 +90,14 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
 
 
 def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
-    command, english = ["git", "rev-parse", "--git-dir"], {**environment, "LC_ALL": "C"}
     try:
-        asked = subprocess.run(command, cwd=root, env=english, capture_output=True, text=True, check=False)
+        told = asked(["git", "rev-parse", "--git-dir"], root, {**environment, "LC_ALL": "C"})
     except FileNotFoundError:
         text = "git is not installed: DVC keeps the history of the tree in it"
         return fail("dvc", text, "install git")
-    if asked.returncode == 0:
+    if told.returncode == 0:
         return None
-    said = complaint(asked, 0).removeprefix("fatal: ")
+    said = complaint(told, 0).removeprefix("fatal: ")
     remedy = f"cd {root} && git init && git add . && git commit -m begin"
     if not said.startswith("not a git repository"):
         remedy = f"cd {root} && git status, which says what to do"

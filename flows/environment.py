@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 """The working tree: where dvc.yaml and params.yaml lie and where every stage runs."""
@@ -52,6 +54,22 @@ def project_environment() -> dict[str, str]:
     return environment
 
 
+def asked(
+    command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, **more: Any
+) -> "subprocess.CompletedProcess[str]":
+    """A command that has come to its end in `cwd`, with all that it has said; in the project's environment, or `env`."""
+    environment = project_environment() if env is None else env
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, **more)
+
+
 def complaint(done: "subprocess.CompletedProcess[str]", line: int = -1) -> str:
     """What a command that failed has said, its last line or another; one that was killed may have said nothing."""
     return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[line]
+
+
+def error_among(lines: Iterable[str], status: int) -> str:
+    """What follows `error: ` in what a program of the project has said; where it is not there, its last line or exit
+    status."""
+    said = [line.strip() for line in lines if line.strip()]
+    errors = [line.removeprefix("error: ") for line in said if line.startswith("error: ")]
+    return [f"exit status {status}", *said, *errors][-1]

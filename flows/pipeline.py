@@ -21,7 +21,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.devices import cuda_devices, positive, stages_at_once
 from flows.doctor import DoctorError, examine, raise_for
-from flows.environment import REMOTE, ROOT, SQLITE, STORE, project_environment
+from flows.environment import REMOTE, ROOT, SQLITE, STORE, error_among, project_environment
 from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchanged
 from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
@@ -141,11 +141,10 @@ def _consult(remote: str, root: Path, *command: str) -> None:
     environment = {**project_environment(), REMOTE: remote}
     with RUNNING.start([sys.executable, "-m", "flows.remote", *command], environment, root) as process:
         assert process.stdout is not None
-        lines = [line.strip() for line in process.stdout if line.strip()]
+        lines = list(process.stdout)
         status = process.wait()
     if status:
-        said = [line for line in lines if line.startswith("error: ")] or lines or [f"exit status {status}"]
-        raise RemoteError(said[-1].removeprefix("error: "))
+        raise RemoteError(error_among(lines, status))
 
 
 def holder() -> str:

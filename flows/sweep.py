@@ -5,7 +5,6 @@ import csv
 import json
 import math
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from prefect.states import Completed, State
 
 from bertcore.files import replace_file
 from flows.devices import stages_at_once
-from flows.environment import ROOT, complaint, project_environment
+from flows.environment import ROOT, asked, complaint
 from flows.pipeline import FailedStagesError, concluded
 from flows.points import at_least_one, points
 from flows.trees import snapshot
@@ -118,8 +117,6 @@ def _write(runs: Trials) -> Path:
 def _conclude(runs: Trials, file: Path, status: str) -> None:
     """Keep the table with the sweep's run in MLflow, tag the runs that were stopped, and end the sweep's so."""
     stopped = json.dumps({str(trial.run): trial.stopped for trial in runs.trials if trial.stopped})
-    command = [sys.executable, "-m", "tasks.tracking.sweeps", runs.label, str(file), stopped, status]
-    options: dict[str, Any] = {"cwd": ROOT, "env": project_environment(), "capture_output": True, "text": True}
-    done = subprocess.run(command, check=False, **options)
+    done = asked([sys.executable, "-m", "tasks.tracking.sweeps", runs.label, str(file), stopped, status], ROOT)
     if done.returncode:
         get_run_logger().warning(f"MLflow has no table of the sweep: {complaint(done)}")

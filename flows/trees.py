@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.errors import ConfigError
-from flows.environment import ROOT, complaint, project_environment
+from flows.environment import ROOT, asked, complaint, error_among
 from flows.locks import HeldError, hold
 from tasks import params
 
@@ -174,25 +173,16 @@ def named(commit: str) -> str:
 
 
 def _ignored(root: Path, path: str) -> bool:
-    return subprocess.run(["git", "check-ignore", "--quiet", path], cwd=root, check=False).returncode == 0
+    return asked(["git", "check-ignore", "--quiet", path], root).returncode == 0
 
 
 def _varied(text: str, changes: Mapping[str, Any]) -> str:
-    command = [sys.executable, "-m", "tasks.variation"]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=project_environment(),
-        input=json.dumps({"params": text, "changes": dict(changes)}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    given = json.dumps({"params": text, "changes": dict(changes)})
+    done = asked([sys.executable, "-m", "tasks.variation"], ROOT, input=given)
     if done.returncode == 0:
         return done.stdout
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    said = next((line for line in lines if line.startswith("error: ")), lines[-1] if lines else "no reason given")
-    raise TreeError("parameter params: " + said.removeprefix("error: ").removeprefix("params.yaml: "))
+    said = error_among(done.stderr.splitlines(), done.returncode)
+    raise TreeError("parameter params: " + said.removeprefix("params.yaml: "))
 
 
 def _make(worktree: Path, commit: str) -> None:
@@ -256,8 +246,7 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
         for role in ("AUTHOR", "COMMITTER"):
             environment |= {f"GIT_{role}_{key}": value for key, value in _AUTHOR.items()}
     # Without hooks: those of `dvc install` want the cache, which a tree that is being made does not know yet.
-    command = ["git", "-c", "core.hooksPath=/dev/null", *arguments]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    done = asked(["git", "-c", "core.hooksPath=/dev/null", *arguments], root, environment)
     if done.returncode:
         said = complaint(done)
         if not _has_commit(root):
@@ -268,16 +257,15 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
 
 
 def _has_commit(root: Path) -> bool:
-    return subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, check=False).returncode == 0
+    return asked(["git", "rev-parse", "HEAD"], root).returncode == 0
 
 
 def _knows_author(root: Path) -> bool:
-    return subprocess.run(["git", "config", "user.email"], cwd=root, capture_output=True, check=False).returncode == 0
+    return asked(["git", "config", "user.email"], root).returncode == 0
 
 
 def _dvc(root: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "dvc", *arguments]
-    done = subprocess.run(command, cwd=root, env=project_environment(), capture_output=True, text=True, check=False)
+    done = asked([sys.executable, "-m", "dvc", *arguments], root)
     if done.returncode:
         raise TreeError(f"{root}: dvc {arguments[0]}: {complaint(done, 0)}")
     return done.stdout.strip()

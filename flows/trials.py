@@ -3,7 +3,6 @@
 import contextlib
 import json
 import statistics
-import subprocess
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,7 +26,7 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.states import Cancelled, Cancelling
 
 from bertcore.config import suggest
-from flows.environment import ROOT
+from flows.environment import ROOT, asked
 from flows.progress import HELD_OUT
 from tasks.params import flatten
 from tasks.reporting.document import NOTHING
@@ -229,8 +228,7 @@ def behind(trial: Trial, trials: list[Trial], least: int) -> str | None:
 
 def summary(branch: str) -> dict[str, float]:
     """The numbers in metrics/summary.json of a run's branch by their dotted keys; empty where it has none."""
-    command = ["git", "show", f"{branch}:./metrics/summary.json"]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    shown = asked(["git", "show", f"{branch}:./metrics/summary.json"], ROOT)
     try:
         found = flatten(json.loads(shown.stdout))
     except ValueError:

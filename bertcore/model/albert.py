@@ -13,12 +13,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.config import within
-from bertcore.model.architecture import Architecture, Encoder, sizes
+from bertcore.model.architecture import Architecture, PooledEncoder, sizes
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
-from bertcore.model.heads import Dropping, QuestionAnswering, SequenceClassification, TokenClassification
+from bertcore.model.heads import (
+    PairPreTraining,
+    QuestionAnswering,
+    SequenceClassification,
+    TokenClassification,
+    WithEncoder,
+)
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
-from bertcore.model.layout import Layout
 from bertcore.model.names import Names
 from bertcore.model.normalization import LayerNorm
 
@@ -72,6 +77,10 @@ class AlbertConfig(BertConfig):
         return dataclasses.replace(super().with_dropout(hidden, attention), classifier_dropout_prob=hidden)
 
     @property
+    def head_dropout(self) -> float:
+        return self.classifier_dropout_prob
+
+    @property
     def order(self) -> list[int]:
         """The group of each layer, rounded as Hugging Face's class does."""
         of_one = self.num_hidden_layers / self.num_hidden_groups
@@ -89,7 +98,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-class AlbertModel(Encoder):
+class AlbertModel(PooledEncoder):
     """The encoder, and its pooled [CLS]."""
 
     architecture = "AlbertModel"
@@ -111,28 +120,11 @@ class AlbertModel(Encoder):
         return states
 
     def pool(self, first: Tensor) -> Tensor:
-        """(B, H) states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
         return torch.tanh(self.pooler(first))
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """As `hidden_states`, and the (B, H) pooled ones."""
-        hidden = self.hidden_states(input_ids, token_type_ids, layout)
-        return hidden, self.pool(hidden.index_select(0, layout.first_tokens))
 
-
-class _WithPooler(Dropping):
-    prefix = "albert"
-
-    def __init__(self, config: AlbertConfig) -> None:
-        super().__init__(config)
-        self.albert = AlbertModel(config)
-        self.dropout_prob = config.classifier_dropout_prob
-
-
-class _WithEncoder(_WithPooler):
-    def __init__(self, config: AlbertConfig) -> None:
-        super().__init__(config)
-        del self.albert.pooler  # Hugging Face's classes have none, and it would learn nothing
+class _WithAlbert(WithEncoder):
+    prefix, encoder_class = "albert", AlbertModel
 
 
 class MaskedTokenHead(nn.Module):
@@ -150,10 +142,11 @@ class MaskedTokenHead(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class AlbertForPreTraining(_WithPooler):
-    """The encoder with the heads of both pre-training objectives."""
+class AlbertForPreTraining(PairPreTraining, _WithAlbert):
+    """The encoder with the heads of both pre-training objectives, masked tokens and the order of the segments: that it
+    is theirs, and that they are swapped."""
 
-    architecture = "AlbertForPreTraining"
+    architecture, token_head = "AlbertForPreTraining", "predictions"
 
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__(config)
@@ -162,28 +155,15 @@ class AlbertForPreTraining(_WithPooler):
         initialize(self.predictions, config)
         initialize(self.sop_classifier, config)
 
-    def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """(M,) flat positions -> (M, V) logits there, and (B, 2) logits that the segments are in their order, and
-        that they are swapped."""
-        rows = torch.cat([layout.first_tokens, masked_positions])
-        hidden = self.albert.hidden_states(input_ids, token_type_ids, layout, rows)
-        first, masked = hidden.split([layout.batch_size, len(masked_positions)])
-        return self.token_logits(masked), self.sop_classifier["classifier"](self.dropped(self.albert.pool(first)))
-
-    def token_logits(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.predictions(states, self.albert.token_embeddings.weight)
+    def pair_logits(self, pooled: Tensor) -> Tensor:
+        logits: Tensor = self.sop_classifier["classifier"](self.dropped(pooled))
         return logits
 
 
-class AlbertForSequenceClassification(SequenceClassification, _WithPooler):
+class AlbertForSequenceClassification(SequenceClassification, _WithAlbert):
     """One row of logits for each sequence, from its pooled [CLS]."""
 
     architecture = "AlbertForSequenceClassification"
-
-    def pooled(self, first: Tensor) -> Tensor:
-        return self.albert.pool(first)
 
 
 class AlbertForMultipleChoice(AlbertForSequenceClassification):
@@ -192,11 +172,11 @@ class AlbertForMultipleChoice(AlbertForSequenceClassification):
     architecture = "AlbertForMultipleChoice"
 
 
-class AlbertForTokenClassification(TokenClassification, _WithEncoder):
+class AlbertForTokenClassification(TokenClassification, _WithAlbert):
     architecture = "AlbertForTokenClassification"
 
 
-class AlbertForQuestionAnswering(QuestionAnswering, _WithEncoder):
+class AlbertForQuestionAnswering(QuestionAnswering, _WithAlbert):
     architecture = "AlbertForQuestionAnswering"
 
 

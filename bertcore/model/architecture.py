@@ -167,6 +167,11 @@ class EncoderConfig:
         return 0.0, 0.0
 
     @property
+    def head_dropout(self) -> float:
+        """Share dropped of what the last layer of a fine-tuned head reads."""
+        return self.dropouts[0]
+
+    @property
     def free(self) -> set[str]:
         """Fields that may differ between a checkpoint and the model that reads it: they change no tensor's meaning."""
         names = {field.name for field in dataclasses.fields(self)}
@@ -196,6 +201,8 @@ class EncoderModule(nn.Module):
     """Hugging Face's name of the class."""
     prefix: ClassVar[str] = ""
     """The attribute that is the encoder; empty where the module is one itself."""
+    token_head: ClassVar[str]
+    """The attribute that is the head for masked tokens, called with their states and the table of the vocabulary."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -222,7 +229,8 @@ class EncoderModule(nn.Module):
 
         Of classes with a head for masked tokens: what their own forward does at masked positions.
         """
-        raise NotImplementedError
+        logits: Tensor = self.get_submodule(self.token_head)(states, self.base_model.token_embeddings.weight)
+        return logits
 
 
 class Encoder(EncoderModule):
@@ -282,6 +290,19 @@ class Encoder(EncoderModule):
             return self.final(self.encoder(self.embedded(*ids), layout, rows))
         hidden = self.encoder(self.embedded(*map(rounded, ids)), layout, rows)
         return self.final(hidden[: layout.total] if rows is None else hidden)
+
+
+class PooledEncoder(Encoder):
+    """One that makes something of each [CLS], too, with a layer that it calls `pooler`."""
+
+    def pool(self, first: Tensor) -> Tensor:
+        """(B, H) states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
+        raise NotImplementedError
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+        """As `hidden_states`, and the (B, H) pooled ones."""
+        hidden = self.hidden_states(input_ids, token_type_ids, layout)
+        return hidden, self.pool(hidden.index_select(0, layout.first_tokens))
 
 
 def scores(layer: nn.Linear, states: Tensor) -> Tensor:

@@ -12,10 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, sizes
+from bertcore.model.architecture import Architecture, EncoderConfig, PooledEncoder, sizes
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import Dropping, QuestionAnswering, SequenceClassification, TokenClassification
+from bertcore.model.heads import (
+    PairPreTraining,
+    QuestionAnswering,
+    SequenceClassification,
+    TokenClassification,
+    WithEncoder,
+)
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
@@ -138,18 +144,7 @@ class BertLayer(EncoderLayer):
         return hidden + dropout(values, dropout_prob, self.training).to(hidden.dtype)
 
 
-class BertPooler(nn.Module):
-    """(B, H) hidden states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-
-    def forward(self, first: Tensor) -> Tensor:
-        return torch.tanh(self.dense(first))
-
-
-class BertModel(Encoder):
+class BertModel(PooledEncoder):
     """The encoder, and its pooled [CLS]."""
 
     architecture = "BertModel"
@@ -159,13 +154,11 @@ class BertModel(Encoder):
         super().__init__(config)
         self.embeddings = self.embedding_class(config)
         self.encoder = LayerStack([BertLayer(config) for _ in range(config.num_hidden_layers)])
-        self.pooler = BertPooler(config)
+        self.pooler = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.hidden_size)})
         initialize(self, config)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
-        """As `hidden_states`, and the (B, H) pooled ones."""
-        hidden = self.hidden_states(input_ids, token_type_ids, layout)
-        return hidden, self.pooler(hidden.index_select(0, layout.first_tokens))
+    def pool(self, first: Tensor) -> Tensor:
+        return torch.tanh(self.pooler["dense"](first))
 
 
 class MaskedTokenHead(nn.Module):
@@ -187,25 +180,14 @@ class MaskedTokenHead(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class _WithPooler(Dropping):
-    prefix = "bert"
-
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        self.bert = BertModel(config)
-        self.dropout_prob = config.hidden_dropout_prob
+class _WithBert(WithEncoder):
+    prefix, encoder_class = "bert", BertModel
 
 
-class _WithEncoder(_WithPooler):
-    def __init__(self, config: BertConfig) -> None:
-        super().__init__(config)
-        del self.bert.pooler  # Hugging Face's classes have none, and it would learn nothing
+class BertForPreTraining(PairPreTraining, _WithBert):
+    """The encoder with the heads of both pre-training objectives, masked tokens and the next sentence."""
 
-
-class BertForPreTraining(_WithPooler):
-    """The encoder with the heads of both pre-training objectives."""
-
-    architecture = "BertForPreTraining"
+    architecture, token_head = "BertForPreTraining", "cls.predictions"
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
@@ -214,28 +196,15 @@ class BertForPreTraining(_WithPooler):
         )
         initialize(self.cls, config)
 
-    def forward(
-        self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """As `BertModel`, with (M,) flat positions -> (M, V) logits there, and (B, 2) next-sentence logits."""
-        rows = torch.cat([layout.first_tokens, masked_positions])
-        hidden = self.bert.hidden_states(input_ids, token_type_ids, layout, rows)
-        first, masked = hidden.split([layout.batch_size, len(masked_positions)])
-        return self.token_logits(masked), self.cls["seq_relationship"](self.bert.pooler(first))
-
-    def token_logits(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.cls["predictions"](states, self.bert.token_embeddings.weight)
+    def pair_logits(self, pooled: Tensor) -> Tensor:
+        logits: Tensor = self.cls["seq_relationship"](pooled)
         return logits
 
 
-class BertForSequenceClassification(SequenceClassification, _WithPooler):
+class BertForSequenceClassification(SequenceClassification, _WithBert):
     """The encoder, dropout, and one linear layer on the pooled [CLS] (figure 4 a and b)."""
 
     architecture = "BertForSequenceClassification"
-
-    def pooled(self, first: Tensor) -> Tensor:
-        pooled: Tensor = self.bert.pooler(first)
-        return pooled
 
 
 class BertForMultipleChoice(BertForSequenceClassification):
@@ -244,11 +213,11 @@ class BertForMultipleChoice(BertForSequenceClassification):
     architecture = "BertForMultipleChoice"
 
 
-class BertForTokenClassification(TokenClassification, _WithEncoder):
+class BertForTokenClassification(TokenClassification, _WithBert):
     architecture = "BertForTokenClassification"
 
 
-class BertForQuestionAnswering(QuestionAnswering, _WithEncoder):
+class BertForQuestionAnswering(QuestionAnswering, _WithBert):
     architecture = "BertForQuestionAnswering"
 
 
@@ -263,6 +232,17 @@ def encoder_flops(config: EncoderConfig, lengths: Tensor, read: int) -> int:
 def prediction_flops(config: EncoderConfig, masked: int) -> int:
     """Of the head for `masked` tokens."""
     return 2 * masked * config.hidden_size * (config.hidden_size + config.vocab_size)
+
+
+def masked_lm_flops(config: EncoderConfig, lengths: Tensor, masked: int) -> int:
+    """Of the encoder and the head for `masked` tokens alone: see `Architecture.flops`."""
+    return encoder_flops(config, lengths, masked) + prediction_flops(config, masked)
+
+
+def detection_flops(config: EncoderConfig, lengths: Tensor) -> int:
+    """Of the encoder and a head of two layers that looks at every token: see `Discriminator.flops`."""
+    tokens, width = int(lengths.sum()), config.hidden_size
+    return encoder_flops(config, lengths, tokens) + 2 * tokens * (width**2 + width)
 
 
 def _flops(config: BertConfig, lengths: Tensor, masked: int) -> int:

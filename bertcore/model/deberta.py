@@ -28,7 +28,7 @@ from bertcore.model.architecture import (
 from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.disentangled_attention import DisentangledSelfAttention, Distances
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification
+from bertcore.model.heads import MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification, WithEncoder
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
@@ -190,28 +190,19 @@ class DebertaModel(Encoder):
         return [self.embeddings, self.distances]
 
 
-class _WithEncoder(Dropping):
-    prefix = "deberta"
-
-    def __init__(self, config: DebertaConfig) -> None:
-        super().__init__(config)
-        self.deberta = DebertaModel(config)
-        self.dropout_prob = config.hidden_dropout_prob
+class _WithDeberta(WithEncoder):
+    prefix, encoder_class = "deberta", DebertaModel
 
 
-class DebertaForMaskedLM(MaskedLM, _WithEncoder):
+class DebertaForMaskedLM(MaskedLM, _WithDeberta):
     """The encoder with the head for masked tokens."""
 
-    architecture = "DebertaV2ForMaskedLM"
+    architecture, token_head = "DebertaV2ForMaskedLM", "cls.predictions"
 
     def __init__(self, config: DebertaConfig) -> None:
         super().__init__(config)
         self.cls = nn.ModuleDict({"predictions": MaskedTokenHead(config)})
         initialize(self.cls, config)
-
-    def token_logits(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.cls["predictions"](states, self.deberta.token_embeddings.weight)
-        return logits
 
 
 class DetectionHead(nn.Module):
@@ -232,7 +223,7 @@ class DetectionHead(nn.Module):
         return scores(self.classifier, inner).squeeze(-1)
 
 
-class DebertaForPreTraining(_WithEncoder):
+class DebertaForPreTraining(_WithDeberta):
     """Version 3's discriminator (He et al. 2023): the encoder, and a head that says of every token whether it is a
     replaced one."""
 
@@ -245,13 +236,13 @@ class DebertaForPreTraining(_WithEncoder):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T,) logits."""
-        hidden = self.deberta.hidden_states(input_ids, token_type_ids, layout)
+        hidden = self.base_model.hidden_states(input_ids, token_type_ids, layout)
         logits: Tensor = self.mask_predictions(hidden, layout)
         return logits
 
     @property
     def published(self) -> "DebertaForPreTraining":
-        table = self.deberta.token_embeddings
+        table = self.base_model.token_embeddings
         if not isinstance(table, Difference):
             return self
         return copy.deepcopy(self, {id(table): nn.Embedding.from_pretrained(table.whole, freeze=False)})
@@ -278,9 +269,10 @@ class Difference(nn.Embedding):
 
 
 def _share_embeddings(discriminator: DebertaForPreTraining, generator: DebertaForMaskedLM) -> None:
-    table = discriminator.deberta.token_embeddings
+    table = discriminator.base_model.token_embeddings
     whole = table.whole if isinstance(table, Difference) else table.weight.detach()
-    discriminator.deberta.embeddings.word_embeddings = Difference(whole, generator.deberta.token_embeddings)
+    shared = Difference(whole, generator.base_model.token_embeddings)
+    discriminator.base_model.embeddings.word_embeddings = shared
 
 
 class ContextPooler(nn.Module):
@@ -295,7 +287,7 @@ class ContextPooler(nn.Module):
         return self.activation(self.dense(dropout(first, self.dropout_prob, self.training)))
 
 
-class _WithPooler(_WithEncoder):
+class _WithPooler(_WithDeberta):
     def __init__(self, config: DebertaConfig) -> None:
         super().__init__(config)
         self.pooler = ContextPooler(config)
@@ -318,11 +310,11 @@ class DebertaForMultipleChoice(DebertaForSequenceClassification):
     architecture = "DebertaV2ForMultipleChoice"
 
 
-class DebertaForTokenClassification(TokenClassification, _WithEncoder):
+class DebertaForTokenClassification(TokenClassification, _WithDeberta):
     architecture = "DebertaV2ForTokenClassification"
 
 
-class DebertaForQuestionAnswering(QuestionAnswering, _WithEncoder):
+class DebertaForQuestionAnswering(QuestionAnswering, _WithDeberta):
     architecture = "DebertaV2ForQuestionAnswering"
 
 
@@ -339,14 +331,11 @@ def _distance_flops(config: DebertaConfig, lengths: Tensor) -> int:
 
 
 def _flops(config: DebertaConfig, lengths: Tensor, masked: int) -> int:
-    of_words = bert.encoder_flops(config, lengths, masked) + bert.prediction_flops(config, masked)
-    return _distance_flops(config, lengths) + of_words
+    return _distance_flops(config, lengths) + bert.masked_lm_flops(config, lengths, masked)
 
 
 def _discriminator_flops(config: DebertaConfig, lengths: Tensor) -> int:
-    tokens, width = int(lengths.sum()), config.hidden_size
-    head = 2 * tokens * (width**2 + width)
-    return _distance_flops(config, lengths) + bert.encoder_flops(config, lengths, tokens) + head
+    return _distance_flops(config, lengths) + bert.detection_flops(config, lengths)
 
 
 DEBERTA = Architecture(

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model import bert
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, scores
+from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, scores
 from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import Dropping, MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification
+from bertcore.model.heads import MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification, WithEncoder
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout
@@ -124,31 +124,22 @@ class DistilBertModel(Encoder):
         initialize(self, config)
 
 
-class _WithEncoder(EncoderModule):
-    prefix = "distilbert"
-
-    def __init__(self, config: DistilBertConfig) -> None:
-        super().__init__(config)
-        self.distilbert = DistilBertModel(config)
-        self.dropout_prob = config.dropout
+class _WithDistilBert(WithEncoder):
+    prefix, encoder_class = "distilbert", DistilBertModel
 
 
-class DistilBertForMaskedLM(MaskedLM, _WithEncoder):
+class DistilBertForMaskedLM(MaskedLM, _WithDistilBert):
     """The encoder with the head for masked tokens."""
 
-    architecture = "DistilBertForMaskedLM"
+    architecture, token_head = "DistilBertForMaskedLM", "predictions"
 
     def __init__(self, config: DistilBertConfig) -> None:
         super().__init__(config)
         self.predictions = MaskedTokenHead(config.bert)
         initialize(self.predictions, config)
 
-    def token_logits(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.predictions(states, self.distilbert.token_embeddings.weight)
-        return logits
 
-
-class _WithPooler(_WithEncoder):
+class _WithPooler(_WithDistilBert):
     def __init__(self, config: DistilBertConfig) -> None:
         super().__init__(config)
         self.pre_classifier = nn.Linear(config.hidden_size, config.hidden_size)
@@ -171,11 +162,11 @@ class DistilBertForMultipleChoice(DistilBertForSequenceClassification):
     architecture = "DistilBertForMultipleChoice"
 
 
-class DistilBertForTokenClassification(TokenClassification, _WithEncoder):
+class DistilBertForTokenClassification(TokenClassification, _WithDistilBert):
     architecture = "DistilBertForTokenClassification"
 
 
-class DistilBertForQuestionAnswering(Dropping, QuestionAnswering, _WithEncoder):
+class DistilBertForQuestionAnswering(QuestionAnswering, _WithDistilBert):
     """As the others', with dropout."""
 
     architecture = "DistilBertForQuestionAnswering"
@@ -186,7 +177,7 @@ class DistilBertForQuestionAnswering(Dropping, QuestionAnswering, _WithEncoder):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T, 2) logits of start and end."""
-        return scores(self.qa_outputs, self.dropped(self.distilbert.hidden_states(input_ids, token_type_ids, layout)))
+        return scores(self.qa_outputs, self.dropped(self.base_model.hidden_states(input_ids, token_type_ids, layout)))
 
 
 _NAMES = Names(
@@ -207,10 +198,6 @@ _NAMES = Names(
 )
 
 
-def _flops(config: DistilBertConfig, lengths: Tensor, masked: int) -> int:
-    return bert.encoder_flops(config, lengths, masked) + bert.prediction_flops(config, masked)
-
-
 DISTILBERT = Architecture(
     config=DistilBertConfig,
     presets=PRESETS,
@@ -229,5 +216,5 @@ DISTILBERT = Architecture(
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("predictions.weight", "embeddings.position_ids"),
     names=_NAMES,
-    flops=_flops,
+    flops=bert.masked_lm_flops,
 )

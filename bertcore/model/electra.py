@@ -17,17 +17,17 @@ from bertcore.model.architecture import (
     Architecture,
     Discriminator,
     Encoder,
-    EncoderModule,
     scores,
     sizes,
 )
-from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, encoder_flops
+from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, detection_flops, encoder_flops
 from bertcore.model.heads import (
-    ClassificationHead,
     MaskedLM,
     QuestionAnswering,
     SequenceClassification,
     TokenClassification,
+    TwoLayerClassification,
+    WithEncoder,
 )
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
@@ -100,13 +100,8 @@ class ElectraModel(Encoder):
         return states if self.embeddings_project is None else self.embeddings_project(states)
 
 
-class _WithEncoder(EncoderModule):
-    prefix = "electra"
-
-    def __init__(self, config: ElectraConfig) -> None:
-        super().__init__(config)
-        self.electra = ElectraModel(config)
-        self.dropout_prob = config.hidden_dropout_prob
+class _WithElectra(WithEncoder):
+    prefix, encoder_class = "electra", ElectraModel
 
 
 class DetectionHead(nn.Module):
@@ -123,7 +118,7 @@ class DetectionHead(nn.Module):
         return scores(self.dense_prediction, inner).squeeze(-1)
 
 
-class ElectraForPreTraining(_WithEncoder):
+class ElectraForPreTraining(_WithElectra):
     """The discriminator: the encoder, and a head that says of every token whether it is a replaced one."""
 
     architecture = "ElectraForPreTraining"
@@ -135,7 +130,8 @@ class ElectraForPreTraining(_WithEncoder):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T,) logits."""
-        logits: Tensor = self.discriminator_predictions(self.electra.hidden_states(input_ids, token_type_ids, layout))
+        hidden = self.base_model.hidden_states(input_ids, token_type_ids, layout)
+        logits: Tensor = self.discriminator_predictions(hidden)
         return logits
 
 
@@ -152,7 +148,7 @@ class GeneratorHead(nn.Module):
         return transformed
 
 
-class ElectraForMaskedLM(MaskedLM, _WithEncoder):
+class ElectraForMaskedLM(MaskedLM, _WithElectra):
     """The generator: the encoder, and the head for masked tokens, whose matrix is that of the embeddings."""
 
     architecture = "ElectraForMaskedLM"
@@ -164,34 +160,21 @@ class ElectraForMaskedLM(MaskedLM, _WithEncoder):
         self.generator_lm_head = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
 
     def token_logits(self, states: Tensor) -> Tensor:
-        table, bias = self.electra.token_embeddings.weight, self.generator_lm_head["bias"]
+        table, bias = self.base_model.token_embeddings.weight, self.generator_lm_head["bias"]
         return functional.linear(self.generator_predictions(states), table, bias)
 
 
 def _share_embeddings(discriminator: ElectraForPreTraining, generator: ElectraForMaskedLM) -> None:
-    generator.electra.embeddings = discriminator.electra.embeddings
+    generator.base_model.embeddings = discriminator.base_model.embeddings
 
 
-class ElectraForSequenceClassification(_WithEncoder):
+class ElectraForSequenceClassification(TwoLayerClassification, _WithElectra):
     """One row of logits for each sequence, from its [CLS]."""
 
-    architecture = "ElectraForSequenceClassification"
-
-    def __init__(self, config: ElectraConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = ClassificationHead(
-            config.hidden_size, num_labels, functional.gelu, config.hidden_dropout_prob
-        )
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, labels) logits."""
-        first = self.electra.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        logits: Tensor = self.classifier(first)
-        return logits
+    architecture, activation = "ElectraForSequenceClassification", "gelu"
 
 
-class _WithSummary(_WithEncoder):
+class _WithSummary(_WithElectra):
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__(config)
         self.sequence_summary = nn.ModuleDict({"summary": nn.Linear(config.hidden_size, config.hidden_size)})
@@ -207,29 +190,27 @@ class ElectraForMultipleChoice(SequenceClassification, _WithSummary):
         return functional.gelu(self.sequence_summary["summary"](first))
 
 
-class ElectraForTokenClassification(TokenClassification, _WithEncoder):
+class ElectraForTokenClassification(TokenClassification, _WithElectra):
     architecture = "ElectraForTokenClassification"
 
 
-class ElectraForQuestionAnswering(QuestionAnswering, _WithEncoder):
+class ElectraForQuestionAnswering(QuestionAnswering, _WithElectra):
     architecture = "ElectraForQuestionAnswering"
 
 
-def _projection_flops(config: ElectraConfig, tokens: int) -> int:
+def _projection_flops(config: ElectraConfig, lengths: Tensor) -> int:
     if config.embedding_size == config.hidden_size:
         return 0
-    return 2 * tokens * config.embedding_size * config.hidden_size
+    return 2 * int(lengths.sum()) * config.embedding_size * config.hidden_size
 
 
 def _flops(config: ElectraConfig, lengths: Tensor, masked: int) -> int:
     head = 2 * masked * config.embedding_size * (config.hidden_size + config.vocab_size)
-    return _projection_flops(config, int(lengths.sum())) + encoder_flops(config, lengths, masked) + head
+    return _projection_flops(config, lengths) + encoder_flops(config, lengths, masked) + head
 
 
 def _discriminator_flops(config: ElectraConfig, lengths: Tensor) -> int:
-    tokens, width = int(lengths.sum()), config.hidden_size
-    head = 2 * tokens * (width**2 + width)
-    return _projection_flops(config, tokens) + encoder_flops(config, lengths, tokens) + head
+    return _projection_flops(config, lengths) + detection_flops(config, lengths)
 
 
 ELECTRA = Architecture(

@@ -78,10 +78,11 @@ def _gelu_tanh(values: Tensor) -> Tensor:
     return functional.gelu(values, approximate="tanh")
 
 
-# `hidden_act` of a config -> function; the names are Hugging Face's.
+# `hidden_act` of a config, or what a head has -> function; the names are Hugging Face's.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "gelu_new": _gelu_tanh,
     "gelu_pytorch_tanh": _gelu_tanh,
     "relu": functional.relu,
+    "tanh": torch.tanh,
 }

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import Architecture, Encoder, EncoderModule, scores
+from bertcore.model.architecture import Architecture, Encoder, scores
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import MaskedLM
+from bertcore.model.heads import Classifier, MaskedLM, WithEncoder
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
@@ -118,12 +118,11 @@ class PredictionHead(nn.Module):
         return by_rounded_rows(lambda rows: self.norm(functional.gelu(self.dense(rows))), hidden)
 
 
-class _WithHead(EncoderModule):
-    prefix = "model"
+class _WithHead(WithEncoder):
+    prefix, encoder_class = "model", ModernBertModel
 
     def __init__(self, config: ModernBertConfig) -> None:
         super().__init__(config)
-        self.model = ModernBertModel(config)
         self.head = PredictionHead(config)
         initialize(self.head, config)
 
@@ -138,25 +137,19 @@ class ModernBertForMaskedLM(MaskedLM, _WithHead):
         self.decoder = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(config.vocab_size))})
 
     def token_logits(self, states: Tensor) -> Tensor:
-        return functional.linear(self.head(states), self.model.token_embeddings.weight, self.decoder["bias"])
+        return functional.linear(self.head(states), self.base_model.token_embeddings.weight, self.decoder["bias"])
 
 
-class _Classifier(_WithHead):
+class _Classifier(Classifier, _WithHead):
     """The encoder, the head, dropout, and one linear layer."""
 
-    def __init__(self, config: ModernBertConfig, num_labels: int = 2) -> None:
-        super().__init__(config)
-        self.classifier = nn.Linear(config.hidden_size, num_labels)
-        self.dropout_prob = config.classifier_dropout
-        initialize(self.classifier, config)
-
     def states(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        return self.model.hidden_states(input_ids, token_type_ids, layout)
+        return self.base_model.hidden_states(input_ids, token_type_ids, layout)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (B, labels) or (T, labels) logits."""
         states = self.head(self.states(input_ids, token_type_ids, layout))
-        return scores(self.classifier, functional.dropout(states, self.dropout_prob, self.training))
+        return scores(self.classifier, self.dropped(states))
 
 
 class ModernBertForSequenceClassification(_Classifier):
@@ -168,8 +161,8 @@ class ModernBertForSequenceClassification(_Classifier):
         config = self.config
         assert isinstance(config, ModernBertConfig)
         if config.classifier_pooling == "cls":
-            return self.model.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        return layout.mean(self.model.hidden_states(input_ids, token_type_ids, layout))
+            return self.base_model.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
+        return layout.mean(super().states(input_ids, token_type_ids, layout))
 
 
 class ModernBertForMultipleChoice(ModernBertForSequenceClassification):

@@ -110,6 +110,10 @@ class ModernBertConfig(EncoderConfig):
     def dropouts(self) -> tuple[float, float]:
         return self.mlp_dropout, self.attention_dropout
 
+    @property
+    def head_dropout(self) -> float:
+        return self.classifier_dropout
+
     def with_dropout(self, hidden: float, attention: float) -> Self:
         return dataclasses.replace(
             self,

@@ -16,15 +16,14 @@ from bertcore.model import bert
 from bertcore.model.architecture import Architecture
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
 from bertcore.model.heads import (
-    ClassificationHead,
-    Dropping,
     MaskedLM,
     QuestionAnswering,
     SequenceClassification,
     TokenClassification,
+    TwoLayerClassification,
+    WithEncoder,
 )
 from bertcore.model.initialization import initialize
-from bertcore.model.layout import Layout
 from bertcore.model.names import BERT as NAMES
 from bertcore.model.normalization import LayerNorm
 
@@ -102,19 +101,8 @@ class RobertaModel(BertModel):
     embedding_class = RobertaEmbeddings
 
 
-class _WithPooler(Dropping):
-    prefix = "roberta"
-
-    def __init__(self, config: RobertaConfig) -> None:
-        super().__init__(config)
-        self.roberta = RobertaModel(config)
-        self.dropout_prob = config.hidden_dropout_prob
-
-
-class _WithEncoder(_WithPooler):
-    def __init__(self, config: RobertaConfig) -> None:
-        super().__init__(config)
-        del self.roberta.pooler  # Hugging Face's classes have none
+class _WithRoberta(WithEncoder):
+    prefix, encoder_class = "roberta", RobertaModel
 
 
 class RobertaLMHead(nn.Module):
@@ -131,59 +119,35 @@ class RobertaLMHead(nn.Module):
         return functional.linear(self.layer_norm(functional.gelu(self.dense(masked))), embeddings, self.bias)
 
 
-class RobertaForMaskedLM(MaskedLM, _WithEncoder):
+class RobertaForMaskedLM(MaskedLM, _WithRoberta):
     """The encoder with the head for masked tokens."""
 
-    architecture = "RobertaForMaskedLM"
+    architecture, token_head = "RobertaForMaskedLM", "lm_head"
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__(config)
         self.lm_head = RobertaLMHead(config)
         initialize(self.lm_head, config)
 
-    def token_logits(self, states: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(states, self.roberta.token_embeddings.weight)
-        return logits
 
-
-class RobertaForSequenceClassification(_WithEncoder):
+class RobertaForSequenceClassification(TwoLayerClassification, _WithRoberta):
     """The encoder and two layers on <s>, the first of them instead of the pooler."""
 
-    architecture = "RobertaForSequenceClassification"
-
-    def __init__(self, config: RobertaConfig, num_labels: int) -> None:
-        super().__init__(config)
-        self.classifier = ClassificationHead(config.hidden_size, num_labels, torch.tanh, config.hidden_dropout_prob)
-        initialize(self.classifier, config)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
-        """-> (B, labels) logits."""
-        logits: Tensor = self.classifier(
-            self.roberta.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
-        )
-        return logits
+    architecture, activation = "RobertaForSequenceClassification", "tanh"
 
 
-class RobertaForMultipleChoice(SequenceClassification, _WithPooler):
+class RobertaForMultipleChoice(SequenceClassification, _WithRoberta):
     """One logit for a context with one of its choices, from the pooled <s>, which the other heads do without."""
 
     architecture = "RobertaForMultipleChoice"
 
-    def pooled(self, first: Tensor) -> Tensor:
-        pooled: Tensor = self.roberta.pooler(first)
-        return pooled
 
-
-class RobertaForTokenClassification(TokenClassification, _WithEncoder):
+class RobertaForTokenClassification(TokenClassification, _WithRoberta):
     architecture = "RobertaForTokenClassification"
 
 
-class RobertaForQuestionAnswering(QuestionAnswering, _WithEncoder):
+class RobertaForQuestionAnswering(QuestionAnswering, _WithRoberta):
     architecture = "RobertaForQuestionAnswering"
-
-
-def _flops(config: RobertaConfig, lengths: Tensor, masked: int) -> int:
-    return bert.encoder_flops(config, lengths, masked) + bert.prediction_flops(config, masked)
 
 
 ROBERTA = Architecture(
@@ -206,5 +170,5 @@ ROBERTA = Architecture(
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("lm_head.decoder.weight", "lm_head.decoder.bias", "embeddings.position_ids"),
     names=NAMES,
-    flops=_flops,
+    flops=bert.masked_lm_flops,
 )

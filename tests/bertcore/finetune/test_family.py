@@ -57,5 +57,5 @@ def test_encoder_computes_in_bf16_all_the_same(config: BertConfig) -> None:
     ids = torch.randint(5, config.vocab_size, (sum(LENGTHS),))
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         layout = Layout.from_lengths(torch.tensor(LENGTHS))
-        pooled = model.bert.pooler(model.bert.hidden_states(ids, torch.zeros_like(ids), layout, layout.first_tokens))
+        pooled = model.bert.pool(model.bert.hidden_states(ids, torch.zeros_like(ids), layout, layout.first_tokens))
     assert pooled.dtype == torch.bfloat16

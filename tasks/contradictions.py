@@ -124,7 +124,7 @@ def _check_segments(name: str, task: TaskConfig, configs: Configs) -> None:
 def _check_teacher(where: str, task: TaskConfig, directory: Path) -> None:
     """Whether it was fine-tuned for a task of this kind."""
     row = architecture_of(load_config(directory))
-    heads = [row.heads[_HEADS[family]].architecture for family in FORMATS[task.format].families]
+    heads = [row.head(_HEADS[family]).architecture for family in FORMATS[task.format].families]
     found = read_json(directory / "config.json").get("architectures")
     if found is None or not set(found) & set(heads):
         raise ConfigError(

@@ -238,7 +238,7 @@ def sentence_scorer(
 ) -> Scorer:
     """`pseudo_likelihood_scorer`, or of a model that tells replaced tokens from original ones `originality`, with a
     `ConfigError` for a variant that it has not."""
-    if architecture_of(model.config).kinds[model.architecture] != "replaced_tokens":
+    if model.kind != "replaced_tokens":
         return pseudo_likelihood_scorer(model, tokenizer, variant, shown)
     check_variant(variant)
     return _evaluating(model, lambda sentences: originality(model, tokenizer, sentences))

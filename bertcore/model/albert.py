@@ -13,15 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.config import within
+from bertcore.model import heads
 from bertcore.model.architecture import Architecture, PooledEncoder, sizes
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
-from bertcore.model.heads import (
-    PairPreTraining,
-    QuestionAnswering,
-    SequenceClassification,
-    TokenClassification,
-    WithEncoder,
-)
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.names import Names
@@ -123,7 +117,7 @@ class AlbertModel(PooledEncoder):
         return torch.tanh(self.pooler(first))
 
 
-class _WithAlbert(WithEncoder):
+class _WithAlbert(heads.WithEncoder):
     prefix, encoder_class = "albert", AlbertModel
 
 
@@ -142,11 +136,12 @@ class MaskedTokenHead(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class AlbertForPreTraining(PairPreTraining, _WithAlbert):
+class AlbertForPreTraining(heads.PairPreTraining, _WithAlbert):
     """The encoder with the heads of both pre-training objectives, masked tokens and the order of the segments: that it
     is theirs, and that they are swapped."""
 
     architecture, token_head = "AlbertForPreTraining", "predictions"
+    kind = "order_pretraining"
 
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__(config)
@@ -160,23 +155,21 @@ class AlbertForPreTraining(PairPreTraining, _WithAlbert):
         return logits
 
 
-class AlbertForSequenceClassification(SequenceClassification, _WithAlbert):
+class AlbertForSequenceClassification(heads.SequenceClassification, _WithAlbert):
     """One row of logits for each sequence, from its pooled [CLS]."""
 
     architecture = "AlbertForSequenceClassification"
 
 
-class AlbertForMultipleChoice(AlbertForSequenceClassification):
-    """One logit for a context with one of its choices."""
-
+class AlbertForMultipleChoice(heads.MultipleChoice, _WithAlbert):
     architecture = "AlbertForMultipleChoice"
 
 
-class AlbertForTokenClassification(TokenClassification, _WithAlbert):
+class AlbertForTokenClassification(heads.TokenClassification, _WithAlbert):
     architecture = "AlbertForTokenClassification"
 
 
-class AlbertForQuestionAnswering(QuestionAnswering, _WithAlbert):
+class AlbertForQuestionAnswering(heads.QuestionAnswering, _WithAlbert):
     architecture = "AlbertForQuestionAnswering"
 
 
@@ -207,17 +200,13 @@ ALBERT = Architecture(
     presets=PRESETS,
     encoder=AlbertModel,
     pretraining=AlbertForPreTraining,
-    heads={
-        "sequence_classification": AlbertForSequenceClassification,
-        "token_classification": AlbertForTokenClassification,
-        "question_answering": AlbertForQuestionAnswering,
-        "multiple_choice": AlbertForMultipleChoice,
-    },
-    classes={
-        "AlbertModel": "pooled_encoder",
-        "AlbertForPreTraining": "order_pretraining",
-        "AlbertForMaskedLM": "masked_lm",
-    },
+    heads=(
+        AlbertForSequenceClassification,
+        AlbertForTokenClassification,
+        AlbertForQuestionAnswering,
+        AlbertForMultipleChoice,
+    ),
+    also={"AlbertForMaskedLM": "masked_lm"},
     pair_head=("albert.pooler.", "sop_classifier."),
     optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it
     # Copies of tied parameters, and buffers that old versions saved.

@@ -199,6 +199,8 @@ class EncoderModule(nn.Module):
 
     architecture: ClassVar[str]
     """Hugging Face's name of the class."""
+    kind: ClassVar[Kind]
+    """What the class gives."""
     prefix: ClassVar[str] = ""
     """The attribute that is the encoder; empty where the module is one itself."""
     token_head: ClassVar[str]
@@ -236,6 +238,7 @@ class EncoderModule(nn.Module):
 class Encoder(EncoderModule):
     """Embeddings and a stack of layers, on sequences without padding."""
 
+    kind: ClassVar[Kind] = "encoder"
     embeddings: nn.Module
     """Called with (T,) token, segment and position ids: (T, H)."""
     encoder: LayerStack
@@ -295,6 +298,8 @@ class Encoder(EncoderModule):
 class PooledEncoder(Encoder):
     """One that makes something of each [CLS], too, with a layer that it calls `pooler`."""
 
+    kind: ClassVar[Kind] = "pooled_encoder"
+
     def pool(self, first: Tensor) -> Tensor:
         """(B, H) states of the [CLS] tokens -> (B, H) representations of the whole sequences."""
         raise NotImplementedError
@@ -319,6 +324,7 @@ class Head(Protocol):
     """A class of an encoder with a head to be fine-tuned."""
 
     architecture: str
+    kind: Kind
 
     def __call__(self, config: Any, num_labels: int) -> EncoderModule: ...
 
@@ -328,7 +334,7 @@ class Discriminator:
     """The encoder with a head that tells the tokens of a text from those that a generator put there: a smaller masked
     language model of the same architecture, which is trained beside it."""
 
-    build: Callable[[Any], EncoderModule]
+    build: type[EncoderModule]
     """config -> the model. Called with (T,) token ids, (T,) segment ids and the layout, it gives (T,) logits: that a
     token is not the original one."""
     generator: Callable[[Any, float | None, float | None], Any]
@@ -354,7 +360,7 @@ class Architecture:
     tokenizers: tuple[str, ...] = ()
     """Values of `tokenizer.kind` that it goes with, where its class at Hugging Face cannot read what others give; empty
     where it goes with all."""
-    encoder: Callable[[Any], Encoder]
+    encoder: type[Encoder]
     """config -> the encoder with initial weights."""
     pretraining: type[EncoderModule]
     """config -> the encoder with the heads that it is pre-trained with.
@@ -364,14 +370,14 @@ class Architecture:
     """
     discriminator: Discriminator | None = None
     """Where the encoder can be pre-trained by replaced tokens, too."""
-    heads: Mapping[HeadFamily, Head]
-    """config, number of labels -> the encoder with a head to be fine-tuned.
+    heads: tuple[Head, ...]
+    """One of a family: config, number of labels -> the encoder with a head to be fine-tuned.
 
     Called with (T,) token ids, (T,) segment ids and the layout, it gives logits: (B, labels), (T, labels), (T, 2) of
     start and end, or (B, 1) of a context with one of its choices (1 label).
     """
-    classes: Mapping[str, Kind]
-    """Hugging Face's names of classes that can be exported, without those of `heads`, and what each gives."""
+    also: Mapping[str, Kind] = dataclasses.field(default_factory=dict)
+    """Hugging Face's names of classes that can be exported, too, and are none here, and what each gives."""
     pair_head: tuple[str, ...] = ()
     """Beginnings of the names of parameters that only an objective about pairs trains."""
     optional: tuple[str, ...] = ()
@@ -392,7 +398,13 @@ class Architecture:
     @property
     def kinds(self) -> dict[str, Kind]:
         """Hugging Face's names of all classes that can be exported, and what each gives."""
-        return {**self.classes, **{head.architecture: family for family, head in self.heads.items()}}
+        beside = () if self.discriminator is None else (self.discriminator.build,)
+        classes: tuple[type[EncoderModule] | Head, ...] = (self.encoder, self.pretraining, *beside, *self.heads)
+        return {**{each.architecture: each.kind for each in classes}, **self.also}
+
+    def head(self, family: HeadFamily) -> Head:
+        """The class of `heads` for `family`."""
+        return next(head for head in self.heads if head.kind == family)
 
 
 def sizes(layers: int, hidden: int, heads: int, **further: Any) -> dict[str, Any]:

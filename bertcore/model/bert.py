@@ -12,16 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertcore.model import heads
 from bertcore.model.architecture import Architecture, EncoderConfig, PooledEncoder, sizes
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import (
-    PairPreTraining,
-    QuestionAnswering,
-    SequenceClassification,
-    TokenClassification,
-    WithEncoder,
-)
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
 from bertcore.model.layout import Layout
@@ -180,14 +174,15 @@ class MaskedTokenHead(nn.Module):
         return functional.linear(transformed, embeddings, self.bias)
 
 
-class _WithBert(WithEncoder):
+class _WithBert(heads.WithEncoder):
     prefix, encoder_class = "bert", BertModel
 
 
-class BertForPreTraining(PairPreTraining, _WithBert):
+class BertForPreTraining(heads.PairPreTraining, _WithBert):
     """The encoder with the heads of both pre-training objectives, masked tokens and the next sentence."""
 
     architecture, token_head = "BertForPreTraining", "cls.predictions"
+    kind = "pair_pretraining"
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__(config)
@@ -201,23 +196,21 @@ class BertForPreTraining(PairPreTraining, _WithBert):
         return logits
 
 
-class BertForSequenceClassification(SequenceClassification, _WithBert):
+class BertForSequenceClassification(heads.SequenceClassification, _WithBert):
     """The encoder, dropout, and one linear layer on the pooled [CLS] (figure 4 a and b)."""
 
     architecture = "BertForSequenceClassification"
 
 
-class BertForMultipleChoice(BertForSequenceClassification):
-    """One logit for a context with one of its choices (section 4.4)."""
-
+class BertForMultipleChoice(heads.MultipleChoice, _WithBert):
     architecture = "BertForMultipleChoice"
 
 
-class BertForTokenClassification(TokenClassification, _WithBert):
+class BertForTokenClassification(heads.TokenClassification, _WithBert):
     architecture = "BertForTokenClassification"
 
 
-class BertForQuestionAnswering(QuestionAnswering, _WithBert):
+class BertForQuestionAnswering(heads.QuestionAnswering, _WithBert):
     architecture = "BertForQuestionAnswering"
 
 
@@ -256,17 +249,13 @@ BERT = Architecture(
     presets=PRESETS,
     encoder=BertModel,
     pretraining=BertForPreTraining,
-    heads={
-        "sequence_classification": BertForSequenceClassification,
-        "token_classification": BertForTokenClassification,
-        "question_answering": BertForQuestionAnswering,
-        "multiple_choice": BertForMultipleChoice,
-    },
-    classes={
-        "BertModel": "pooled_encoder",
-        "BertForPreTraining": "pair_pretraining",
-        "BertForMaskedLM": "masked_lm",
-    },
+    heads=(
+        BertForSequenceClassification,
+        BertForTokenClassification,
+        BertForQuestionAnswering,
+        BertForMultipleChoice,
+    ),
+    also={"BertForMaskedLM": "masked_lm"},
     pair_head=("bert.pooler.", "cls.seq_relationship."),
     optional=("pooler.",),  # Hugging Face's masked-LM, tagging and question-answering models are saved without it
     # Copies of tied parameters, and buffers that old versions saved.

@@ -61,7 +61,7 @@ def build_discriminator(config: EncoderConfig) -> EncoderModule:
 
 def build_head(config: EncoderConfig, family: HeadFamily, labels: int = 2) -> EncoderModule:
     """The encoder with a head to be fine-tuned, with initial weights; see `Architecture.heads`."""
-    return architecture_of(config).heads[family](config, labels)
+    return architecture_of(config).head(family)(config, labels)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,18 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.config import within
-from bertcore.model import bert
-from bertcore.model.architecture import (
-    Architecture,
-    Discriminator,
-    Encoder,
-    scores,
-    sizes,
-)
+from bertcore.model import bert, heads
+from bertcore.model.architecture import Architecture, Discriminator, Encoder, scores, sizes
 from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.disentangled_attention import DisentangledSelfAttention, Distances
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification, WithEncoder
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
@@ -190,11 +183,11 @@ class DebertaModel(Encoder):
         return [self.embeddings, self.distances]
 
 
-class _WithDeberta(WithEncoder):
+class _WithDeberta(heads.WithEncoder):
     prefix, encoder_class = "deberta", DebertaModel
 
 
-class DebertaForMaskedLM(MaskedLM, _WithDeberta):
+class DebertaForMaskedLM(heads.MaskedLM, _WithDeberta):
     """The encoder with the head for masked tokens."""
 
     architecture, token_head = "DebertaV2ForMaskedLM", "cls.predictions"
@@ -228,6 +221,7 @@ class DebertaForPreTraining(_WithDeberta):
     replaced one."""
 
     architecture = "DebertaV2ForPreTraining"
+    kind = "replaced_tokens"
 
     def __init__(self, config: DebertaConfig) -> None:
         super().__init__(config)
@@ -293,28 +287,24 @@ class _WithPooler(_WithDeberta):
         self.pooler = ContextPooler(config)
         initialize(self.pooler, config)
 
-
-class DebertaForSequenceClassification(SequenceClassification, _WithPooler):
-    """The encoder, its pooled [CLS], dropout, and one linear layer."""
-
-    architecture = "DebertaV2ForSequenceClassification"
-
     def pooled(self, first: Tensor) -> Tensor:
         pooled: Tensor = self.pooler(first)
         return pooled
 
 
-class DebertaForMultipleChoice(DebertaForSequenceClassification):
-    """One logit for a context with one of its choices."""
+class DebertaForSequenceClassification(heads.SequenceClassification, _WithPooler):
+    architecture = "DebertaV2ForSequenceClassification"
 
+
+class DebertaForMultipleChoice(heads.MultipleChoice, _WithPooler):
     architecture = "DebertaV2ForMultipleChoice"
 
 
-class DebertaForTokenClassification(TokenClassification, _WithDeberta):
+class DebertaForTokenClassification(heads.TokenClassification, _WithDeberta):
     architecture = "DebertaV2ForTokenClassification"
 
 
-class DebertaForQuestionAnswering(QuestionAnswering, _WithDeberta):
+class DebertaForQuestionAnswering(heads.QuestionAnswering, _WithDeberta):
     architecture = "DebertaV2ForQuestionAnswering"
 
 
@@ -350,17 +340,12 @@ DEBERTA = Architecture(
         shared=("hidden_size", "vocab_size"),
         flops=_discriminator_flops,
     ),
-    heads={
-        "sequence_classification": DebertaForSequenceClassification,
-        "token_classification": DebertaForTokenClassification,
-        "question_answering": DebertaForQuestionAnswering,
-        "multiple_choice": DebertaForMultipleChoice,
-    },
-    classes={
-        "DebertaV2Model": "encoder",
-        "DebertaV2ForMaskedLM": "masked_lm",
-        "DebertaV2ForPreTraining": "replaced_tokens",
-    },
+    heads=(
+        DebertaForSequenceClassification,
+        DebertaForTokenClassification,
+        DebertaForQuestionAnswering,
+        DebertaForMultipleChoice,
+    ),
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "embeddings.position_ids"),
     names=_NAMES,

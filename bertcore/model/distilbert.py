@@ -11,11 +11,10 @@ from typing import Any, ClassVar, Self, get_args
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model import bert
+from bertcore.model import bert, heads
 from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, scores
 from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import MaskedLM, QuestionAnswering, SequenceClassification, TokenClassification, WithEncoder
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout
@@ -124,11 +123,11 @@ class DistilBertModel(Encoder):
         initialize(self, config)
 
 
-class _WithDistilBert(WithEncoder):
+class _WithDistilBert(heads.WithEncoder):
     prefix, encoder_class = "distilbert", DistilBertModel
 
 
-class DistilBertForMaskedLM(MaskedLM, _WithDistilBert):
+class DistilBertForMaskedLM(heads.MaskedLM, _WithDistilBert):
     """The encoder with the head for masked tokens."""
 
     architecture, token_head = "DistilBertForMaskedLM", "predictions"
@@ -146,27 +145,25 @@ class _WithPooler(_WithDistilBert):
         self.dropout_prob = config.seq_classif_dropout
         initialize(self.pre_classifier, config)
 
-
-class DistilBertForSequenceClassification(SequenceClassification, _WithPooler):
-    """The encoder, a rectified layer on [CLS], dropout, and one linear layer."""
-
-    architecture = "DistilBertForSequenceClassification"
-
     def pooled(self, first: Tensor) -> Tensor:
         return functional.relu(self.pre_classifier(first))
 
 
-class DistilBertForMultipleChoice(DistilBertForSequenceClassification):
-    """One logit for a context with one of its choices."""
+class DistilBertForSequenceClassification(heads.SequenceClassification, _WithPooler):
+    """The encoder, a rectified layer on [CLS], dropout, and one linear layer."""
 
+    architecture = "DistilBertForSequenceClassification"
+
+
+class DistilBertForMultipleChoice(heads.MultipleChoice, _WithPooler):
     architecture = "DistilBertForMultipleChoice"
 
 
-class DistilBertForTokenClassification(TokenClassification, _WithDistilBert):
+class DistilBertForTokenClassification(heads.TokenClassification, _WithDistilBert):
     architecture = "DistilBertForTokenClassification"
 
 
-class DistilBertForQuestionAnswering(QuestionAnswering, _WithDistilBert):
+class DistilBertForQuestionAnswering(heads.QuestionAnswering, _WithDistilBert):
     """As the others', with dropout."""
 
     architecture = "DistilBertForQuestionAnswering"
@@ -203,16 +200,12 @@ DISTILBERT = Architecture(
     presets=PRESETS,
     encoder=DistilBertModel,
     pretraining=DistilBertForMaskedLM,
-    heads={
-        "sequence_classification": DistilBertForSequenceClassification,
-        "token_classification": DistilBertForTokenClassification,
-        "question_answering": DistilBertForQuestionAnswering,
-        "multiple_choice": DistilBertForMultipleChoice,
-    },
-    classes={
-        "DistilBertModel": "encoder",
-        "DistilBertForMaskedLM": "masked_lm",
-    },
+    heads=(
+        DistilBertForSequenceClassification,
+        DistilBertForTokenClassification,
+        DistilBertForQuestionAnswering,
+        DistilBertForMultipleChoice,
+    ),
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("predictions.weight", "embeddings.position_ids"),
     names=_NAMES,

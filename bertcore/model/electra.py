@@ -13,22 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import (
-    Architecture,
-    Discriminator,
-    Encoder,
-    scores,
-    sizes,
-)
+from bertcore.model import heads
+from bertcore.model.architecture import Architecture, Discriminator, Encoder, scores, sizes
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, detection_flops, encoder_flops
-from bertcore.model.heads import (
-    MaskedLM,
-    QuestionAnswering,
-    SequenceClassification,
-    TokenClassification,
-    TwoLayerClassification,
-    WithEncoder,
-)
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
@@ -58,12 +45,12 @@ class ElectraConfig(BertConfig):
         Its heads have 64 dimensions or more, as in google-research/electra.
         """
         hidden_size = max(1, round((0.25 if width is None else width) * self.hidden_size))
-        heads = max(1, hidden_size // 64)
+        most = max(1, hidden_size // 64)
         return dataclasses.replace(
             self,
             hidden_size=hidden_size,
             num_hidden_layers=max(1, round((1.0 if layers is None else layers) * self.num_hidden_layers)),
-            num_attention_heads=next(number for number in range(heads, 0, -1) if hidden_size % number == 0),
+            num_attention_heads=next(number for number in range(most, 0, -1) if hidden_size % number == 0),
             intermediate_size=max(1, round(self.intermediate_size * hidden_size / self.hidden_size)),
         )
 
@@ -100,7 +87,7 @@ class ElectraModel(Encoder):
         return states if self.embeddings_project is None else self.embeddings_project(states)
 
 
-class _WithElectra(WithEncoder):
+class _WithElectra(heads.WithEncoder):
     prefix, encoder_class = "electra", ElectraModel
 
 
@@ -122,6 +109,7 @@ class ElectraForPreTraining(_WithElectra):
     """The discriminator: the encoder, and a head that says of every token whether it is a replaced one."""
 
     architecture = "ElectraForPreTraining"
+    kind = "replaced_tokens"
 
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__(config)
@@ -148,7 +136,7 @@ class GeneratorHead(nn.Module):
         return transformed
 
 
-class ElectraForMaskedLM(MaskedLM, _WithElectra):
+class ElectraForMaskedLM(heads.MaskedLM, _WithElectra):
     """The generator: the encoder, and the head for masked tokens, whose matrix is that of the embeddings."""
 
     architecture = "ElectraForMaskedLM"
@@ -168,7 +156,7 @@ def _share_embeddings(discriminator: ElectraForPreTraining, generator: ElectraFo
     generator.base_model.embeddings = discriminator.base_model.embeddings
 
 
-class ElectraForSequenceClassification(TwoLayerClassification, _WithElectra):
+class ElectraForSequenceClassification(heads.TwoLayerClassification, _WithElectra):
     """One row of logits for each sequence, from its [CLS]."""
 
     architecture, activation = "ElectraForSequenceClassification", "gelu"
@@ -180,21 +168,21 @@ class _WithSummary(_WithElectra):
         self.sequence_summary = nn.ModuleDict({"summary": nn.Linear(config.hidden_size, config.hidden_size)})
         initialize(self.sequence_summary, config)
 
-
-class ElectraForMultipleChoice(SequenceClassification, _WithSummary):
-    """One logit for a context with one of its choices, from its [CLS]: a layer, GELU, dropout, and the last layer."""
-
-    architecture = "ElectraForMultipleChoice"
-
     def pooled(self, first: Tensor) -> Tensor:
         return functional.gelu(self.sequence_summary["summary"](first))
 
 
-class ElectraForTokenClassification(TokenClassification, _WithElectra):
+class ElectraForMultipleChoice(heads.MultipleChoice, _WithSummary):
+    """One logit for a context with one of its choices, from its [CLS]: a layer, GELU, dropout, and the last layer."""
+
+    architecture = "ElectraForMultipleChoice"
+
+
+class ElectraForTokenClassification(heads.TokenClassification, _WithElectra):
     architecture = "ElectraForTokenClassification"
 
 
-class ElectraForQuestionAnswering(QuestionAnswering, _WithElectra):
+class ElectraForQuestionAnswering(heads.QuestionAnswering, _WithElectra):
     architecture = "ElectraForQuestionAnswering"
 
 
@@ -225,17 +213,12 @@ ELECTRA = Architecture(
         shared=("embedding_size", "vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps"),
         flops=_discriminator_flops,
     ),
-    heads={
-        "sequence_classification": ElectraForSequenceClassification,
-        "token_classification": ElectraForTokenClassification,
-        "question_answering": ElectraForQuestionAnswering,
-        "multiple_choice": ElectraForMultipleChoice,
-    },
-    classes={
-        "ElectraModel": "encoder",
-        "ElectraForPreTraining": "replaced_tokens",
-        "ElectraForMaskedLM": "masked_lm",
-    },
+    heads=(
+        ElectraForSequenceClassification,
+        ElectraForTokenClassification,
+        ElectraForQuestionAnswering,
+        ElectraForMultipleChoice,
+    ),
     # A copy of the tied matrix, and buffers that old versions saved.
     redundant=("generator_lm_head.weight", "embeddings.position_ids", "embeddings.token_type_ids"),
     names=NAMES,

@@ -1,6 +1,6 @@
 """The heads that stand alike on several encoders: masked tokens, pairs, labels of texts and of tokens, answers.
 
-Each is mixed with the class that names the encoder: `class XForTokenClassification(TokenClassification, _WithX)`.
+Each is mixed with the class that names the encoder: `class XForMaskedLM(heads.MaskedLM, _WithX)`.
 """
 
 from typing import ClassVar
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import Encoder, EncoderConfig, EncoderModule, PooledEncoder, scores
+from bertcore.model.architecture import Encoder, EncoderConfig, EncoderModule, Kind, PooledEncoder, scores
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS
 from bertcore.model.layout import Layout
@@ -46,6 +46,8 @@ class WithEncoder(EncoderModule):
 
 class MaskedLM(WithEncoder):
     """One row of logits of the vocabulary for each masked token."""
+
+    kind: ClassVar[Kind] = "masked_lm"
 
     def forward(
         self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout, masked_positions: Tensor
@@ -86,12 +88,19 @@ class Classifier(WithEncoder):
 class SequenceClassification(Classifier):
     """The encoder, what it or a subclass makes of each [CLS], dropout, and one linear layer."""
 
+    kind: ClassVar[Kind] = "sequence_classification"
     reads_pooled = True
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (B, labels) logits."""
         first = self.base_model.hidden_states(input_ids, token_type_ids, layout, layout.first_tokens)
         return scores(self.classifier, self.dropped(self.pooled(first)))
+
+
+class MultipleChoice(SequenceClassification):
+    """One logit for a context with one of its choices."""
+
+    kind: ClassVar[Kind] = "multiple_choice"
 
 
 class ClassificationHead(nn.Module):
@@ -112,6 +121,7 @@ class ClassificationHead(nn.Module):
 class TwoLayerClassification(WithEncoder):
     """The encoder, and a `ClassificationHead` on each [CLS]."""
 
+    kind: ClassVar[Kind] = "sequence_classification"
     activation: ClassVar[str]
     """A key of `ACTIVATIONS`."""
 
@@ -130,6 +140,8 @@ class TwoLayerClassification(WithEncoder):
 class TokenClassification(Classifier):
     """The encoder, dropout, and one linear layer on every token."""
 
+    kind: ClassVar[Kind] = "token_classification"
+
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         """-> (T, labels) logits."""
         return scores(self.classifier, self.dropped(self.base_model.hidden_states(input_ids, token_type_ids, layout)))
@@ -137,6 +149,8 @@ class TokenClassification(Classifier):
 
 class QuestionAnswering(WithEncoder):
     """The encoder and one linear layer that scores every token as the answer's start and end."""
+
+    kind: ClassVar[Kind] = "question_answering"
 
     def __init__(self, config: EncoderConfig, num_labels: int = 2) -> None:
         super().__init__(config)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import Architecture, Encoder, scores
+from bertcore.model import heads
+from bertcore.model.architecture import Architecture, Encoder, Kind, scores
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
-from bertcore.model.heads import Classifier, MaskedLM, WithEncoder
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows
@@ -118,7 +118,7 @@ class PredictionHead(nn.Module):
         return by_rounded_rows(lambda rows: self.norm(functional.gelu(self.dense(rows))), hidden)
 
 
-class _WithHead(WithEncoder):
+class _WithHead(heads.WithEncoder):
     prefix, encoder_class = "model", ModernBertModel
 
     def __init__(self, config: ModernBertConfig) -> None:
@@ -127,7 +127,7 @@ class _WithHead(WithEncoder):
         initialize(self.head, config)
 
 
-class ModernBertForMaskedLM(MaskedLM, _WithHead):
+class ModernBertForMaskedLM(heads.MaskedLM, _WithHead):
     """The encoder with the head for masked tokens."""
 
     architecture = "ModernBertForMaskedLM"
@@ -140,7 +140,7 @@ class ModernBertForMaskedLM(MaskedLM, _WithHead):
         return functional.linear(self.head(states), self.base_model.token_embeddings.weight, self.decoder["bias"])
 
 
-class _Classifier(Classifier, _WithHead):
+class _Classifier(heads.Classifier, _WithHead):
     """The encoder, the head, dropout, and one linear layer."""
 
     def states(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
@@ -156,6 +156,7 @@ class ModernBertForSequenceClassification(_Classifier):
     """One row of logits for each sequence, from its [CLS] or the mean of its tokens."""
 
     architecture = "ModernBertForSequenceClassification"
+    kind: ClassVar[Kind] = "sequence_classification"
 
     def states(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:
         config = self.config
@@ -169,18 +170,21 @@ class ModernBertForMultipleChoice(ModernBertForSequenceClassification):
     """One logit for a context with one of its choices."""
 
     architecture = "ModernBertForMultipleChoice"
+    kind: ClassVar[Kind] = "multiple_choice"
 
 
 class ModernBertForTokenClassification(_Classifier):
     """One row of logits for each token."""
 
     architecture = "ModernBertForTokenClassification"
+    kind: ClassVar[Kind] = "token_classification"
 
 
 class ModernBertForQuestionAnswering(_Classifier):
     """Two logits for each token: the answer begins, the answer ends there."""
 
     architecture = "ModernBertForQuestionAnswering"
+    kind: ClassVar[Kind] = "question_answering"
 
 
 def _flops(config: ModernBertConfig, lengths: Tensor, masked: int) -> int:
@@ -215,16 +219,12 @@ MODERNBERT = Architecture(
     presets=PRESETS,
     encoder=ModernBertModel,
     pretraining=ModernBertForMaskedLM,
-    heads={
-        "sequence_classification": ModernBertForSequenceClassification,
-        "token_classification": ModernBertForTokenClassification,
-        "question_answering": ModernBertForQuestionAnswering,
-        "multiple_choice": ModernBertForMultipleChoice,
-    },
-    classes={
-        "ModernBertModel": "encoder",
-        "ModernBertForMaskedLM": "masked_lm",
-    },
+    heads=(
+        ModernBertForSequenceClassification,
+        ModernBertForTokenClassification,
+        ModernBertForQuestionAnswering,
+        ModernBertForMultipleChoice,
+    ),
     redundant=("decoder.weight",),  # of the embeddings
     names=_NAMES,
     flops=_flops,

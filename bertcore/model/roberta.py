@@ -12,17 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model import bert
+from bertcore.model import bert, heads
 from bertcore.model.architecture import Architecture
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertModel
-from bertcore.model.heads import (
-    MaskedLM,
-    QuestionAnswering,
-    SequenceClassification,
-    TokenClassification,
-    TwoLayerClassification,
-    WithEncoder,
-)
 from bertcore.model.initialization import initialize
 from bertcore.model.names import BERT as NAMES
 from bertcore.model.normalization import LayerNorm
@@ -101,7 +93,7 @@ class RobertaModel(BertModel):
     embedding_class = RobertaEmbeddings
 
 
-class _WithRoberta(WithEncoder):
+class _WithRoberta(heads.WithEncoder):
     prefix, encoder_class = "roberta", RobertaModel
 
 
@@ -119,7 +111,7 @@ class RobertaLMHead(nn.Module):
         return functional.linear(self.layer_norm(functional.gelu(self.dense(masked))), embeddings, self.bias)
 
 
-class RobertaForMaskedLM(MaskedLM, _WithRoberta):
+class RobertaForMaskedLM(heads.MaskedLM, _WithRoberta):
     """The encoder with the head for masked tokens."""
 
     architecture, token_head = "RobertaForMaskedLM", "lm_head"
@@ -130,23 +122,23 @@ class RobertaForMaskedLM(MaskedLM, _WithRoberta):
         initialize(self.lm_head, config)
 
 
-class RobertaForSequenceClassification(TwoLayerClassification, _WithRoberta):
+class RobertaForSequenceClassification(heads.TwoLayerClassification, _WithRoberta):
     """The encoder and two layers on <s>, the first of them instead of the pooler."""
 
     architecture, activation = "RobertaForSequenceClassification", "tanh"
 
 
-class RobertaForMultipleChoice(SequenceClassification, _WithRoberta):
+class RobertaForMultipleChoice(heads.MultipleChoice, _WithRoberta):
     """One logit for a context with one of its choices, from the pooled <s>, which the other heads do without."""
 
     architecture = "RobertaForMultipleChoice"
 
 
-class RobertaForTokenClassification(TokenClassification, _WithRoberta):
+class RobertaForTokenClassification(heads.TokenClassification, _WithRoberta):
     architecture = "RobertaForTokenClassification"
 
 
-class RobertaForQuestionAnswering(QuestionAnswering, _WithRoberta):
+class RobertaForQuestionAnswering(heads.QuestionAnswering, _WithRoberta):
     architecture = "RobertaForQuestionAnswering"
 
 
@@ -156,16 +148,12 @@ ROBERTA = Architecture(
     tokenizers=("byte_bpe",),
     encoder=RobertaModel,
     pretraining=RobertaForMaskedLM,
-    heads={
-        "sequence_classification": RobertaForSequenceClassification,
-        "token_classification": RobertaForTokenClassification,
-        "question_answering": RobertaForQuestionAnswering,
-        "multiple_choice": RobertaForMultipleChoice,
-    },
-    classes={
-        "RobertaModel": "pooled_encoder",
-        "RobertaForMaskedLM": "masked_lm",
-    },
+    heads=(
+        RobertaForSequenceClassification,
+        RobertaForTokenClassification,
+        RobertaForQuestionAnswering,
+        RobertaForMultipleChoice,
+    ),
     optional=("pooler.",),  # all published models but RobertaModel are saved without it
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("lm_head.decoder.weight", "lm_head.decoder.bias", "embeddings.position_ids"),

@@ -59,6 +59,7 @@ class ToyModel(Encoder):
 
 class ToyForMaskedLM(EncoderModule):
     architecture, prefix = "ToyForMaskedLM", "toy"
+    kind = "masked_lm"
 
     def __init__(self, config: ToyConfig) -> None:
         super().__init__(config)
@@ -71,6 +72,7 @@ class ToyForMaskedLM(EncoderModule):
 
 class ToyForSequenceClassification(EncoderModule):
     architecture, prefix = "ToyForSequenceClassification", "toy"
+    kind = "sequence_classification"
 
     def __init__(self, config: ToyConfig, labels: int) -> None:
         super().__init__(config)
@@ -117,8 +119,7 @@ TOY = Architecture(
     },
     encoder=ToyModel,
     pretraining=ToyForMaskedLM,
-    heads={"sequence_classification": ToyForSequenceClassification},
-    classes={"ToyForMaskedLM": "masked_lm"},
+    heads=(ToyForSequenceClassification,),
     names=Names(modules={}),
     flops=lambda config, lengths, masked: int(lengths.sum()) * config.hidden_size**2,
 )

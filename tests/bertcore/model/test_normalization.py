@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
+from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.normalization import LayerNorm
 from bertcore.objectives.span_boundary import SpanBoundaryHead
 
@@ -31,7 +31,7 @@ def test_gradients_are_those_of_double_precision(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_model_has_no_other_one(architecture: str) -> None:
     config = ModelConfig(architecture=architecture, preset="tiny").build(64)
-    heads = [build_head(config, family) for family in ARCHITECTURES[architecture].heads]
+    heads = [head(config, 2) for head in ARCHITECTURES[architecture].heads]
     models = [build_pretraining(config), *heads, SpanBoundaryHead(8, nn.Embedding(64, 8))]
     norms = [module for model in models for module in model.modules() if isinstance(module, nn.LayerNorm)]
     assert norms and all(isinstance(module, LayerNorm) for module in norms)

@@ -11,8 +11,8 @@ from bertcore.apply.finetuned import FineTuned
 from bertcore.evaluation.scoring import score
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
+from bertcore.export.kinds import TOKEN, outputs_of_class
 from bertcore.export.onnx import INPUTS, Fed, session_of
-from bertcore.export.probe import TOKEN, outputs_of
 from bertcore.finetune.features import Batch, Features
 from bertcore.finetune.inference import by_length, collected
 
@@ -29,7 +29,7 @@ def scores(directory: Path, path: Path, examples: Path) -> dict[str, dict[str, f
     table, metrics = found.splits["dev"], found.metrics_of("dev")
     model = _tuned(directory, found)
     predicted = model.predict(table, "model")
-    per_token = TOKEN in outputs_of(model.description.architecture, directory).values()
+    per_token = TOKEN in outputs_of_class(model.description.architecture, directory).values()
     logits = onnx_logits(session_of(path), predicted.features, per_token, "onnx")
     predictions = {
         "model": predicted.predictions,

@@ -13,26 +13,13 @@ from typing import Any
 
 from bertcore.compressed import read_json, read_text
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig, Kind
+from bertcore.export.kinds import ROWS
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import kinds_by_class
 from bertcore.model.huggingface import CARD_FILE, CRF, PAIRS, READING, load_config
 
 UNKNOWN_LICENSE = "unknown"
 """As the hub has it. The licence of weights follows from that of their text, which only its owner knows."""
-
-PIPELINE_TAGS: dict[Kind, str] = {
-    "encoder": "feature-extraction",
-    "pooled_encoder": "feature-extraction",
-    "pair_pretraining": "fill-mask",
-    "order_pretraining": "fill-mask",
-    "masked_lm": "fill-mask",
-    "replaced_tokens": "feature-extraction",
-    "sequence_classification": "text-classification",
-    "token_classification": "token-classification",
-    "question_answering": "question-answering",
-    "multiple_choice": "multiple-choice",
-}
-"""What a class gives -> the hub's name for its use."""
 
 _COMMANDS = {
     "fill-mask": 'bertcore fill-mask --model {model} "the [MASK] of a list"',
@@ -42,11 +29,6 @@ _COMMANDS = {
     "multiple-choice": 'bertcore choose --model {model} --context "a text" "a choice" "another one"',
     "feature-extraction": "bertcore embed --model {model} --file texts.txt --out vectors.parquet",
 }
-_WITHOUT_PIPELINE = {
-    "question-answering": "AutoModelForQuestionAnswering",
-    "multiple-choice": "AutoModelForMultipleChoice",
-}
-"""Uses for which `transformers` 5 has no pipeline -> the class that loads the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +84,8 @@ class Card:
 
 
 def pipeline_tag(architecture: str) -> str:
-    """The hub's name for the use of Hugging Face's class `architecture`."""
-    kind = kinds_by_class().get(architecture)
-    return "feature-extraction" if kind is None else PIPELINE_TAGS.get(kind, "feature-extraction")
+    """The hub's name for the use of Hugging Face's class `architecture`: of one that is not known, of its encoder."""
+    return ROWS[kinds_by_class().get(architecture, "encoder")].tag
 
 
 def shape(config: EncoderConfig) -> str:
@@ -122,7 +103,7 @@ def usage(tag: str, model: str, config: Mapping[str, Any]) -> str:
         command = command.replace(" classify ", " regress ")
     if (config.get(READING) or {}).get(PAIRS):
         command += ' --pair "another text"'
-    loader = _WITHOUT_PIPELINE.get(tag)
+    loader = next((row.auto_class for row in ROWS.values() if row.tag == tag and not row.has_pipeline), None)
     python = (
         f'from transformers import pipeline\n\nuse = pipeline("{tag}", "{model}")'
         if loader is None

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from bertcore.errors import ArtifactError
+from bertcore.export.kinds import ROWS, kind_of_class
 from bertcore.export.padded import PADDED
-from bertcore.export.probe import kind_of
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.huggingface import CRF, READING, WEIGHTS, load_config, with_labels
 from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer
@@ -31,8 +31,6 @@ OTHER_KEYS = {
 """What else transformers knows, in version 4 or 5."""
 OWN_KEYS = {CRF, READING}
 """What it passes over: the scores of a chain of tags, and how a fine-tuned model reads its texts."""
-LABELLED = ("sequence_classification", "token_classification")
-"""Kinds of classes whose config.json names the labels."""
 SAMPLE = ("Text goes in at the top.", "What comes out?")
 
 
@@ -60,8 +58,8 @@ def read_config(directory: Path, *, forgive: bool = False) -> Saved:
     names = raw.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
         raise ArtifactError(f"{path}: architectures: found {names!r}, expected one name; save the model again")
-    kind = kind_of(names[0], path)
-    labels = _labels(path, with_labels(raw)) if kind in LABELLED else int(kind == "multiple_choice")
+    kind = kind_of_class(names[0], path)
+    labels = _labels(path, with_labels(raw)) if ROWS[kind].labelled else int(kind == "multiple_choice")
     return Saved(directory=directory, config=config, architecture=names[0], num_labels=labels)
 
 

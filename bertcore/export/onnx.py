@@ -27,7 +27,8 @@ from torch import nn
 
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.export.directory import Saved, read_config, read_model
-from bertcore.export.probe import LONGEST, Probe, outputs_of, require_equal
+from bertcore.export.kinds import outputs_of_class
+from bertcore.export.probe import LONGEST, Probe, require_equal
 from bertcore.export.verify import run_padded
 from bertcore.files import replace_file
 
@@ -96,7 +97,7 @@ def _write(saved: Saved, model: nn.Module, path: Path) -> None:
             Probe.of(saved.config, (min(3, longest), min(5, longest))).padded()[: len(names)],
             dynamo=True,
             input_names=list(names),
-            output_names=list(outputs_of(saved.architecture, saved.directory)),
+            output_names=list(outputs_of_class(saved.architecture, saved.directory)),
             dynamic_shapes=[{0: batch, 1: sequence} for _ in names],
             opset_version=OPSET,
             verbose=False,
@@ -210,7 +211,7 @@ def session_of(path: Path, threads: int = 0) -> Any:
 
 def run_onnx(session: Any, architecture: str, probe: Probe) -> dict[str, torch.Tensor]:
     """The outputs that count of an ONNX Runtime session."""
-    kinds = outputs_of(architecture, "the model")
+    kinds = outputs_of_class(architecture, "the model")
     known = {port.name for port in session.get_inputs()}
     arrays = {name: array.numpy() for name, array in zip(INPUTS, probe.padded(), strict=True) if name in known}
     results = zip(kinds, session.run(list(kinds), arrays), strict=True)

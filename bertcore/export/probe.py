@@ -15,25 +15,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bertcore.errors import ArtifactError
+from bertcore.export.kinds import MASKED, ROWS, SEQUENCE
 from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
-from bertcore.model.config import kinds_by_class
 from bertcore.model.layout import Layout
-
-SEQUENCE, TOKEN, MASKED = "a row for each sequence", "a row for each token", "a row for each masked token"
-
-# Kind of a class -> its outputs by Hugging Face's names, in Hugging Face's order, and what their rows belong to.
-OUTPUTS: dict[Kind, dict[str, str]] = {
-    "encoder": {"last_hidden_state": TOKEN},
-    "pooled_encoder": {"last_hidden_state": TOKEN, "pooler_output": SEQUENCE},
-    "pair_pretraining": {"prediction_logits": MASKED, "seq_relationship_logits": SEQUENCE},
-    "order_pretraining": {"prediction_logits": MASKED, "sop_logits": SEQUENCE},
-    "masked_lm": {"logits": MASKED},
-    "replaced_tokens": {"logits": TOKEN},
-    "sequence_classification": {"logits": SEQUENCE},
-    "token_classification": {"logits": TOKEN},
-    "question_answering": {"start_logits": TOKEN, "end_logits": TOKEN},
-    "multiple_choice": {"logits": SEQUENCE},
-}
 
 LONGEST = 1024
 """Tokens of a probe's sequence at most: beyond the windows of local attention, and quick to compute."""
@@ -95,7 +79,7 @@ class Probe:
         """What `model` says, as it is saved: computed on the CPU, in float64, without dropout. The model itself is left
         as it is."""
         own = copy.deepcopy(model.published).to("cpu", torch.float64).eval()
-        kinds = outputs_of(model.architecture, "the model")
+        kinds = ROWS[model.kind].outputs
         positions = (self.masked_positions,) if MASKED in kinds.values() else ()
         with torch.no_grad():
             # The class's own forward: a launcher may have wrapped that of the object into an autocast.
@@ -138,22 +122,6 @@ class Expected:
             probe=Probe(**_below("probe.", tensors)),
             outputs=_below("output.", tensors),
         )
-
-
-def outputs_of(architecture: str, where: object) -> dict[str, str]:
-    """The row of `OUTPUTS` for Hugging Face's class `architecture`; `ArtifactError` for one that has none."""
-    return OUTPUTS[kind_of(architecture, where)]
-
-
-def kind_of(architecture: str, where: object) -> Kind:
-    """What Hugging Face's class `architecture` gives; `ArtifactError` for one that no row of `ARCHITECTURES` names."""
-    kinds = kinds_by_class()
-    if architecture not in kinds:
-        raise ArtifactError(
-            f"{where}: architecture: found {architecture!r}, expected one of {', '.join(kinds)}; "
-            "save a model of such a class"
-        )
-    return kinds[architecture]
 
 
 def difference(expected: Tensor, found: Tensor) -> float:

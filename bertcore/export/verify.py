@@ -7,7 +7,7 @@ what the model in memory said about them. Without a probe the directory is verif
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from bertcore.errors import ArtifactError, BertcoreError
 from bertcore.export.directory import SAMPLE, Saved, check_tokenizer, read_config, read_model
 from bertcore.export.gate import ACCEPTED, REJECTED
-from bertcore.export.probe import OUTPUTS, TOKEN, Expected, Probe, kind_of, outputs_of, require_equal
+from bertcore.export.kinds import ROWS, TOKEN, kind_of_class, outputs_of_class
+from bertcore.export.probe import Expected, Probe, require_equal
 from bertcore.model.architecture import Kind
 from bertcore.model.config import architecture_of
 from bertcore.tokens.tokenizer import load_tokenizer
@@ -25,25 +26,6 @@ TOLERANCE = 1e-5
 """Of an output, relative to its largest number. All is computed in float64: in float32, the order of sums alone makes
 twice as much of a difference in a model that was trained well, a tenth of it in one with random weights. What is left
 are transformers' angles of rotary positions, which it computes in float32."""
-
-# Kind of a class -> the class of transformers that loads it, which must find its keys and no other.
-AUTO_CLASSES: dict[Kind, str] = {
-    "encoder": "AutoModel",
-    "pooled_encoder": "AutoModel",
-    "pair_pretraining": "AutoModelForPreTraining",
-    "order_pretraining": "AutoModelForPreTraining",
-    "masked_lm": "AutoModelForMaskedLM",
-    "replaced_tokens": "AutoModelForPreTraining",
-    "sequence_classification": "AutoModelForSequenceClassification",
-    "token_classification": "AutoModelForTokenClassification",
-    "question_answering": "AutoModelForQuestionAnswering",
-    "multiple_choice": "AutoModelForMultipleChoice",
-}
-# Classes that read a part of it, all but the head for pairs: class -> its outputs by our names.
-PARTS: dict[Kind, dict[str, dict[str, str]]] = {
-    "pair_pretraining": {"AutoModelForMaskedLM": {"prediction_logits": "logits"}},
-    "order_pretraining": {"AutoModelForMaskedLM": {"prediction_logits": "logits"}},
-}
 
 
 def verify(directory: Path, expected: Expected | None = None, tokenizer_directory: Path | None = None) -> str:
@@ -68,7 +50,7 @@ def run_padded(model: nn.Module, architecture: str, probe: Probe) -> dict[str, T
     """The outputs that count of a model from `bertcore.export.padded`."""
     with torch.no_grad():
         results = model(*probe.padded())
-    kinds = outputs_of(architecture, "the model")
+    kinds = outputs_of_class(architecture, "the model")
     return {name: probe.select(kinds[name], result) for name, result in zip(kinds, results, strict=True)}
 
 
@@ -92,18 +74,20 @@ def _verify_by_transformers(saved: Saved, model: nn.Module, probe: Probe, output
     except ImportError:
         return []
     transformers.utils.logging.set_verbosity_error()
-    kind, row = kind_of(saved.architecture, saved.directory), architecture_of(saved.config)
+    kind, own = kind_of_class(saved.architecture, saved.directory), architecture_of(saved.config)
     loaders: list[str] = []
     if hasattr(transformers, saved.architecture):
-        loaders = [AUTO_CLASSES[kind], *(parts := PARTS.get(kind, {}))]
+        row = ROWS[kind]
+        loaders = [row.auto_class, *row.parts]
         _load(saved, loaders[0], kind, (), probe, outputs, {name: name for name in outputs})
-        for loader, names in parts.items():
-            _load(saved, loader, kind, row.pair_head, probe, outputs, names)
+        for loader, names in row.parts.items():
+            _load(saved, loader, kind, own.pair_head, probe, outputs, names)
     elif saved.config.model_type in transformers.CONFIG_MAPPING:
-        loaders, (name,) = [AUTO_CLASSES["encoder"]], OUTPUTS["encoder"]
-        heads = tuple(name for name, _ in model.named_children() if name != row.prefix)
+        row = ROWS["encoder"]
+        loaders, (name,) = [row.auto_class], row.outputs
+        heads = tuple(name for name, _ in model.named_children() if name != own.prefix)
         with torch.no_grad():
-            states, *_ = model.get_submodule(row.prefix)(*probe.padded())
+            states, *_ = model.get_submodule(own.prefix)(*probe.padded())
         _load(saved, loaders[0], "encoder", heads, probe, {name: probe.select(TOKEN, states)}, {name: name})
     tokenizer = transformers.AutoTokenizer.from_pretrained(saved.directory, local_files_only=True)
     theirs, ours = tokenizer(*SAMPLE)["input_ids"], load_tokenizer(saved.directory).encode(*SAMPLE).ids
@@ -122,7 +106,7 @@ def _load(
     left: tuple[str, ...],
     probe: Probe,
     expected: dict[str, Tensor],
-    names: dict[str, str],
+    names: Mapping[str, str],
 ) -> None:
     """Load by transformers' class `loader`, which is one of `kind` and leaves keys that begin with `left`, and compare
     the outputs `names` (ours -> its)."""
@@ -142,7 +126,7 @@ def _load(
     with torch.no_grad():
         inputs = dict(zip(names_of_inputs, probe.for_transformers(kind), strict=False))
         results = model.double().eval()(**inputs, return_dict=True)
-    found = {ours: probe.select(OUTPUTS[kind][ours], results[theirs]) for ours, theirs in names.items()}
+    found = {ours: probe.select(ROWS[kind].outputs[ours], results[theirs]) for ours, theirs in names.items()}
     require_equal({name: expected[name] for name in names}, found, TOLERANCE, f"{saved.directory}: {loader}")
 
 

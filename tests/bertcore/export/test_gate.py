@@ -17,7 +17,8 @@ from safetensors.torch import load_file, save_file
 from bertcore.errors import ArtifactError
 from bertcore.export import gate, verify
 from bertcore.export.directory import OTHER_KEYS, check_tokenizer, read_config, read_model
-from bertcore.export.probe import Expected, Probe, kind_of, outputs_of, require_equal
+from bertcore.export.kinds import ROWS, outputs_of_class
+from bertcore.export.probe import Expected, Probe, require_equal
 from bertcore.model.bert import BERT
 from bertcore.model.huggingface import WEIGHTS, load_config, load_pretrained
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
@@ -61,7 +62,7 @@ def test_a_good_model_of_every_head_passes(architecture: str, examples: dict[str
     example = examples[architecture]
     said = verify.verify(example.directory, example.expected, example.tokenizer)
     assert said.startswith(f"{example.directory}: {architecture}, ") and "outputs as in memory" in said
-    assert f"transformers loads it by {verify.AUTO_CLASSES[kind_of(architecture, 'here')]}, " in said
+    assert f"transformers loads it by {ROWS[example.model.kind].auto_class}, " in said
 
 
 def test_a_fresh_process_accepts_and_says_what_it_verified(
@@ -228,7 +229,7 @@ def test_keys_and_outputs_are_those_of_transformers(architecture: str, tmp_path:
     assert own.state_dict().keys() == reference.state_dict().keys() - TIED
     probe = Probe.of(saved.config)
     results = reference(*probe.for_transformers(kind), return_dict=True)
-    kinds = outputs_of(architecture, "here")
+    kinds = outputs_of_class(architecture, "here")
     assert list(kinds) == list(results)
     expected = {name: probe.select(kind, results[name]).detach() for name, kind in kinds.items()}
     require_equal(expected, verify.run_padded(own, architecture, probe), 1e-5, "here")

@@ -14,7 +14,8 @@ from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT, ArtifactError, ConfigError
 from bertcore.export import onnx as exporter
 from bertcore.export.directory import Saved, read_model
-from bertcore.export.probe import Probe, outputs_of, require_equal
+from bertcore.export.kinds import outputs_of_class
+from bertcore.export.probe import Probe, require_equal
 from tests.bertcore.export.conftest import Example
 from tests.import_closure import ROOT
 
@@ -30,7 +31,7 @@ def test_outputs_are_equal_for_every_shape(architecture: str, examples: dict[str
     assert [(port.name, port.type, port.shape) for port in session.get_inputs()] == [
         (name, "tensor(int64)", ["batch", "sequence"]) for name in ("input_ids", "attention_mask", "token_type_ids")
     ]
-    assert [port.name for port in session.get_outputs()] == list(outputs_of(architecture, "here"))
+    assert [port.name for port in session.get_outputs()] == list(outputs_of_class(architecture, "here"))
     assert all(port.shape[0] == "batch" for port in session.get_outputs())
     for lengths in ((1,), (24,), (1, 1), (7, 24, 3, 11, 2)):
         probe = Probe.of(example.model.config, lengths)

@@ -17,7 +17,7 @@ from bertcore.finetune.inference import by_length
 from bertcore.minimal_pairs.scoring import load_masked_language_model
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.layout import Layout
-from bertcore.tokens.tokenizer import Vocabulary, kind_of
+from bertcore.tokens.tokenizer import Vocabulary, tokenizer_kind
 
 MASK = "[MASK]"
 """How a mask may always be written, whatever the tokenizer's own word for it."""
@@ -52,7 +52,7 @@ class MaskedLanguageModel:
         word = self.word(index)
         if not self.vocabulary.continues[index]:
             return before + word + after
-        piece = word if kind_of(self.tokenizer).blank else word.removeprefix("##")
+        piece = word if tokenizer_kind(self.tokenizer).blank else word.removeprefix("##")
         return before.rstrip(" ") + piece + after
 
 
@@ -62,7 +62,7 @@ def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) ->
 
     `TextError` for a text without a mask, or one that is longer than the model reads.
     """
-    own = kind_of(model.tokenizer).special.mask
+    own = tokenizer_kind(model.tokenizer).special.mask
     written, sequences = masked_sequences(model, texts)
     found: list[list[list[dict[str, Any]]]] = [[] for _ in texts]
     for rows in by_length(np.asarray([len(ids) for ids in sequences]), TOKENS_AT_ONCE):
@@ -76,7 +76,7 @@ def fill_mask(model: MaskedLanguageModel, texts: Sequence[str], top: int = 5) ->
 
 def masked_sequences(model: MaskedLanguageModel, texts: Sequence[str]) -> tuple[list[str], list[NDArray[np.int64]]]:
     """Each text with the model's own mask, and its ids; `TextError` as `fill_mask`."""
-    written = [text.replace(MASK, kind_of(model.tokenizer).special.mask) for text in texts]
+    written = [text.replace(MASK, tokenizer_kind(model.tokenizer).special.mask) for text in texts]
     encodings = model.tokenizer.encode_batch_fast(written)
     sequences = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
     longest = model.model.config.max_sequence_length

@@ -19,8 +19,7 @@ from bertcore.export.kinds import ROWS, kind_of_class
 from bertcore.export.padded import PADDED
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.huggingface import CRF, READING, WEIGHTS, load_config, with_labels
-from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer
-from bertcore.tokens.tokenizer import kind_of as kind_of_tokenizer
+from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer, tokenizer_kind
 
 OTHER_KEYS = {
     *("add_cross_attention", "architectures", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout", "dtype"),
@@ -107,7 +106,7 @@ def check_tokenizer(saved: Saved, source: Path | None = None) -> None:
             f"{saved.directory}/config.json: pad_token_id: found {saved.config.pad_token_id}, expected {pad}, "
             f"the id of {tokenizer.id_to_token(pad)} in tokenizer.json; save the model again"
         )
-    beside = saved.directory / kind_of_tokenizer(tokenizer).entries_file
+    beside = saved.directory / tokenizer_kind(tokenizer).entries_file
     if beside.exists():
         _same_entries(beside, {token: index for index, token in enumerate(entries_of(beside))}, path, entries)
     if source is not None:

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
 from bertcore.model.architecture import EncoderConfig
-from bertcore.tokens.tokenizer import kind_of
+from bertcore.tokens.tokenizer import tokenizer_kind
 
 HIGHEST_RATE, WIDE = 1e-4, 768
 """Above that rate, an encoder of that `hidden_size` (base) or more commonly forgets what it has learned."""
@@ -84,7 +84,7 @@ def _windows(task: RunConfig) -> Iterator[str]:
 
 def _case(tokenizer: Tokenizer) -> Iterator[str]:
     normalizer = json.loads(tokenizer.to_str()).get("normalizer") or {}
-    continues = kind_of(tokenizer).continues
+    continues = tokenizer_kind(tokenizer).continues
     words = [entry for entry in tokenizer.get_vocab(with_added_tokens=True) if entry.isalpha() and not continues(entry)]
     if not words or "lowercase" not in normalizer:
         return

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
 from bertcore.model.architecture import EncoderConfig
-from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, Kind, max_length_of
+from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, TokenizerKind, max_length_of
 from bertcore.tokens.tokenizer import KINDS, Vocabulary, load_tokenizer
 
 
@@ -76,7 +76,7 @@ def check_size(tokenizer: Tokenizer, config: EncoderConfig, where: str) -> None:
         )
 
 
-def _settings(path: Path, kind: Kind) -> dict[str, Any]:
+def _settings(path: Path, kind: TokenizerKind) -> dict[str, Any]:
     """The content of tokenizer_config.json."""
     found = read_json(path) if path.is_file() else {}
     if not isinstance(found, dict) or not isinstance(found.get("do_lower_case", True), bool):

@@ -37,7 +37,7 @@ from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
 from bertcore.model.huggingface import CRF, label_names
-from bertcore.tokens.tokenizer import Vocabulary, kind_of
+from bertcore.tokens.tokenizer import Vocabulary, tokenizer_kind
 
 
 def chain_of(model: EncoderModule) -> LinearChain | None:
@@ -98,7 +98,7 @@ class Tagging(Family):
         assert examples.labels is not None, "a tagging task without tags"
         self._labels = examples.labels
         self._tokenizer = own_tokenizer(tokenizer)
-        self._vocabulary, self._unknown = Vocabulary.of(tokenizer), kind_of(tokenizer).special.unk
+        self._vocabulary, self._unknown = Vocabulary.of(tokenizer), tokenizer_kind(tokenizer).special.unk
         self._capacity = task.sequence_length - self._vocabulary.special_per_text
         self._stride = task.doc_stride
         self._crf, self._all_pieces = task.crf, task.labels_on == "all"

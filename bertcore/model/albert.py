@@ -121,7 +121,7 @@ class _WithAlbert(heads.WithEncoder):
     prefix, encoder_class = "albert", AlbertModel
 
 
-class MaskedTokenHead(nn.Module):
+class AlbertTokenHead(nn.Module):
     """(M, H) hidden states at masked positions -> (M, V) logits; the decoder is the embedding matrix itself."""
 
     def __init__(self, config: AlbertConfig) -> None:
@@ -145,7 +145,7 @@ class AlbertForPreTraining(heads.PairPreTraining, _WithAlbert):
 
     def __init__(self, config: AlbertConfig) -> None:
         super().__init__(config)
-        self.predictions = MaskedTokenHead(config)
+        self.predictions = AlbertTokenHead(config)
         self.sop_classifier = nn.ModuleDict({"classifier": nn.Linear(config.hidden_size, 2)})
         initialize(self.predictions, config)
         initialize(self.sop_classifier, config)

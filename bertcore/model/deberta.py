@@ -198,7 +198,7 @@ class DebertaForMaskedLM(heads.MaskedLM, _WithDeberta):
         initialize(self.cls, config)
 
 
-class DetectionHead(nn.Module):
+class DebertaDetectionHead(nn.Module):
     """(T, H) states of whole sequences -> (T,) logits: that a token is a replaced one, judged with the state of [CLS]
     added to its own. The published head, which no class of Hugging Face has."""
 
@@ -225,7 +225,7 @@ class DebertaForPreTraining(_WithDeberta):
 
     def __init__(self, config: DebertaConfig) -> None:
         super().__init__(config)
-        self.mask_predictions = DetectionHead(config)
+        self.mask_predictions = DebertaDetectionHead(config)
         initialize(self.mask_predictions, config)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:

@@ -91,7 +91,7 @@ class _WithElectra(heads.WithEncoder):
     prefix, encoder_class = "electra", ElectraModel
 
 
-class DetectionHead(nn.Module):
+class ElectraDetectionHead(nn.Module):
     """(T, H) -> (T,) logits: that a token is a replaced one."""
 
     def __init__(self, config: ElectraConfig) -> None:
@@ -113,7 +113,7 @@ class ElectraForPreTraining(_WithElectra):
 
     def __init__(self, config: ElectraConfig) -> None:
         super().__init__(config)
-        self.discriminator_predictions = DetectionHead(config)
+        self.discriminator_predictions = ElectraDetectionHead(config)
         initialize(self.discriminator_predictions, config)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor, layout: Layout) -> Tensor:

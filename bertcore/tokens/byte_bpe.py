@@ -19,8 +19,8 @@ from bertcore.files import write_json
 from bertcore.tokens import words
 from bertcore.tokens.kind import (
     TOKENIZER_FILE,
-    Kind,
     SpecialTokens,
+    TokenizerKind,
     VocabularyConfig,
     entries_of_file,
     is_whole,
@@ -256,7 +256,7 @@ def has_berts_special_tokens(content: str) -> bool:
     return _is_of_bytes(content) and '"[CLS]"' in content and '"<s>"' not in content
 
 
-BYTE_BPE = Kind(
+BYTE_BPE = TokenizerKind(
     name="byte_bpe",
     model=models.BPE,
     special=SPECIAL,

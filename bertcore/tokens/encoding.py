@@ -29,7 +29,7 @@ from tokenizers import Tokenizer
 from bertcore.ragged import offsets_of, ranges
 from bertcore.tokens.byte_bpe import BYTE_BPE
 from bertcore.tokens.modernbert_bpe import MODERNBERT_BPE
-from bertcore.tokens.tokenizer import Vocabulary, kind_of
+from bertcore.tokens.tokenizer import Vocabulary, tokenizer_kind
 from bertcore.tokens.wordpiece import WORDPIECE
 
 ASCII_PUNCTUATION = r"([!-/:-@\[-`{-~])"
@@ -46,7 +46,7 @@ class WordEncoder:
         self.vocabulary = Vocabulary.of(tokenizer)
         self._tokenizer, self._limit = tokenizer, remembered_words
         self._lowercase = getattr(tokenizer.normalizer, "lowercase", False)
-        self._separator = kind_of(tokenizer).special.sep
+        self._separator = tokenizer_kind(tokenizer).special.sep
         added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
         assert self._separator in added, "a tokenizer without its separator"
         self._special = "|".join(re.escape(token) for token in sorted(added))
@@ -116,7 +116,7 @@ class ByteEncoder(WordEncoder):
 
 def encoder_of(tokenizer: Tokenizer) -> WordEncoder:
     """The encoder for `tokenizer`, by its kind."""
-    return ENCODERS[kind_of(tokenizer).name](tokenizer)
+    return ENCODERS[tokenizer_kind(tokenizer).name](tokenizer)
 
 
 ENCODERS: dict[str, Callable[[Tokenizer], WordEncoder]] = {

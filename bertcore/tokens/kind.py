@@ -1,6 +1,6 @@
 """What a kind of tokenizer must say of itself, so that nothing else in the library knows it by name.
 
-A kind is a module with a `Kind` (`wordpiece`, `byte_bpe`, `modernbert_bpe`) and a row in `tokenizer.KINDS`.
+A kind is a module with a `TokenizerKind` (`wordpiece`, `byte_bpe`, `modernbert_bpe`) and a row in `tokenizer.KINDS`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -92,7 +92,7 @@ class SpecialTokens:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class TokenizerKind:
     """A kind of tokenizer."""
 
     name: str

@@ -23,7 +23,7 @@ from bertcore.tokens.byte_bpe import (
     require_entries,
     train_merges,
 )
-from bertcore.tokens.kind import TOKENIZER_FILE, Kind, VocabularyConfig, is_whole, save_files
+from bertcore.tokens.kind import TOKENIZER_FILE, TokenizerKind, VocabularyConfig, is_whole, save_files
 from bertcore.tokens.wordpiece import SPECIAL
 
 
@@ -97,7 +97,7 @@ def _check(config: VocabularyConfig) -> None:
         )
 
 
-MODERNBERT_BPE = Kind(
+MODERNBERT_BPE = TokenizerKind(
     name="modernbert_bpe",
     model=models.BPE,
     special=SPECIAL,

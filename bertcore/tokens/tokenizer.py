@@ -14,11 +14,11 @@ from bertcore.compressed import parse_json, read_text
 from bertcore.config import suggest
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.tokens.byte_bpe import BYTE_BPE
-from bertcore.tokens.kind import TOKENIZER_FILE, Kind, VocabularyConfig, entries_of_file, is_whole
+from bertcore.tokens.kind import TOKENIZER_FILE, TokenizerKind, VocabularyConfig, entries_of_file, is_whole
 from bertcore.tokens.modernbert_bpe import MODERNBERT_BPE
 from bertcore.tokens.wordpiece import WORDPIECE
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (WORDPIECE, BYTE_BPE, MODERNBERT_BPE)}
+KINDS: dict[str, TokenizerKind] = {kind.name: kind for kind in (WORDPIECE, BYTE_BPE, MODERNBERT_BPE)}
 ENTRIES_FILES = tuple(dict.fromkeys([kind.entries_file for kind in KINDS.values()]))
 """Hugging Face's names of the files in which entries are looked for, a whole tokenizer last."""
 
@@ -58,15 +58,15 @@ def check_vocabulary_file(config: TokenizerConfig) -> None:
         )
 
 
-def kind_of(tokenizer: Tokenizer) -> Kind:
+def tokenizer_kind(tokenizer: Tokenizer) -> TokenizerKind:
     """The kind of `tokenizer`; `ArtifactError` for one that is none of `KINDS`."""
-    if kind := _kind_of(tokenizer):
+    if kind := _tokenizer_kind(tokenizer):
         return kind
     found, known = type(tokenizer.model).__name__, ", ".join(KINDS)
     raise ArtifactError(f"{TOKENIZER_FILE}: found a tokenizer of the kind {found}, expected one of: {known}")
 
 
-def _kind_of(tokenizer: Tokenizer) -> Kind | None:
+def _tokenizer_kind(tokenizer: Tokenizer) -> TokenizerKind | None:
     fitting = [kind for kind in KINDS.values() if isinstance(tokenizer.model, kind.model)]
     for kind in fitting:
         if all(tokenizer.token_to_id(token) is not None for token in kind.special.names):
@@ -93,12 +93,12 @@ class Vocabulary:
     segment_ids: bool = True
     """Whether the second text of a pair, with the `sep` behind it, has token type 1."""
     blank: str = ""
-    """What is put before a word or a sentence that follows another one in its text; see `Kind.blank`."""
+    """What is put before a word or a sentence that follows another one in its text; see `TokenizerKind.blank`."""
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self:
         """`ArtifactError` for a kind that is not known, or a special token that is missing."""
-        kind, ids = kind_of(tokenizer), tokenizer.get_vocab(with_added_tokens=True)
+        kind, ids = tokenizer_kind(tokenizer), tokenizer.get_vocab(with_added_tokens=True)
         if missing := [token for token in kind.special.names if token not in ids]:
             raise ArtifactError(f"{TOKENIZER_FILE}: {', '.join(missing)} not found, expected all of {kind.name}'s")
         pad, unk, cls_, sep, mask = (ids[token] for token in kind.special.names)
@@ -156,7 +156,7 @@ def load_tokenizer(directory: Path) -> Tokenizer:
         raise ArtifactError(f"{path}: not a tokenizer ({error}); save or fetch it again") from None
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    kind = _kind_of(tokenizer)
+    kind = _tokenizer_kind(tokenizer)
     if kind and kind.lay_out:
         kind.lay_out(tokenizer)
     return tokenizer

@@ -10,8 +10,8 @@ from bertcore.compressed import read_text
 from bertcore.errors import InputError
 from bertcore.tokens import words
 from bertcore.tokens.kind import (
-    Kind,
     SpecialTokens,
+    TokenizerKind,
     VocabularyConfig,
     ordered_entries,
     require_size,
@@ -134,7 +134,7 @@ def _check(config: VocabularyConfig) -> None:
         raise ValueError(f"merges_file: found {config.merges_file!r}, expected none with kind wordpiece; remove it")
 
 
-WORDPIECE = Kind(
+WORDPIECE = TokenizerKind(
     name="wordpiece",
     model=models.WordPiece,
     special=SPECIAL,

@@ -20,8 +20,8 @@ from bertcore.tokens.tokenizer import (
     Vocabulary,
     check_entries,
     entries_in,
-    kind_of,
     load_tokenizer,
+    tokenizer_kind,
 )
 from bertcore.tokens.wordpiece import make_tokenizer
 from bertcore.training.config import PretrainConfig
@@ -183,7 +183,7 @@ def _kind_in(directory: Path) -> str:
     for kind in KINDS.values():
         if kind.vocabulary_files and (directory / kind.entries_file).is_file():
             return kind.name
-    return kind_of(load_tokenizer(directory)).name
+    return tokenizer_kind(load_tokenizer(directory)).name
 
 
 def _entries(directory: Path) -> list[str]:

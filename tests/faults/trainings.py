@@ -26,7 +26,7 @@ from bertcore.files import checksum
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.shards import Manifest, ShardEntry
-from bertcore.tokens.tokenizer import kind_of
+from bertcore.tokens.tokenizer import tokenizer_kind
 from tasks import mask, pretrain
 from tasks import params as task_params
 from tasks.paths import INPUTS, OBJECTIVE, TEXT, TOKENIZER
@@ -96,7 +96,7 @@ def prepare(root: Path, values: dict[str, Any]) -> Path:
         sections = task_params.read()
         kind = sections.get("tokenizer", {}).get("kind")
         read_by = READ_BY.get(kind, tokenizer)()
-        kind_of(read_by).save(read_by, TOKENIZER, None)
+        tokenizer_kind(read_by).save(read_by, TOKENIZER, None)
         entries = []
         for split, seed in (("train", 0), ("heldout", 1)):
             shard, name = token_shard(Path("data"), 60, seed, read_by), f"{split}-00000.arrow"

@@ -24,7 +24,7 @@ from bertcore.model.config import build_head
 from bertcore.model.huggingface import READING, label_names, save_pretrained
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens.byte_bpe import save_tokenizer
-from bertcore.tokens.tokenizer import kind_of
+from bertcore.tokens.tokenizer import tokenizer_kind
 from tests.samples import byte_tokenizer, modernbert_tokenizer
 
 TAGS = ["B-X", "I-X", "O"]
@@ -48,7 +48,7 @@ def read_by(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="module")
 def theirs(read_by: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Any:
     directory = tmp_path_factory.mktemp("tokenizer")
-    kind_of(read_by).save(read_by, directory, None)
+    tokenizer_kind(read_by).save(read_by, directory, None)
     return transformers.AutoTokenizer.from_pretrained(directory)
 
 

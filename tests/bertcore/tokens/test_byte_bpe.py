@@ -35,8 +35,8 @@ from bertcore.tokens.tokenizer import (
     Vocabulary,
     check_vocabulary_file,
     entries_in,
-    kind_of,
     load_tokenizer,
+    tokenizer_kind,
     vocabulary_report,
 )
 from bertcore.tokens.wordpiece import save_tokenizer as save_wordpiece
@@ -306,7 +306,7 @@ def test_a_document_has_the_tokens_of_its_running_text() -> None:
     in_one = [byte_tokenizer().encode(" ".join(filter(None, each)), add_special_tokens=False).ids for each in texts]
     places = shard.sentence_offsets[shard.document_offsets]
     assert [shard.tokens[start:end].tolist() for start, end in pairwise(places)] == in_one
-    sentences = running(pa.array(texts), kind_of(byte_tokenizer()).blank).to_pylist()
+    sentences = running(pa.array(texts), tokenizer_kind(byte_tokenizer()).blank).to_pylist()
     assert sentences == [
         text if not place else text and f" {text}" for each in texts for place, text in enumerate(each)
     ]

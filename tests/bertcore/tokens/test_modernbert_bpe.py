@@ -22,8 +22,8 @@ from bertcore.tokens.tokenizer import (
     Vocabulary,
     check_vocabulary_file,
     entries_in,
-    kind_of,
     load_tokenizer,
+    tokenizer_kind,
     vocabulary_report,
 )
 from tests.samples import byte_tokenizer, modernbert_tokenizer, sentences
@@ -80,7 +80,7 @@ def theirs(published: Path) -> Any:
 
 def test_a_published_tokenizer_is_read_with_all_its_entries(published: Path, theirs: Any, tmp_path: Path) -> None:
     own = read_tokenizer([published / "tokenizer.json"], None, "it")
-    assert kind_of(own).name == "modernbert_bpe" and own.get_vocab() == theirs.get_vocab()
+    assert tokenizer_kind(own).name == "modernbert_bpe" and own.get_vocab() == theirs.get_vocab()
     for text in TEXTS:
         encoding = own.encode(text)
         assert encoding.ids == theirs(text)["input_ids"], text
@@ -193,7 +193,7 @@ def test_the_kind_of_a_vocabulary_file_is_told(published: Path, tmp_path: Path) 
     for kind in ("byte_bpe", "wordpiece"):
         with pytest.raises(ConfigError, match=f"kind 'modernbert_bpe' in .*expected '{kind}'.*set tokenizer.kind to"):
             check_vocabulary_file(TokenizerConfig(kind=kind, vocab_file=file))
-    kind_of(byte_tokenizer()).save(byte_tokenizer(), tmp_path, None)
+    tokenizer_kind(byte_tokenizer()).save(byte_tokenizer(), tmp_path, None)
     with pytest.raises(ConfigError, match="kind 'byte_bpe' in .*expected 'modernbert_bpe'"):
         check_vocabulary_file(TokenizerConfig(kind="modernbert_bpe", vocab_file=str(tmp_path / "tokenizer.json")))
 

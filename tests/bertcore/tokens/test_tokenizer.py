@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from bertcore.errors import ArtifactError
-from bertcore.tokens.tokenizer import Vocabulary, kind_of
+from bertcore.tokens.tokenizer import Vocabulary, tokenizer_kind
 from tests.samples import tokenizer, vocabulary
 
 
@@ -41,6 +41,6 @@ def test_an_unknown_kind_and_a_missing_special_token_are_named() -> None:
     with pytest.raises(
         ArtifactError, match="found a tokenizer of the kind Unigram, expected one of: wordpiece, byte_bpe"
     ):
-        kind_of(Tokenizer(models.Unigram()))
+        tokenizer_kind(Tokenizer(models.Unigram()))
     with pytest.raises(ArtifactError, match=r"\[MASK\] not found"):
         Vocabulary.of(Tokenizer(models.WordPiece({"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3}, unk_token="[UNK]")))

@@ -16,7 +16,7 @@ from bertcore.finetune.config import RunConfig
 from bertcore.finetune.result import Result
 from bertcore.finetune.run import finetune
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.tokenizer import kind_of, load_tokenizer
+from bertcore.tokens.tokenizer import load_tokenizer, tokenizer_kind
 from bertcore.training import distributed
 from bertcore.training.supervision import Supervision
 from tasks.paths import INPUTS, TOKENIZER
@@ -61,7 +61,7 @@ def tree_of(name: str, directory: Path, longest: int | None = None, **changes: i
     it; its params.yaml trains it on, with `longest` positions."""
     objective, shape = KINDS[name]
     read_by = READ_BY.get(name, tokenizer)()
-    kind = kind_of(read_by)
+    kind = tokenizer_kind(read_by)
     values = params(init_from="org/published", objective=objective, max_steps=3, learning_rate=1e-5, warmup_steps=0)
     values["pretrain"]["model"] = {"architecture": "electra"} if objective == "replaced_tokens" else {}
     values["pretrain"]["model"] |= {"max_position_embeddings": longest} if longest else {}

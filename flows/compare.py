@@ -106,6 +106,11 @@ def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None
 def clone(tree: Path) -> None:
     """A clone of this repository's last commit, with the DVC cache of this tree."""
     if not tree.exists():
+        if within := asked(["git", "rev-parse", "--show-prefix"], ROOT).stdout.strip():
+            raise ConfigError(
+                f"{ROOT}: found the project in the folder {within} of a repository, expected it to be one, as it is "
+                "cloned for every variant; run this in a clone of the project alone"
+            )
         beside = tree.with_name(f".{tree.name}.unfinished")
         shutil.rmtree(beside, ignore_errors=True)
         cloned = asked(["git", "clone", "--quiet", str(ROOT), str(beside)], ROOT)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -69,12 +70,20 @@ def clear_leftovers(client: "SyncPrefectClient") -> None:
 
     A run that a worker of the user's still drives holds the pipeline's lock or that of its own tree, and stays.
     """
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+        FlowRunFilterTags,
+    )
+    from prefect.client.schemas.objects import TERMINAL_STATES
     from prefect.states import Crashed
 
+    unfinished = FlowRunFilterState(type=FlowRunFilterStateType(not_any_=sorted(TERMINAL_STATES)))
+    left = FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]), state=unfinished)
     with contextlib.suppress(HeldError), hold(ROOT / PIPELINE, "clearing leftovers"):
-        for run in client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]))):
-            if run.state is not None and not run.state.is_final() and not is_at_work(str(run.id)):
+        for run in client.read_flow_runs(flow_run_filter=left):
+            if not is_at_work(str(run.id)):
                 message = "The command that drove this run was killed."
                 client.set_flow_run_state(run.id, Crashed(message=message), force=True)
 
@@ -112,7 +121,7 @@ def deploy(client: "SyncPrefectClient", environment: dict[str, str], flow: str, 
 def name_of_the_tree() -> str:
     """Of another user's or machine's at the same place, too."""
     place = f"{socket.gethostname()} {os.getuid()} {ROOT}"
-    return f"{POOL}-{ROOT.name}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
+    return f"{POOL}-{re.sub(r'[^a-zA-Z0-9_-]+', '-', ROOT.name)}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
 
 
 def _is_deployed(client: "SyncPrefectClient", deployment: str) -> bool:

@@ -57,9 +57,12 @@ def project_environment() -> dict[str, str]:
 def asked(
     command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, **more: Any
 ) -> "subprocess.CompletedProcess[str]":
-    """A command that has come to its end in `cwd`, with all that it has said; in the project's environment, or `env`."""
+    """A command that has come to its end in `cwd`, in the project's environment or `env`, and what it has said. It is
+    read as UTF-8: a worker that somebody has started may have another locale."""
     environment = project_environment() if env is None else env
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, **more)
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False, **more
+    )
 
 
 def complaint(done: "subprocess.CompletedProcess[str]", line: int = -1) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from prefect import flow, get_run_logger
 from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
-from prefect.states import Completed, State
+from prefect.states import State
 
 from bertcore.files import replace_directory
 from flows.environment import ROOT
@@ -52,12 +52,12 @@ def _finetune(model: str, tasks: list[str] | None, params: dict[str, Any]) -> St
         if not _read_the_corpus(tree.root, names):
             without.append("corpus")
             _leave_out(tree.root / CORPUS)
-        bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=without)
+        done = bring_up_to_date(tree.root, [f"finetune@{task}" for task in names], without=without)
         table = "\n\n".join(markdown_table(scores(tree.root / "metrics" / "finetune", names)))
         create_markdown_artifact(table, key=SCORES, description=f"{model}, fine-tuned by {name}")
         branch = tree.keep(name, ("dvc.lock",), said=table)  # summary and reports are those of another run
     get_run_logger().info(f"its params.yaml, dvc.lock and scores: git log -1 {branch}")
-    return Completed(message=f"results: git branch {branch}")
+    return done.completed(branch)
 
 
 def _leave_out(place: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -79,9 +80,8 @@ class FailedStagesError(Exception):
 
 def bring_up_to_date(
     root: Path, stages: list[str] | None, variables: dict[str, str] | None = None, without: Collection[str] = ()
-) -> set[str]:
-    """Run what is to do in the tree `root`, alone in it; the names of the stages that are up to date now.
-    `FailedStagesError` where one failed.
+) -> "Done":
+    """Run what is to do in the tree `root`, alone in it. `FailedStagesError` where a stage failed.
 
     `variables`: of the stages' environment. `without`: stages whose outs lie there as they are meant to be.
     Before the first stage that has something to do, `doctor` looks whether the machine and the tree can do it.
@@ -104,9 +104,21 @@ def bring_up_to_date(
             _publish(root / "reports" / TABLES)
         if failed := [_error(name, state) for name, state in states.items() if state.is_failed() or state.is_crashed()]:
             raise FailedStagesError("\n".join(failed))
-        if remote:
-            _consult(remote, root, "push")
-        return {stage.name for stage in selected}
+        return Done({stage.name for stage in selected}, _push(remote, root) if remote else "")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run has brought up to date."""
+
+    stages: set[str]
+    unpushed: str
+    """Why the remote lacks a part of it; empty where it does not."""
+
+    def completed(self, branch: str) -> State[None]:
+        """The end of a run in a tree of its own, whose results are the git branch."""
+        hindered = f"not pushed: {self.unpushed}; " if self.unpushed else ""
+        return Completed(message=f"{hindered}results: git branch {branch}")
 
 
 @contextlib.contextmanager
@@ -133,6 +145,17 @@ def _unchanged(root: Path, stages: list[Stage], patience: float) -> set[str]:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.5)
+
+
+def _push(remote: str, root: Path) -> str:
+    """Give the remote all that it lacks; what hinders it, which is no reason to leave what was computed where nobody
+    finds it: a later run pushes it."""
+    try:
+        _consult(remote, root, "push")
+    except RemoteError as error:
+        get_run_logger().warning(f"not pushed: {error}")
+        return str(error)
+    return ""
 
 
 def _consult(remote: str, root: Path, *command: str) -> None:

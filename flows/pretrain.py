@@ -8,6 +8,7 @@ from prefect.states import Completed, State
 
 from flows.environment import ROOT
 from flows.pipeline import REPORT, THREADS, bring_up_to_date, concluded, holder
+from flows.remote import RemoteError
 from flows.trees import run_tree
 
 
@@ -31,7 +32,8 @@ def pretrain_flow(
 
 
 def _here(stages: list[str] | None) -> State[None]:
-    bring_up_to_date(ROOT, stages)
+    if unpushed := bring_up_to_date(ROOT, stages).unpushed:
+        raise RemoteError(unpushed)
     return Completed()
 
 
@@ -42,7 +44,7 @@ def _vary(params: dict[str, Any], commit: str | None, stages: list[str] | None, 
         log.info(f"works in {tree.root}; stopped, the same run goes on there")
         done = bring_up_to_date(tree.root, stages, {"BERTCORE_SWEEP": sweep} if sweep else None)
         # What stages leave that were not among them is of another run, with other parameters.
-        curves = ("metrics/curves",) if "pretrain" in done else ()
-        branch = tree.keep(name) if REPORT in done else tree.keep(name, ("dvc.lock", *curves))
+        curves = ("metrics/curves",) if "pretrain" in done.stages else ()
+        branch = tree.keep(name) if REPORT in done.stages else tree.keep(name, ("dvc.lock", *curves))
     log.info(f"its params.yaml, dvc.lock and results: git branch {branch}")
-    return Completed(message=f"results: git branch {branch}")
+    return done.completed(branch)

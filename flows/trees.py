@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from configobj import ConfigObj
+
 from bertcore.errors import ConfigError
 from flows.environment import ROOT, asked, complaint, error_among
 from flows.locks import HeldError, hold
@@ -196,15 +198,17 @@ def _share(root: Path) -> None:
     settings = ROOT / ".dvc" / "config.local"
     if settings.is_file():
         shutil.copy(settings, root / ".dvc" / "config.local")
-    share_cache(root)
     # What DVC remembers of a tree, it keeps elsewhere on the machine by default, where nothing would remove it.
-    _dvc(root, "config", "--local", "core.site_cache_dir", str(root / ".dvc" / "tmp" / "site"))
+    share_cache(root, site_cache_dir=str(root / ".dvc" / "tmp" / "site"))
     _dvc(root, "checkout", "--allow-missing")
 
 
-def share_cache(root: Path) -> None:
-    """Have the tree at `root` use the DVC cache of the user's tree."""
-    _dvc(root, "cache", "dir", "--local", _dvc(ROOT, "cache", "dir"))
+def share_cache(root: Path, **core: str) -> None:
+    """Have the tree at `root` use the DVC cache of the user's tree, with settings of its own for DVC's `core`."""
+    # Not by `dvc config`, which writes no path with other letters than ASCII's.
+    settings = ConfigObj(str(root / ".dvc" / "config.local"), encoding="utf-8", default_encoding="utf-8")
+    settings.merge({"cache": {"dir": _dvc(ROOT, "cache", "dir")}, **({"core": core} if core else {})})
+    settings.write()
 
 
 def link_inputs(root: Path, values: Any, within: Path) -> None:
@@ -242,7 +246,7 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     if index is not None:
         environment["GIT_INDEX_FILE"] = str(index)
-    if arguments[0] in ("commit", "commit-tree") and not _knows_author(root):
+    if arguments[0] in ("commit", "commit-tree") and not _knows_author(root, environment):
         for role in ("AUTHOR", "COMMITTER"):
             environment |= {f"GIT_{role}_{key}": value for key, value in _AUTHOR.items()}
     # Without hooks: those of `dvc install` want the cache, which a tree that is being made does not know yet.
@@ -260,8 +264,10 @@ def _has_commit(root: Path) -> bool:
     return asked(["git", "rev-parse", "HEAD"], root).returncode == 0
 
 
-def _knows_author(root: Path) -> bool:
-    return asked(["git", "config", "user.email"], root).returncode == 0
+def _knows_author(root: Path, environment: Mapping[str, str]) -> bool:
+    """Whether there is an address that somebody has set, and a name that goes with it."""
+    commands = (["git", "config", "user.email"], ["git", "var", "GIT_COMMITTER_IDENT"])
+    return all(asked(command, root, environment).returncode == 0 for command in commands)
 
 
 def _dvc(root: Path, *arguments: str) -> str:

@@ -21,7 +21,7 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.responses import OrchestrationResult, SetStateStatus
-from prefect.client.schemas.sorting import ArtifactSort
+from prefect.client.schemas.sorting import ArtifactSort, FlowRunSort
 from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.states import Cancelled, Cancelling
 
@@ -31,6 +31,8 @@ from flows.progress import HELD_OUT
 from tasks.params import flatten
 from tasks.reporting.document import NOTHING
 
+_PAGE = 200
+"""Runs that a server shows at once."""
 POLL = 2.0
 """Seconds between two looks at the runs."""
 COMES_BACK = 120.0
@@ -77,7 +79,15 @@ class Trials:
         return next((str(run.parameters["commit"]) for run in self._begun()), None)
 
     def _begun(self) -> list[FlowRun]:
-        found = self.client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=FlowRunFilterTags(all_=[self.name])))
+        tagged = FlowRunFilter(tags=FlowRunFilterTags(all_=[self.name]))
+        found: list[FlowRun] = []
+        while len(found) % _PAGE == 0:
+            page = self.client.read_flow_runs(
+                flow_run_filter=tagged, sort=FlowRunSort.ID_DESC, limit=_PAGE, offset=len(found)
+            )
+            if not page:
+                break
+            found += page
         return [run for run in found if run.parameters.get("sweep") == self.label]
 
     def run(self, deployment: UUID, commit: str, at_once: int, least: int | None) -> None:

@@ -1,5 +1,6 @@
 """Trees that share one Prefect server, each of which deploys itself under a name of its own; and what was left open."""
 
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,7 +40,9 @@ class Leftovers:
         self.closed: list[str] = []
 
     def read_flow_runs(self, flow_run_filter: FlowRunFilter) -> list[SimpleNamespace]:
-        return self.runs
+        assert flow_run_filter.state is not None and flow_run_filter.state.type is not None
+        left_out = flow_run_filter.state.type.not_any_ or []
+        return [run for run in self.runs if run.state.type not in left_out]
 
     def set_flow_run_state(self, name: str, state: State, force: bool) -> None:
         assert state.is_crashed() and force
@@ -71,3 +74,11 @@ def test_two_trees_of_one_name_do_not_take_each_others_deployment(
     for run, name in found:
         assert run == f"pretrain-flow/{name}" and name.startswith("local-bert-")
     assert (ROOT / "prefect.yaml").read_text().count("- name: local\n") == len(deployment.FLOWS)
+
+
+@pytest.mark.parametrize("name", ["R&D", "50%", "bert #2", "bert: x", "größe"])
+def test_the_name_of_a_directory_may_hold_what_that_of_a_deployment_may_not(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, own = deployed(tmp_path / name, monkeypatch)
+    assert shown == f"pretrain-flow/{own}" and re.fullmatch(r"local-[\w-]+", own, re.ASCII)

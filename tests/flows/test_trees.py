@@ -23,8 +23,9 @@ def git(root: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A committed tree with an edited tracked file, a lock that git does not know yet and texts that it ignores."""
-    root = tmp_path / "tree"
+    """A committed tree with an edited tracked file, a lock that git does not know yet and texts that it ignores; in a
+    place whose name is not of ASCII's letters alone."""
+    root = tmp_path / "größe"
     (root / "texts").mkdir(parents=True)
     (root / ".dvc").mkdir()
     (tmp_path / "above.txt").write_text("above")
@@ -247,6 +248,13 @@ def test_results_are_kept_where_commits_are_signed_by_a_key_that_nobody_unlocks(
     git(root, "config", "gpg.program", "false")
     with run_tree(CHANGES, "me") as tree:
         assert tree.keep("signed") == "runs/signed"
+
+
+def test_results_are_kept_where_git_knows_an_address_and_no_name(root: Path) -> None:
+    git(root, "config", "user.email", "somebody@example.org")
+    git(root, "config", "user.useConfigOnly", "true")  # else git takes the name that the machine has for the user
+    with run_tree(CHANGES, "me") as tree:
+        assert tree.keep("nameless") == "runs/nameless"
 
 
 def test_hooks_that_want_the_cache_do_not_run_in_a_tree_that_has_none_yet(root: Path) -> None:

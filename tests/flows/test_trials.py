@@ -128,6 +128,17 @@ def test_a_run_whose_creation_was_not_answered_is_cancelled_too() -> None:
     assert [call.args[0] for call in server.set_flow_run_state.mock_calls] == [ours.id]
 
 
+def test_a_sweep_finds_all_of_its_runs_where_the_server_shows_them_in_parts() -> None:
+    runs = [SimpleNamespace(parameters={"sweep": "1 a sweep", "number": number}) for number in range(450)]
+
+    def read(*, offset: int, limit: int, **_: object) -> list[SimpleNamespace]:
+        return runs[offset : offset + limit]
+
+    server = MagicMock()
+    server.read_flow_runs.side_effect = read
+    assert of(server)._begun() == runs and server.read_flow_runs.call_count == 3
+
+
 def test_a_sweep_ends_when_a_run_has_completed_without_its_metric(
     server: MagicMock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from benchmarks.text import prepared, text_arguments
 from benchmarks.turns import Work, faster, take_turns
 from bertcore.corpus.documents import RowGroup, corpus_shards, row_groups
 from bertcore.errors import InputError
-from bertcore.tokens.build import ShardPlan, encode
+from bertcore.shards.build import ShardPlan, encode
 from bertcore.tokens.tokenizer import load_tokenizer
 
 WARMUP = 2

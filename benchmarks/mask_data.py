@@ -25,7 +25,7 @@ from benchmarks.turns import Turns, Work, faster, take_turns
 from bertcore.audit import Audit
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances, InstanceSource, StaticInstances
-from bertcore.tokens.shards import Manifest, TokenShard
+from bertcore.shards.store import Manifest, TokenShard
 from bertcore.training.loader import Loader
 
 _EPOCHS = 8

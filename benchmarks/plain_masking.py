@@ -7,7 +7,7 @@ and without the writing of records, which makes it faster than the published pro
 from dataclasses import dataclass
 from random import Random
 
-from bertcore.tokens.shards import TokenShard
+from bertcore.shards.store import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
 
 Document = list[list[int]]

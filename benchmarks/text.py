@@ -11,8 +11,8 @@ from bertcore.corpus.config import CorpusConfig
 from bertcore.files import replace_directory
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import DrawnInstances
-from bertcore.tokens.build import build_shards
-from bertcore.tokens.shards import Manifest, ShardsConfig, TokenShard
+from bertcore.shards.build import build_shards
+from bertcore.shards.store import Manifest, ShardsConfig, TokenShard
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.tokens.wordpiece import load_vocabulary, make_tokenizer, save_tokenizer
 from bertcore.training.loader import Loader

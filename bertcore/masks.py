@@ -16,7 +16,7 @@ from bertcore.audit import Audit, unigram_baseline
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances, static_path, write_counts
 from bertcore.progress import track
-from bertcore.tokens.shards import Manifest, ShardEntry, TokenShard
+from bertcore.shards.store import Manifest, ShardEntry, TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
 
 OCCURRENCES = "train_count_of_the_rarest_but_5_percent"

@@ -6,7 +6,7 @@ from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import write_manifest
 from bertcore.masks import write_phase
-from bertcore.tokens.shards import Manifest, verify
+from bertcore.shards.store import Manifest, verify
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from tasks import params
 from tasks.paths import INSTANCES, METRICS, SHARDS, TOKENIZER

@@ -17,7 +17,7 @@ from bertcore.minimal_pairs.pairs import EMBEDDED, MinimalPairsConfig, Pair, rea
 from bertcore.minimal_pairs.results import MODEL, summarize
 from bertcore.minimal_pairs.scoring import ORIGINALITY, load_language_model, sentence_scorer
 from bertcore.model.huggingface import load_kind
-from bertcore.tokens.shards import Manifest, TokenShard
+from bertcore.shards.store import Manifest, TokenShard
 from bertcore.tokens.tokenizer import load_tokenizer
 from tasks import params
 from tasks.paths import CORPUS, METRICS, MINIMAL_PAIRS, PREDICTIONS, PRETRAINED, SHARDS

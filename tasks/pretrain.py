@@ -8,8 +8,8 @@ from bertcore.errors import ArtifactError
 from bertcore.files import checksum
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import verify_instances
+from bertcore.shards.store import MANIFEST, Manifest, damaged_remedy, verify
 from bertcore.tokens.kind import TOKENIZER_FILE
-from bertcore.tokens.shards import MANIFEST, Manifest, damaged_remedy, verify
 from bertcore.training.config import PretrainConfig
 from bertcore.training.distributed import launch_command
 from tasks import params

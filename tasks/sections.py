@@ -17,7 +17,7 @@ from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig
 from bertcore.recipes import RECIPES
-from bertcore.tokens.shards import ShardsConfig
+from bertcore.shards.store import ShardsConfig
 from bertcore.tokens.tokenizer import TokenizerConfig
 from bertcore.training.config import PretrainConfig
 from tasks import contradictions, links, params

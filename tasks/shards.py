@@ -5,8 +5,8 @@ import sys
 
 from bertcore.corpus.documents import SPLITS
 from bertcore.files import disk_errors, replace_directory
-from bertcore.tokens.build import build_shards
-from bertcore.tokens.shards import ShardsConfig
+from bertcore.shards.build import build_shards
+from bertcore.shards.store import ShardsConfig
 from tasks import params
 from tasks.paths import CHECKPOINTS, CORPUS, SHARDS, TOKENIZER
 from tasks.stage import main

@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 
 from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.files import disk_errors, replace_directory, write_json
-from bertcore.tokens.corpus_words import count_corpus
-from bertcore.tokens.extension import extended
 from bertcore.tokens.kind import running
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, vocabulary_report
 from bertcore.tokens.words import WordCounts
+from bertcore.vocabulary.corpus_words import count_corpus
+from bertcore.vocabulary.extension import extended
 from tasks import params
 from tasks.paths import CORPUS, MERGES, METRICS, TOKENIZER, VOCABULARY
 from tasks.stage import main

@@ -16,11 +16,11 @@ from bertcore.corpus.documents import CORPUS_SCHEMA
 from bertcore.corpus.writing import ShardPlans, write_part, write_shard
 from bertcore.instances.arrays import Instances
 from bertcore.instances.sources import DrawnInstances
+from bertcore.shards.build import encode_documents
+from bertcore.shards.encoding import encoder_of
+from bertcore.shards.store import TokenShard
 from bertcore.tokens import byte_bpe, modernbert_bpe, wordpiece
-from bertcore.tokens.build import encode_documents
-from bertcore.tokens.encoding import encoder_of
 from bertcore.tokens.kind import VocabularyConfig
-from bertcore.tokens.shards import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.tokens.wordpiece import make_tokenizer, train_vocabulary
 from bertcore.tokens.words import count_texts

@@ -18,6 +18,7 @@ RANKS = [
     {"bertcore.objectives", "bertcore.minimal_pairs", "bertcore.masks"},
     {"bertcore.examples", "bertcore.audit"},
     {"bertcore.model", "bertcore.instances"},
+    {"bertcore.shards", "bertcore.vocabulary"},
     {"bertcore.tokens"},
     {"bertcore.corpus"},
     {

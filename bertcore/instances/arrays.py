@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertcore.files import replace_file
 from bertcore.ragged import offsets_of, ranges
-from bertcore.tokens.shards import read_batch, write_batch
+from bertcore.shards.store import read_batch, write_batch
 
 
 @dataclass(frozen=True)

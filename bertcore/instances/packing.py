@@ -16,7 +16,7 @@ from bertcore import draws
 from bertcore.instances.config import MaskConfig, Packing
 from bertcore.instances.packed import Packed
 from bertcore.ragged import offsets_of
-from bertcore.tokens.shards import TokenShard
+from bertcore.shards.store import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
 
 IS_NEXT, IS_RANDOM = 0, 1

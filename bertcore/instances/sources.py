@@ -27,7 +27,7 @@ from bertcore.instances.masking import mask
 from bertcore.instances.packed import Packed, lay_out
 from bertcore.instances.packing import PACKINGS
 from bertcore.ragged import offsets_of
-from bertcore.tokens.shards import MANIFEST, Manifest, TokenShard, damaged_remedy, verify_files
+from bertcore.shards.store import MANIFEST, Manifest, TokenShard, damaged_remedy, verify_files
 from bertcore.tokens.tokenizer import Vocabulary
 
 _BLOCK = 1024

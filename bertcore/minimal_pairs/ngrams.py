@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.minimal_pairs.pairs import Scorer
-from bertcore.tokens.shards import TokenShard
+from bertcore.shards.store import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
 
 COUNTED_TOKENS = 50_000_000

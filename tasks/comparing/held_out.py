@@ -13,7 +13,7 @@ from bertcore.instances.sources import DrawnInstances
 from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.pretraining import build_objective
-from bertcore.tokens.shards import Manifest, TokenShard
+from bertcore.shards.store import Manifest, TokenShard
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training.distributed import Control, make_accelerator
 from bertcore.training.held_out import HeldOut

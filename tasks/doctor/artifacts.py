@@ -5,8 +5,8 @@ from pathlib import Path
 
 from bertcore.errors import ArtifactError
 from bertcore.files import begun_in, checksum, clear_unfinished, unfinished
+from bertcore.shards.store import MANIFEST, Manifest, read_batch, verify
 from bertcore.tokens.kind import TOKENIZER_FILE
-from bertcore.tokens.shards import MANIFEST, Manifest, read_batch, verify
 from tasks.doctor.findings import Finding, ok, warn
 from tasks.doctor.places import bytes_below
 from tasks.links import not_here, other_files

@@ -7,7 +7,7 @@ from typing import Any
 
 from bertcore.files import checksum
 from bertcore.instances.config import MaskConfig
-from bertcore.tokens.shards import MANIFEST
+from bertcore.shards.store import MANIFEST
 from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.config import PretrainConfig
 from tasks.paths import CHECKPOINTS, EVAL_PAIRS, INPUTS, OBJECTIVE, SHARDS, TOKENIZER

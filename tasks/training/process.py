@@ -22,7 +22,7 @@ from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.minimal_pairs.pairs import read_numbered, subset
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import models_of
-from bertcore.tokens.shards import Manifest
+from bertcore.shards.store import Manifest
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.agreement import UnlikeError, require_agreement

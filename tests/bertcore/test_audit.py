@@ -16,7 +16,7 @@ from bertcore.instances.config import MaskConfig
 from bertcore.instances.masking import Words
 from bertcore.instances.sources import DrawnInstances
 from bertcore.ragged import offsets_of
-from bertcore.tokens.shards import TokenShard
+from bertcore.shards.store import TokenShard
 from tests.samples import every_row, token_shard, vocabulary
 
 CONFIG = MaskConfig(sequence_length=48, max_predictions_per_seq=8)

@@ -12,8 +12,8 @@ import pytest
 from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig, signature
 from bertcore.errors import InputError
 from bertcore.files import disk_errors, replace_directory
-from bertcore.tokens.build import encode_documents
-from bertcore.tokens.encoding import WordEncoder
+from bertcore.shards.build import encode_documents
+from bertcore.shards.encoding import WordEncoder
 from tests import samples
 from tests.samples import documents, tokenizer
 

@@ -18,6 +18,8 @@ import distributed
 import numpy as np
 import psutil
 import pytest
+from tests.bertcore.tokens.test_build import build, contents
+from tests.bertcore.tokens.test_build import corpus as corpus  # the fixture
 
 from bertcore import workers
 from bertcore.corpus.contamination import find_in_corpus
@@ -25,14 +27,12 @@ from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.errors import ConfigError, UnavailableError
 from bertcore.instances.config import MaskConfig
 from bertcore.masks import write_phase
+from bertcore.shards.build import build_shards
+from bertcore.shards.store import ShardsConfig
 from bertcore.tokens import wordpiece
-from bertcore.tokens.build import build_shards
-from bertcore.tokens.corpus_words import count_corpus
 from bertcore.tokens.kind import VocabularyConfig
-from bertcore.tokens.shards import ShardsConfig
+from bertcore.vocabulary.corpus_words import count_corpus
 from tests.bertcore.corpus.test_build import mixed
-from tests.bertcore.tokens.test_build import build, contents
-from tests.bertcore.tokens.test_build import corpus as corpus  # the fixture
 from tests.import_closure import ROOT
 from tests.samples import vocabulary
 

@@ -10,7 +10,7 @@ import pytest
 
 from bertcore.errors import ArtifactError
 from bertcore.files import checksum
-from bertcore.tokens.shards import Manifest, ShardEntry, verify
+from bertcore.shards.store import Manifest, ShardEntry, verify
 
 STAGE = "stages:\n  shards:\n    cmd: mkdir out && echo content > out/shard\n    outs: [out]\n"
 

@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from bertcore.files import checksum
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.shards import Manifest, ShardEntry
+from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.tokenizer import tokenizer_kind
 from tasks import mask, pretrain
 from tasks import params as task_params

@@ -22,7 +22,7 @@ from bertcore.instances.config import MaskConfig
 from bertcore.masks import OCCURRENCES
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.shards import Manifest, ShardEntry
+from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training import distributed
 from tasks import inputs, links, params

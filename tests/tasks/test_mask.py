@@ -16,7 +16,7 @@ from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances, InstanceSource, open_sources
 from bertcore.masks import write_phase
-from bertcore.tokens.shards import Manifest, ShardEntry
+from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import mask, params
 from tasks.paths import INSTANCES, SHARDS, TOKENIZER

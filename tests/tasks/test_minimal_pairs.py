@@ -13,9 +13,9 @@ from bertcore.files import checksum
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
 from bertcore.model.huggingface import save_pretrained
-from bertcore.tokens.build import encode_documents
-from bertcore.tokens.encoding import WordEncoder
-from bertcore.tokens.shards import Manifest, ShardEntry
+from bertcore.shards.build import encode_documents
+from bertcore.shards.encoding import WordEncoder
+from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import minimal_pairs
 from tasks.paths import CORPUS, INPUTS, METRICS, PREDICTIONS, PRETRAINED, SHARDS, TOKENIZER

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bertcore.instances.config import MaskConfig, Packing
 from bertcore.instances.packed import lay_out
 from bertcore.instances.packing import PACKINGS, pack_sentences
-from bertcore.tokens.shards import TokenShard
+from bertcore.shards.store import TokenShard
 from tests.token_rows import VOCABULARY
 
 texts = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=12), min_size=1, max_size=8)

@@ -14,7 +14,7 @@ from scipy import stats
 
 from bertcore.instances.packed import Packed
 from bertcore.instances.packing import IS_NEXT, IS_RANDOM, IS_SWAPPED, _cuts, draw_pairs, draw_sentence_order
-from bertcore.tokens.shards import TokenShard
+from bertcore.shards.store import TokenShard
 
 
 def shard_of(documents: list[list[int]]) -> TokenShard:

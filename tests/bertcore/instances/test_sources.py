@@ -18,7 +18,7 @@ from bertcore.instances.sources import (
     static_path,
     write_counts,
 )
-from bertcore.tokens.shards import Manifest, ShardEntry, TokenShard
+from bertcore.shards.store import Manifest, ShardEntry, TokenShard
 from tests.samples import every_row, token_shard, tokenizer, vocabulary
 
 CONFIG = MaskConfig(sequence_length=48, max_predictions_per_seq=8)

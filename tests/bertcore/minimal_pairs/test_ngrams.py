@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from bertcore.minimal_pairs import ngrams
 from bertcore.minimal_pairs.ngrams import Ngrams, baseline_scorers
-from bertcore.tokens.shards import TokenShard
+from bertcore.shards.store import TokenShard
 from bertcore.tokens.tokenizer import Vocabulary
 
 BOUNDARY = 3

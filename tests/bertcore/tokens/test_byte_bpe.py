@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, pre_tokenizers
 
 from bertcore.errors import ArtifactError, ConfigError, InputError
-from bertcore.tokens.build import encode_documents
+from bertcore.shards.build import encode_documents
+from bertcore.shards.encoding import ByteEncoder, encoder_of
 from bertcore.tokens.byte_bpe import (
     FIRST_ENTRIES,
     cutter,
@@ -28,7 +29,6 @@ from bertcore.tokens.byte_bpe import (
     save_tokenizer,
     train_tokenizer,
 )
-from bertcore.tokens.encoding import ByteEncoder, encoder_of
 from bertcore.tokens.kind import VocabularyConfig, running
 from bertcore.tokens.tokenizer import (
     TokenizerConfig,

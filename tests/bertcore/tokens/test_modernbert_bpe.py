@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from bertcore.errors import ConfigError, InputError
+from bertcore.shards.encoding import ByteEncoder, encoder_of
 from bertcore.tokens.byte_bpe import FIRST_ENTRIES
-from bertcore.tokens.encoding import ByteEncoder, encoder_of
 from bertcore.tokens.modernbert_bpe import SPECIAL, make_tokenizer, read_tokenizer, save_tokenizer
 from bertcore.tokens.tokenizer import (
     TokenizerConfig,

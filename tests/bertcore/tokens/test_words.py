@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from bertcore.corpus.documents import corpus_shards
-from bertcore.tokens import byte_bpe, corpus_words, modernbert_bpe, wordpiece, words
-from bertcore.tokens.corpus_words import count_corpus
+from bertcore.tokens import byte_bpe, modernbert_bpe, wordpiece, words
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.words import WordCounts, count_texts
+from bertcore.vocabulary import corpus_words
+from bertcore.vocabulary.corpus_words import count_corpus
 from tests.samples import documents, sentences, write_corpus
 
 CUT = {

@@ -10,8 +10,8 @@ from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.recipes import RECIPES
-from bertcore.tokens.build import encode_documents
-from bertcore.tokens.encoding import encoder_of
+from bertcore.shards.build import encode_documents
+from bertcore.shards.encoding import encoder_of
 from bertcore.tokens.tokenizer import Vocabulary
 from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints

@@ -22,8 +22,8 @@ from bertcore.errors import ConfigError
 from bertcore.files import checksum
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
+from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.kind import TOKENIZER_FILE
-from bertcore.tokens.shards import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from flows import compare
 from flows.locks import hold

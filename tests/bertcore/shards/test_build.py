@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from bertcore.corpus.documents import SPLITS, corpus_shards, read_sentences
-from bertcore.tokens import build as sharding
-from bertcore.tokens.build import build_shards, encode, encode_documents, plan_shards, work_key
-from bertcore.tokens.encoding import WordEncoder
-from bertcore.tokens.shards import Manifest, ShardsConfig, TokenShard, verify
+from bertcore.shards import build as sharding
+from bertcore.shards.build import build_shards, encode, encode_documents, plan_shards, work_key
+from bertcore.shards.encoding import WordEncoder
+from bertcore.shards.store import Manifest, ShardsConfig, TokenShard, verify
 from bertcore.tokens.wordpiece import make_tokenizer, save_tokenizer
 from tests.samples import documents, tokenizer, write_corpus
 

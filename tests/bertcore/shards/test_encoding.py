@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bertcore.compressed import read_lines
-from bertcore.tokens import encoding
-from bertcore.tokens.encoding import WordEncoder
+from bertcore.shards import encoding
+from bertcore.shards.encoding import WordEncoder
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, load_vocabulary, make_tokenizer
 
 LETTERS = [*"abcdeoiuAEß東İ.,'[]=", "é", "ñ", "##a", "##b", "##e", "##.", "##東", "##]", "ab", "##bc", "mask", "[", "]"]

@@ -27,16 +27,17 @@ from bertcore.corpus.documents import SPLITS, RowGroup, copy_name, corpus_shards
 from bertcore.files import checksum, replace_file, write_json
 from bertcore.progress import Progress
 from bertcore.ragged import offsets_of
-from bertcore.tokens import encoding, kind, shards
+from bertcore.shards import encoding, store
+from bertcore.shards.encoding import WordEncoder, encoder_of
+from bertcore.shards.store import Manifest, ShardEntry, ShardsConfig, TokenShard
+from bertcore.tokens import kind
 from bertcore.tokens import tokenizer as tokenizer_module
-from bertcore.tokens.encoding import WordEncoder, encoder_of
 from bertcore.tokens.kind import TOKENIZER_FILE, running
-from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard
 from bertcore.tokens.tokenizer import KINDS, load_tokenizer
 
 logger = logging.getLogger(__name__)
 
-_CODE = (corpus_documents, encoding, kind, ragged, shards, tokenizer_module, words)
+_CODE = (corpus_documents, encoding, kind, ragged, store, tokenizer_module, words)
 """Beside this module and those of the kinds of tokenizers, the ones that decide what a shard holds."""
 
 

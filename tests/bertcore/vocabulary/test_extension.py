@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bertcore.errors import InputError
-from bertcore.tokens.extension import extended
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.tokens.tokenizer import TokenizerConfig, vocabulary_report
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, cutter, make_tokenizer
 from bertcore.tokens.words import count_texts
+from bertcore.vocabulary.extension import extended
 
 ENTRIES = [*SPECIAL_TOKENS, *"abcdegn", *(f"##{letter}" for letter in "abcdegn"), "gene", "a1"]
 

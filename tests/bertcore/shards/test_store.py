@@ -9,9 +9,9 @@ import pytest
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import checksum
-from bertcore.tokens.build import encode_documents
-from bertcore.tokens.encoding import WordEncoder
-from bertcore.tokens.shards import Manifest, ShardEntry, ShardsConfig, TokenShard, verify
+from bertcore.shards.build import encode_documents
+from bertcore.shards.encoding import WordEncoder
+from bertcore.shards.store import Manifest, ShardEntry, ShardsConfig, TokenShard, verify
 from bertcore.tokens.tokenizer import Vocabulary
 from tests.samples import documents, tokenizer
 

@@ -1,0 +1,1 @@
+"""Token shards: the corpus as the ids of a vocabulary."""

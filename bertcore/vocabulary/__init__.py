@@ -1,0 +1,1 @@
+"""What a vocabulary is made from."""

@@ -6,6 +6,7 @@ import statistics
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -81,13 +82,12 @@ class Trials:
     def _begun(self) -> list[FlowRun]:
         tagged = FlowRunFilter(tags=FlowRunFilterTags(all_=[self.name]))
         found: list[FlowRun] = []
-        while len(found) % _PAGE == 0:
-            page = self.client.read_flow_runs(
-                flow_run_filter=tagged, sort=FlowRunSort.ID_DESC, limit=_PAGE, offset=len(found)
+        for offset in count(step=_PAGE):
+            found += self.client.read_flow_runs(
+                flow_run_filter=tagged, sort=FlowRunSort.ID_DESC, limit=_PAGE, offset=offset
             )
-            if not page:
+            if len(found) < offset + _PAGE:
                 break
-            found += page
         return [run for run in found if run.parameters.get("sweep") == self.label]
 
     def run(self, deployment: UUID, commit: str, at_once: int, least: int | None) -> None:

@@ -3,7 +3,6 @@ until Ctrl-C."""
 
 import contextlib
 import os
-import subprocess
 import sys
 import time
 import urllib.parse
@@ -14,7 +13,7 @@ from typing import NoReturn
 from bertcore.errors import without_password
 from flows import server
 from flows.deployment import POOL
-from flows.environment import ROOT, SQLITE, STORE, project_environment
+from flows.environment import ROOT, SQLITE, STORE, asked, project_environment
 from tasks.experiment import VIEW, experiment_name
 
 MLFLOW_PORT, MODELS_PORT = 5000, 8000
@@ -40,8 +39,7 @@ def _show(stack: contextlib.ExitStack) -> NoReturn:
     stack.callback(lambda: prefect.stop())
     if server.get(f"{prefect.url}/work_pools/{POOL}") is None:  # without it, no run could be started on the page
         command = f"-m prefect --no-prompt work-pool create {POOL} --type process".split()
-        known = {**environment, "PREFECT_API_URL": prefect.url}
-        subprocess.run([sys.executable, *command], cwd=ROOT, env=known, capture_output=True, check=False)
+        asked([sys.executable, *command], ROOT, {**environment, "PREFECT_API_URL": prefect.url})
     store = environment.get(STORE) or f"{SQLITE}{ROOT / 'mlflow.db'}"
     pages = {"Prefect": prefect.page, "MLflow": runs_page(_start_mlflow(store, environment, stack))}
     if models := saved_models(ROOT):
@@ -74,14 +72,10 @@ def _start_mlflow(store: str, environment: dict[str, str], stack: contextlib.Exi
     port = server.free_port(MLFLOW_PORT)
     # By default MLflow answers to names that begin like private addresses; who owns such a name can have it lead here.
     hosts = f"127.0.0.1:{port},localhost:{port}"
-    command = f"-m mlflow ui --host 127.0.0.1 --port {port} --workers 1 --allowed-hosts {hosts}".split()
+    command = f"-m mlflow ui --host 127.0.0.1 --workers 1 --allowed-hosts {hosts}".split()
     # Its job runner, for evaluations with language models, would start eight processes more.
     own = {"MLFLOW_BACKEND_STORE_URI": store, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    service = server.start("MLflow", [sys.executable, *command], environment | own)
-    stack.callback(service.stop)
-    page = f"http://127.0.0.1:{port}"
-    server.until(lambda: server.answers(f"{page}/health"), service, "MLflow")
-    return page
+    return _start("MLflow", command, port, environment | own, stack)
 
 
 def runs_page(address: str) -> str:
@@ -101,12 +95,16 @@ def saved_models(root: Path) -> list[str]:
 
 def _start_models(models: list[str], environment: dict[str, str], stack: contextlib.ExitStack) -> str:
     """Start the page on which the models can be asked."""
-    port = server.free_port(MODELS_PORT)
-    command = [sys.executable, "-m", "bertcore", "serve", *models, "--port", str(port)]
-    service = server.start("models", command, environment)
+    command = ["-m", "bertcore", "serve", *models]
+    return _start("models", command, server.free_port(MODELS_PORT), environment, stack)
+
+
+def _start(name: str, command: list[str], port: int, environment: dict[str, str], stack: contextlib.ExitStack) -> str:
+    """Start a server at `port`, until the `stack` ends; its page, once it answers."""
+    service = server.start(name, [sys.executable, *command, "--port", str(port)], environment)
     stack.callback(service.stop)
     page = f"http://127.0.0.1:{port}"
-    server.until(lambda: server.answers(f"{page}/health"), service, "the page of the models")
+    server.until(lambda: server.answers(f"{page}/health"), service, f"the page of {name}")
     return page
 
 

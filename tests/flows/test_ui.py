@@ -29,7 +29,7 @@ def test_the_deployments_work_pool_is_made_where_there_is_none(there: bool, monk
     monkeypatch.setattr(server, "find_or_start", lambda environment: server.Server(URL, None, own=True))
     pools = {f"{URL}/work_pools/{pool}": {"name": pool}} if there else {}
     monkeypatch.setattr(server, "get", pools.get)
-    monkeypatch.setattr("flows.ui.subprocess.run", make)
+    monkeypatch.setattr("subprocess.run", make)
     monkeypatch.setattr(ui, "_start_mlflow", no_pages)
     with pytest.raises(server.LaunchError, match="no pages"), ExitStack() as stack:
         ui._show(stack)

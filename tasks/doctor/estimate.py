@@ -28,7 +28,7 @@ _CPU_HEAP = 1.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class Load:
     """What one process computes at once. All sequences count as full: shorter ones need less."""
 
     sequences: int
@@ -69,7 +69,7 @@ class Parameters:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class MemoryNeed:
     """Bytes that one training process holds at its peak, beside the interpreter and its libraries."""
 
     weights: int
@@ -117,65 +117,65 @@ def state_bytes(count: Parameters, optimizer: str, *, averaged: bool = False) ->
 
 
 def training_memory(
-    config: EncoderConfig, work: Work, optimizer: str, training: PretrainConfig | None = None
-) -> Memory:
+    config: EncoderConfig, load: Load, optimizer: str, training: PretrainConfig | None = None
+) -> MemoryNeed:
     """Of one process that holds the whole model (divided among processes, weights need less), and what the objective of
     `training` adds to it."""
     module, objective = _built(config, training)
     count = _count(module, objective)
     gradients = _FLOAT * count.total
     steps = {"muon": 2 * count.hidden_matrices, "lamb": count.total}.get(optimizer, 0)
-    masked = work.sequences * work.masked
-    logit_rows = objective.logit_rows(work.tokens, masked) if objective else masked
+    masked = load.sequences * load.masked
+    logit_rows = objective.logit_rows(load.tokens, masked) if objective else masked
     last_layer = objective is not None and objective.of_every_token
-    passing = max(_activations(config, work, count, logit_rows, last_layer), _FLOAT * steps)
+    passing = max(_activations(config, load, count, logit_rows, last_layer), _FLOAT * steps)
     state = state_bytes(count, optimizer, averaged=training is not None and training.ema_decay is not None)
-    return Memory(weights=state + gradients + _FLOAT * count.frozen, passing=passing)
+    return MemoryNeed(weights=state + gradients + _FLOAT * count.frozen, passing=passing)
 
 
-def _activations(config: EncoderConfig, work: Work, count: Parameters, logit_rows: int, last_layer: bool) -> int:
+def _activations(config: EncoderConfig, load: Load, count: Parameters, logit_rows: int, last_layer: bool) -> int:
     """Where the backward pass has left the last layer, which keeps little, and makes the gradients of the one below; or
     where it makes those of the `last_layer`, if that is kept whole.
 
     A teacher keeps nothing; what it computes with for a while is less than what the backward pass does.
     """
-    copied = count.total + count.frozen if work.precision == "bf16" else 0  # autocast's copies of the weights
-    rounded = copied * work.value_bytes
-    kept = sum(_encoder_bytes(each, work) for each in count.encoders) + rounded
-    kept += _head_bytes(config, work, logit_rows)
-    if last_layer and not work.checkpointing:  # which computes one layer again, whichever it is
-        kept += work.tokens * _layer_bytes(config, work, config.num_hidden_layers - 1)
-    return round(kept * _CPU_HEAP) if work.device == "cpu" else kept
+    copied = count.total + count.frozen if load.precision == "bf16" else 0  # autocast's copies of the weights
+    rounded = copied * load.value_bytes
+    kept = sum(_encoder_bytes(each, load) for each in count.encoders) + rounded
+    kept += _head_bytes(config, load, logit_rows)
+    if last_layer and not load.checkpointing:  # which computes one layer again, whichever it is
+        kept += load.tokens * _layer_bytes(config, load, config.num_hidden_layers - 1)
+    return round(kept * _CPU_HEAP) if load.device == "cpu" else kept
 
 
-def _encoder_bytes(config: EncoderConfig, work: Work) -> int:
-    layers = [work.tokens * _layer_bytes(config, work, index) for index in range(config.num_hidden_layers)]
-    residual = work.tokens * config.hidden_size * _FLOAT
+def _encoder_bytes(config: EncoderConfig, load: Load) -> int:
+    layers = [load.tokens * _layer_bytes(config, load, index) for index in range(config.num_hidden_layers)]
+    residual = load.tokens * config.hidden_size * _FLOAT
     recomputed = config.num_hidden_layers * residual + 2 * max(layers)
-    return (recomputed if work.checkpointing else sum(layers)) + 2 * residual
+    return (recomputed if load.checkpointing else sum(layers)) + 2 * residual
 
 
-def _layer_bytes(config: EncoderConfig, work: Work, index: int) -> int:
+def _layer_bytes(config: EncoderConfig, load: Load, index: int) -> int:
     """Kept of one token in the layer `index`, counted from 0."""
-    width, size = config.hidden_size, work.value_bytes
+    width, size = config.hidden_size, load.value_bytes
     hidden_dropout, attention_dropout = config.dropouts
     normed = 2 * width * _FLOAT  # the inputs of both layer norms, sums in float32
     products = (6 * width + config.kept_inner) * size  # inputs of all products, 1 + 3 + 1 + 1, and of the activation
     dropped = 2 * width if hidden_dropout else 0
     if config.scores_distances:
-        kept = work.length
-    elif work.device == "cuda":
+        kept = load.length
+    elif load.device == "cuda":
         return normed + products + width * size + dropped
     else:
-        kept = kept_of_a_query(work.length, config.positions(index), attention_dropout)
+        kept = kept_of_a_query(load.length, config.positions(index), attention_dropout)
     weights = config.num_attention_heads * kept * size
     return normed + products + dropped + weights * (2 if attention_dropout else 1)
 
 
-def _head_bytes(config: EncoderConfig, work: Work, rows: int) -> int:
+def _head_bytes(config: EncoderConfig, load: Load, rows: int) -> int:
     """Of the masked-token head: its logits, and on a GPU their float32 copy with its gradient."""
-    copies = 2 * _FLOAT if work.device == "cuda" else 0
-    return rows * (config.vocab_size * (work.value_bytes + copies) + 6 * config.hidden_size * _FLOAT)
+    copies = 2 * _FLOAT if load.device == "cuda" else 0
+    return rows * (config.vocab_size * (load.value_bytes + copies) + 6 * config.hidden_size * _FLOAT)
 
 
 def sequence_flops(

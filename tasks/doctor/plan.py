@@ -15,7 +15,7 @@ from bertcore.tokens.tokenizer import TokenizerConfig, entries_of
 from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from tasks.contradictions import encoder
-from tasks.doctor.estimate import Memory, Work, parameters, sequence_flops, state_bytes, training_memory
+from tasks.doctor.estimate import Load, MemoryNeed, parameters, sequence_flops, state_bytes, training_memory
 from tasks.doctor.speed import Speed, training_speed
 from tasks.sections import check
 
@@ -55,10 +55,10 @@ class Plan:
             phases.append((masks[1], size, config.max_steps - config.first_phase_steps))
         return phases
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryNeed:
         """Of one training process, in the phase that needs the most; `ConfigError` for a bad variable."""
-        works, config = [_work(*phase[:2]) for phase in self._phases()], self._pretrain
-        needs = [training_memory(self.encoder, work, config.optimizer, config) for work in works]
+        loads, config = [_load(*phase[:2]) for phase in self._phases()], self._pretrain
+        needs = [training_memory(self.encoder, load, config.optimizer, config) for load in loads]
         return max(needs, key=lambda need: need.total)
 
     def flops(self) -> int:
@@ -87,7 +87,7 @@ class Plan:
     def speed(self) -> Speed:
         """Of the training here and now."""
         mask, batch, _ = self._phases()[0]
-        return training_speed(self.encoder, self._pretrain, _work(mask, batch))
+        return training_speed(self.encoder, self._pretrain, _load(mask, batch))
 
     def sized(self, encoder: EncoderConfig, batch_size: int) -> "Plan":
         """The training of `encoder` in place of that of params.yaml, with so many sequences to a step."""
@@ -150,9 +150,9 @@ class Plan:
         return text + tokens * id_bytes * 1.1 + copy * max(mask.duplicates, 0.1) * len(mask.phases)
 
 
-def _work(mask: MaskConfig, batch_size: int) -> Work:
+def _load(mask: MaskConfig, batch_size: int) -> Load:
     share = -(-batch_size // distributed.launched_processes()[0])
-    return Work(
+    return Load(
         sequences=distributed.micro_batch_size(share),
         length=mask.sequence_length,
         masked=masked(mask),

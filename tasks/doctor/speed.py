@@ -22,7 +22,7 @@ from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import wait_for
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.step import WithObjective
-from tasks.doctor.estimate import Work, sequence_flops
+from tasks.doctor.estimate import Load, sequence_flops
 
 _FEW, _MORE = 1, 4
 """Layers that are measured of a deeper model: between them lies what three cost, local and global attention among them
@@ -48,24 +48,24 @@ class Speed:
     """Seconds of the optimizer's step, which is the same for a batch of any size."""
 
 
-def training_speed(config: EncoderConfig, training: PretrainConfig, work: Work) -> Speed:
+def training_speed(config: EncoderConfig, training: PretrainConfig, load: Load) -> Speed:
     """From gradients and updates here and now.
 
     Masked tokens are predicted, whatever else the objective does, and a discriminator is trained with its generator.
-    `work` is what a process computes at once. What the processes wait for each other is not seen.
+    `load` is what a process computes at once. What the processes wait for each other is not seen.
     """
     if not OBJECTIVES[training.objective].needs_discriminator:
         training = replace(training, objective="mlm", objective_options={})
     (processes, here), before = distributed.launched_processes(), torch.get_num_threads()
-    sequences = max(min(work.sequences, _VALUES[work.device] // (config.hidden_size * work.length)), 1)
+    sequences = max(min(load.sequences, _VALUES[load.device] // (config.hidden_size * load.length)), 1)
     torch.set_num_threads(distributed.threads(here))
     try:
         few = _FEW_BESIDE_A_GENERATOR if OBJECTIVES[training.objective].needs_discriminator else _FEW
-        work = replace(work, sequences=sequences)
-        gradients, update = _of_depth(config, few, lambda part: _step(part, training, work))
+        load = replace(load, sequences=sequences)
+        gradients, update = _of_depth(config, few, lambda part: _step(part, training, load))
     finally:
         torch.set_num_threads(before)
-    flops = processes * sequences * sequence_flops(config, work.length, work.masked, training)
+    flops = processes * sequences * sequence_flops(config, load.length, load.masked, training)
     return Speed(flops / float(gradients), float(update))
 
 
@@ -85,15 +85,15 @@ def _cut(config: EncoderConfig, layers: int) -> EncoderConfig:
     return replace(config, num_hidden_layers=layers, **({"num_hidden_groups": min(groups, layers)} if groups else {}))
 
 
-def _step(config: EncoderConfig, training: PretrainConfig, work: Work) -> NDArray[np.float64]:
+def _step(config: EncoderConfig, training: PretrainConfig, load: Load) -> NDArray[np.float64]:
     """(2,) seconds of the gradients of a process's sequences, and of one update."""
     device = precision.device()
     model = build_model(training.objective, config)
     objective = build_objective(training.objective, model, training.objective_options)
     module = WithObjective(model, objective).to(device).train()
     for layers in layer_stacks(module):
-        layers.activation_checkpointing = work.checkpointing
-    optimizer, batch = build_optimizer(module, training), _batch(config, work).to(device)
+        layers.activation_checkpointing = load.checkpointing
+    optimizer, batch = build_optimizer(module, training), _batch(config, load).to(device)
 
     def gradients() -> None:
         optimizer.zero_grad()
@@ -104,17 +104,17 @@ def _step(config: EncoderConfig, training: PretrainConfig, work: Work) -> NDArra
     return np.array([_timed(gradients, device), _timed(optimizer.step, device)])
 
 
-def _batch(config: EncoderConfig, work: Work) -> PreTrainingBatch:
+def _batch(config: EncoderConfig, load: Load) -> PreTrainingBatch:
     """Full sequences of tokens drawn at random."""
     source = np.random.default_rng(1)
-    first = work.length * np.arange(work.sequences)
+    first = load.length * np.arange(load.sequences)
     return PreTrainingBatch.from_numpy(
-        input_ids=source.integers(config.vocab_size, size=work.tokens),
-        token_type_ids=np.zeros(work.tokens, np.int64),
-        lengths=np.full(work.sequences, work.length),
-        masked_positions=(first[:, None] + np.arange(work.masked)).ravel(),
-        masked_labels=source.integers(config.vocab_size, size=work.sequences * work.masked),
-        masked_draws=source.random(work.sequences * work.masked),
+        input_ids=source.integers(config.vocab_size, size=load.tokens),
+        token_type_ids=np.zeros(load.tokens, np.int64),
+        lengths=np.full(load.sequences, load.length),
+        masked_positions=(first[:, None] + np.arange(load.masked)).ravel(),
+        masked_labels=source.integers(config.vocab_size, size=load.sequences * load.masked),
+        masked_draws=source.random(load.sequences * load.masked),
     )
 
 

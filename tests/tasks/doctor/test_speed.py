@@ -13,10 +13,10 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.model.layers import LayerStack
 from bertcore.training.config import PretrainConfig
 from tasks.doctor import speed
-from tasks.doctor.estimate import Work
+from tasks.doctor.estimate import Load
 from tasks.doctor.speed import training_speed
 
-WORK = Work(sequences=4, length=16, masked=2)
+LOAD = Load(sequences=4, length=16, masked=2)
 
 
 def tiny(architecture: str, **changes: int) -> EncoderConfig:
@@ -32,7 +32,7 @@ def test_steps_of_every_architecture_are_measured(
 ) -> None:
     monkeypatch.setattr(speed, "_SECONDS", 0.0)
     training = PretrainConfig(model=ModelConfig(architecture=architecture), objective=objective)
-    found = training_speed(tiny(architecture), training, WORK)
+    found = training_speed(tiny(architecture), training, LOAD)
     assert found.flops > 0 and found.update > 0
 
 
@@ -45,8 +45,8 @@ def test_a_deep_model_is_not_built_and_costs_what_its_layers_add(monkeypatch: py
 
     monkeypatch.setattr(speed, "_step", seconds)
     monkeypatch.setattr(speed, "sequence_flops", lambda *_: 10.0)
-    found = training_speed(tiny("bert", num_hidden_layers=24), PretrainConfig(), WORK)
-    assert found.flops == pytest.approx(WORK.sequences * 10.0 / (0.5 + 0.25 * 24)) and built == {1: 1, 4: 1}
+    found = training_speed(tiny("bert", num_hidden_layers=24), PretrainConfig(), LOAD)
+    assert found.flops == pytest.approx(LOAD.sequences * 10.0 / (0.5 + 0.25 * 24)) and built == {1: 1, 4: 1}
     assert found.update == pytest.approx(2.4)
 
 
@@ -56,7 +56,7 @@ def test_a_deep_model_of_several_groups_has_no_more_of_them_than_layers(monkeypa
         ModelConfig(architecture="albert", preset="tiny").build(64), num_hidden_layers=6, num_hidden_groups=3
     )
     training = PretrainConfig(model=ModelConfig(architecture="albert"), objective="mlm")
-    assert training_speed(deep, training, WORK).flops > 0
+    assert training_speed(deep, training, LOAD).flops > 0
 
 
 def test_activations_are_computed_again_where_the_training_does_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,5 +70,5 @@ def test_activations_are_computed_again_where_the_training_does_so(monkeypatch: 
     monkeypatch.setattr(LayerStack, "forward", look)
     for checkpointing in (False, True):
         seen.clear()
-        training_speed(tiny("bert"), PretrainConfig(objective="mlm"), replace(WORK, checkpointing=checkpointing))
+        training_speed(tiny("bert"), PretrainConfig(objective="mlm"), replace(LOAD, checkpointing=checkpointing))
         assert set(seen) == {checkpointing}

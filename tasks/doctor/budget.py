@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from bertcore.config import parse
 from bertcore.corpus.sources import look_for
@@ -26,7 +27,7 @@ from tasks.doctor.estimate import parameters
 from tasks.doctor.machine import check_memory, duration
 from tasks.doctor.plan import Plan
 from tasks.doctor.speed import Speed
-from tasks.reporting.normal import nearest_curve, read_curves, vocabulary_for
+from tasks.reporting.normal import Curve, nearest_curve, read_curves, vocabulary_for
 from tasks.status import exit_status
 
 TOKENS_PER_PARAMETER = 20
@@ -46,31 +47,38 @@ _RATE_MEASURED = ("tiny", "mini")
 _LONGEST = 365 * _SECONDS["d"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Option:
-    """What one preset would come to."""
+@dataclass(frozen=True)
+class Size:
+    """One preset, with what else `pretrain.model` says."""
 
     preset: str
     parameters: int
+    config: EncoderConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """What a size comes to in the time."""
+
+    size: Size
     batch_size: int
     steps: int
-    """0 where the size is too large for the time."""
     tokens: int
     """That are read in the time."""
     epochs: float | None
     """Passes over the text; None where its size is not known here."""
     seconds: float
     """Of its steps: less than the time where the text was read `_MANY_PASSES` times before."""
-    loss: float | None
-    """Of the nearest measured curve at as many tokens; None where none was measured."""
-    bound: float | None = None
-    """The last loss of that curve, where more tokens are read than it knows."""
-    source: str = ""
-    """What the loss was measured with."""
+    curve: Curve | None
+    """The nearest that was measured of such a model."""
 
     @property
     def reads_enough(self) -> bool:
-        return self.tokens >= TOKENS_PER_PARAMETER * self.parameters
+        return self.tokens >= TOKENS_PER_PARAMETER * self.size.parameters
+
+    @property
+    def reads_text_out(self) -> bool:
+        return self.epochs is not None and self.epochs > _MANY_PASSES - 1
 
 
 def seconds_of(text: str) -> float:
@@ -82,91 +90,83 @@ def seconds_of(text: str) -> float:
     return seconds
 
 
-def options(plan: Plan, seconds: float, speed: Callable[[Plan], Speed] = Plan.speed) -> tuple[int, list[Option]]:
-    """The vocabulary that the text carries, and what every preset, the smallest first, would come to in the time, as
-    fast as `speed` says it is in batches as large as fit. Beyond the first that is too large for the time, none is
-    asked for.
+def reachable(
+    plan: Plan, seconds: float, speed: Callable[[Plan], Speed] = Plan.speed
+) -> tuple[int, list[Size], list[Reached]]:
+    """The vocabulary that the text carries, every size, the smallest first, and what the first of them come to in the
+    time, as fast as `speed` says it is in batches as large as fit. Beyond the first that is too large for the time,
+    none is asked for.
 
     `ConfigError` where none can be trained.
     """
     text = plan.text_tokens()
     fixed = plan.configs["tokenizer"].vocab_file
     vocabulary = plan.encoder.vocab_size if fixed or not text else vocabulary_for(text)
-    curves, architecture = read_curves(), plan.configs["pretrain"].model.architecture
-    sizes = _sizes(plan, vocabulary)
-    found: list[Option] = []
-    for option, config in track(sizes, "sizes measured", len(sizes)):
-        if found and not found[-1].steps:
-            found.append(option)
+    sizes, found = _sizes(plan, vocabulary), list[Reached]()
+    for number, size in enumerate(track(sizes, "sizes measured", len(sizes))):
+        if number > len(found):
             continue
-        most = max(_fitting(plan, config, _BATCHES[1]), 1)
-        reached = _in_time(option, config, plan, seconds, speed(plan.sized(config, most)))
-        if not found and not reached.steps:
+        most = max(_fitting(plan, size.config, _BATCHES[1]), 1)
+        if reached := _in_time(size, plan, seconds, speed(plan.sized(size.config, most))):
+            found.append(reached)
+        elif not found:
             raise ConfigError(
-                f"BUDGET: found {seconds:g} s, expected time for {_FEWEST} steps of {option.preset}, the smallest size "
+                f"BUDGET: found {seconds:g} s, expected time for {_FEWEST} steps of {size.preset}, the smallest size "
                 "that can be trained; give more"
             )
-        plain = ModelConfig(architecture=architecture, preset=option.preset).build(vocabulary)
-        measured_size = parameters(plain).total == option.parameters
-        curve = nearest_curve(curves, architecture, option.preset, vocabulary) if measured_size else None
-        if curve and reached.steps:
-            measured = f"{curve.vocabulary:,} entries, {curve.source}"
-            known, last = curve.points[-1]
-            bound = last if reached.tokens > known else None
-            reached = replace(reached, loss=curve.loss(reached.tokens), bound=bound, source=measured)
-        found.append(reached)
-    return vocabulary, found
+    return vocabulary, sizes, found
 
 
-def _sizes(plan: Plan, vocabulary: int) -> list[tuple[Option, EncoderConfig]]:
-    """Every preset that the objective can teach, the smallest first, as one that has read nothing."""
+def _sizes(plan: Plan, vocabulary: int) -> list[Size]:
+    """Every preset that the objective can teach, the smallest first."""
     training, length = plan.configs["pretrain"], plan.configs["mask"].phases[0].sequence_length
     architecture = training.model.architecture
     found = []
     for preset in ARCHITECTURES[architecture].presets:
         try:
-            config = _encoder(training, preset, vocabulary)
+            config = replace(training.model, preset=preset).build(vocabulary)
         except ValueError:
             continue
         if _can_learn(config, training, length):
-            count = parameters(config).total
-            nothing = Option(
-                preset=preset, parameters=count, batch_size=0, steps=0, tokens=0, epochs=None, seconds=0.0, loss=None
-            )
-            found.append((nothing, config))
+            found.append(Size(preset, parameters(config).total, config))
     if not found:
         raise ConfigError(
             f"params.yaml: pretrain.objective_options: found a teacher that fits no preset of {architecture}, expected "
             "one of their sizes to compare them; run make doctor for the time of the sizes that params.yaml gives"
         )
-    return sorted(found, key=lambda size: size[0].parameters)
+    return sorted(found, key=lambda size: size.parameters)
 
 
-def _encoder(training: PretrainConfig, preset: str, vocabulary: int) -> EncoderConfig:
-    """Of this size, with what else `pretrain.model` says; `ValueError` where the two cannot be."""
-    return replace(training.model, preset=preset).build(vocabulary)
-
-
-def _in_time(option: Option, config: EncoderConfig, plan: Plan, seconds: float, speed: Speed) -> Option:
-    """What the time pays for and the text is worth; `option` itself where the time is too little."""
-    (flops, length), text = plan.mean_sequence(config), plan.text_tokens()
+def _in_time(size: Size, plan: Plan, seconds: float, speed: Speed) -> Reached | None:
+    """What the time pays for and the text is worth; None where the time is too little."""
+    (flops, length), text = plan.mean_sequence(size.config), plan.text_tokens()
     of_one, worth = flops / speed.flops, _MANY_PASSES * text / length if text else math.inf
     sequences = min(max(seconds - _STEPS * speed.update, 0.0) / of_one, worth)
     batch = min(max(_power_of_two(sequences / _STEPS), _BATCHES[0]), _BATCHES[1])
     of_step = batch * of_one + speed.update
     in_time = int(seconds / of_step)
     if in_time < _FEWEST:
-        return option
+        return None
     steps = int(min(in_time, max(worth / batch, _FEWEST)))
     tokens = round(steps * batch * length)
-    return replace(
-        option,
+    return Reached(
+        size=size,
         batch_size=batch,
         steps=steps,
         tokens=tokens,
         epochs=tokens / text if text else None,
         seconds=steps * of_step,
+        curve=_curve(plan.configs["pretrain"].model.architecture, size),
     )
+
+
+def _curve(architecture: str, size: Size) -> Curve | None:
+    """None where none was measured: all are of presets as they are."""
+    vocabulary = size.config.vocab_size
+    plain = ModelConfig(architecture=architecture, preset=size.preset).build(vocabulary)
+    if parameters(plain).total != size.parameters:
+        return None
+    return nearest_curve(read_curves(), architecture, size.preset, vocabulary)
 
 
 def _can_learn(config: EncoderConfig, training: PretrainConfig, longest: int) -> bool:
@@ -179,9 +179,9 @@ def _can_learn(config: EncoderConfig, training: PretrainConfig, longest: int) ->
     return True
 
 
-def proposed(found: list[Option]) -> Option:
-    """The largest preset that reads enough for its size, else the smallest."""
-    return next((option for option in reversed(found) if option.reads_enough), found[0])
+def proposed(found: list[Reached]) -> Reached:
+    """The largest that reads enough for its size, else the smallest."""
+    return next((each for each in reversed(found) if each.reads_enough), found[0])
 
 
 def _power_of_two(number: float) -> int:
@@ -195,24 +195,24 @@ def _fitting(plan: Plan, encoder: EncoderConfig, batch: int) -> int:
     return batch
 
 
-def in_parts(plan: Plan, vocabulary: int, option: Option) -> str | None:
-    """What must be set so that the option's training fits into the memory that is free now; None for nothing."""
-    encoder = _encoder(plan.configs["pretrain"], option.preset, vocabulary)
-    fitting = _fitting(plan, encoder, option.batch_size)
+def in_parts(plan: Plan, chosen: Reached) -> str | None:
+    """What must be set so that the training fits into the memory that is free now; None for nothing."""
+    encoder = chosen.size.config
+    fitting = _fitting(plan, encoder, chosen.batch_size)
     if not fitting:
         return f"Even one sequence at once is too many: {check_memory(plan.sized(encoder, 1)).text}."
-    if fitting == option.batch_size:
+    if fitting == chosen.batch_size:
         return None
     return (
-        f"Set BERTCORE_MICRO_BATCH={-(-fitting // process_count())}: {option.batch_size:,} sequences at once need more "
+        f"Set BERTCORE_MICRO_BATCH={-(-fitting // process_count())}: {chosen.batch_size:,} sequences at once need more "
         "memory than is free now."
     )
 
 
-def of_rate(plan: Plan, option: Option) -> str | None:
-    """What is known of the learning rate at the option's size; None where there is nothing to say."""
+def of_rate(plan: Plan, preset: str) -> str | None:
+    """What is known of the learning rate at this size; None where there is nothing to say."""
     rate = plan.configs["pretrain"].learning_rate
-    if plan.configs["pretrain"].optimizer != "muon" or option.preset in _RATE_MEASURED:
+    if plan.configs["pretrain"].optimizer != "muon" or preset in _RATE_MEASURED:
         return None
     return (
         f"Muon's rate of {rate:g} was measured up to {_RATE_MEASURED[-1]}, and larger sizes want a lower one: compare "
@@ -220,18 +220,18 @@ def of_rate(plan: Plan, option: Option) -> str | None:
     )
 
 
-def describe(budget: str, vocabulary: int | None, found: list[Option]) -> str:
+def describe(budget: str, vocabulary: int | None, sizes: list[Size], found: list[Reached]) -> str:
     """The table, the proposal and its reasons, as a person reads them; `vocabulary` where it is not given."""
     chosen = proposed(found)
-    width = max(len(option.preset) for option in found)
+    width = max(len(size.preset) for size in sizes)
     lines = [
         f"{'preset':{width}} {'parameters':>12} {'batch':>6} {'steps':>10} {'tokens':>16} {'passes':>7}  expected loss",
-        *(_row(option, width) for option in found),
+        *(_row(size, reached, width) for size, reached in zip_longest(sizes, found)),
         "",
-        f"Proposed: {chosen.preset}, for {budget} of pre-training on this machine:",
+        f"Proposed: {chosen.size.preset}, for {budget} of pre-training on this machine:",
         "",
         *([f"  tokenizer.vocab_size      {vocabulary}"] if vocabulary else []),
-        f"  pretrain.model.preset     {chosen.preset}",
+        f"  pretrain.model.preset     {chosen.size.preset}",
         f"  pretrain.batch_size       {chosen.batch_size}",
         f"  pretrain.max_steps        {chosen.steps}",
         f"  pretrain.warmup_steps     {int(chosen.steps * _WARMUP_SHARE)}",
@@ -239,10 +239,10 @@ def describe(budget: str, vocabulary: int | None, found: list[Option]) -> str:
         f"It is the largest that reads {TOKENS_PER_PARAMETER} tokens for each of its parameters."
         if chosen.reads_enough
         else f"None reads {TOKENS_PER_PARAMETER} tokens for each of its parameters: "
-        + ("more text" if _is_read_out(chosen) else "a longer time")
+        + ("more text" if chosen.reads_text_out else "a longer time")
         + " would gain much.",
     ]
-    if _is_read_out(chosen):
+    if chosen.reads_text_out:
         lines.append(
             f"It reads the text {chosen.epochs:.0f} times, and beyond {_MANY_PASSES} reading it again adds little: "
             f"{duration(chosen.seconds / 60)} are enough, and more text would gain more than more time."
@@ -250,26 +250,27 @@ def describe(budget: str, vocabulary: int | None, found: list[Option]) -> str:
     return "\n".join(lines)
 
 
-def _is_read_out(option: Option) -> bool:
-    return option.epochs is not None and option.epochs > _MANY_PASSES - 1
-
-
 _MANY_PASSES = 40
 """Beyond some forty passes, what is read again adds little (Muennighoff et al. 2023: little after 4, none after 40)."""
 
 
-def _row(option: Option, width: int) -> str:
-    if not option.steps:
-        return f"{option.preset:{width}} {option.parameters:>12,} {'':42}  too large for the time"
-    passes = "–" if option.epochs is None else f"{option.epochs:.1f}"
-    if option.loss is not None:
-        loss = f"{option.loss:.2f} ({option.source})"
-    else:
-        loss = "not measured" if option.bound is None else f"below {option.bound:.2f} ({option.source})"
-    return (
-        f"{option.preset:{width}} {option.parameters:>12,} {option.batch_size:>6,} {option.steps:>10,} "
-        f"{option.tokens:>16,} {passes:>7}  {loss}"
-    )
+def _row(size: Size, reached: Reached | None, width: int) -> str:
+    of_size = f"{size.preset:{width}} {size.parameters:>12,}"
+    if reached is None:
+        return f"{of_size} {'':42}  too large for the time"
+    passes = "–" if reached.epochs is None else f"{reached.epochs:.1f}"
+    work = f"{reached.batch_size:>6,} {reached.steps:>10,} {reached.tokens:>16,} {passes:>7}"
+    return f"{of_size} {work}  {_expected(reached)}"
+
+
+def _expected(reached: Reached) -> str:
+    """The loss of the nearest curve at as many tokens; its last one, where more are read than it knows."""
+    if (curve := reached.curve) is None:
+        return "not measured"
+    measured, (known, last) = f"({curve.vocabulary:,} entries, {curve.source})", curve.points[-1]
+    if (loss := curve.loss(reached.tokens)) is not None:
+        return f"{loss:.2f} {measured}"
+    return f"below {last:.2f} {measured}" if reached.tokens > known else "not measured"
 
 
 def main(arguments: list[str]) -> int:
@@ -289,9 +290,10 @@ def main(arguments: list[str]) -> int:
                 "sizes; run make doctor for the time that it takes"
             )
         look_for(plan.configs["corpus"].sources)  # their size need not be known here, but a path leads somewhere
-        vocabulary, found = options(plan, seconds)
-        print(describe(budget, None if plan.configs["tokenizer"].vocab_file else vocabulary, found))
-        for remark in (in_parts(plan, vocabulary, proposed(found)), of_rate(plan, proposed(found))):
+        vocabulary, sizes, found = reachable(plan, seconds)
+        print(describe(budget, None if plan.configs["tokenizer"].vocab_file else vocabulary, sizes, found))
+        chosen = proposed(found)
+        for remark in (in_parts(plan, chosen), of_rate(plan, chosen.size.preset)):
             if remark:
                 print(remark)
 

@@ -30,7 +30,7 @@ from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.__main__ import check_params, examine
 from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding, dump, load
-from tasks.doctor.plan import Plan, _work
+from tasks.doctor.plan import Plan, _load
 from tasks.paths import CHECKPOINTS, INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
 from tasks.reporting.normal import CURVES, vocabulary_for
 from tests.import_closure import ROOT
@@ -295,7 +295,7 @@ def test_what_accelerates_config_starts_is_what_is_held_against_the_machine(
     for file, processes in (("cpu.yaml", (2, 2)), ("nodes.yaml", (16, 8))):
         monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(ROOT / "infra" / "accelerate" / file))
         assert distributed.launched_processes() == processes
-        assert _work(MaskConfig(), 64).sequences == 64 // processes[0]
+        assert _load(MaskConfig(), 64).sequences == 64 // processes[0]
     monkeypatch.delenv("BERTCORE_ACCELERATE_CONFIG")
     monkeypatch.setenv("BERTCORE_PROCESSES", "4")
     assert distributed.launched_processes() == (4, 4)

@@ -18,8 +18,6 @@ import distributed
 import numpy as np
 import psutil
 import pytest
-from tests.bertcore.tokens.test_build import build, contents
-from tests.bertcore.tokens.test_build import corpus as corpus  # the fixture
 
 from bertcore import workers
 from bertcore.corpus.contamination import find_in_corpus
@@ -33,6 +31,8 @@ from bertcore.tokens import wordpiece
 from bertcore.tokens.kind import VocabularyConfig
 from bertcore.vocabulary.corpus_words import count_corpus
 from tests.bertcore.corpus.test_build import mixed
+from tests.bertcore.shards.test_build import build, contents
+from tests.bertcore.shards.test_build import corpus as corpus  # the fixture
 from tests.import_closure import ROOT
 from tests.samples import vocabulary
 

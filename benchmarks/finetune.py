@@ -155,7 +155,9 @@ def main() -> None:
     parser = make_parser(__doc__, "--preset", "--length", "--batch", turns=3)
     parser.add_argument("--data", required=True, help="directory of the task, such as GLUE's SST-2")
     parser.add_argument("--format", default="glue/sst2", help="of the data (%(default)s)")
-    parser.add_argument("--model", type=Path, help="a Hugging Face BERT directory; else --preset with random weights")
+    parser.add_argument(
+        "--model", type=Path, help="a Hugging Face BERT directory, in place of --preset with random weights"
+    )
     parser.add_argument("--vocab", type=Path, help="vocab.txt, uncased, for --preset")
     parser.add_argument("--examples", type=int, default=4000, help="training examples (%(default)s)")
     parser.add_argument("--dev-examples", type=int, default=872, help="dev examples (%(default)s)")

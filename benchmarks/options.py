@@ -12,8 +12,7 @@ _SHARED: dict[str, dict[str, Any]] = {
 
 
 def make_parser(description: str, *shared: str, turns: int | None = None) -> argparse.ArgumentParser:
-    """A parser with --keep and those of the `shared` options; with --turns where there are so many unless it is
-    given."""
+    """A parser with --keep and those of the `shared` options; and with --turns, of which `turns` is the default."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keep", action="store_true", help="write the result into benchmarks/results/")
     for option in shared:

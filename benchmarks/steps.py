@@ -73,8 +73,8 @@ Loss = Callable[[Batch], Tensor]
 
 
 class PlainTraining:
-    """The loop that `transformers`' documentation teaches: fused AdamW and bf16 autocast, where the `trained`
-    parameters are; padded to the longest sequence of the batch."""
+    """The loop that `transformers`' documentation teaches: fused AdamW and bf16 autocast, on the device of the
+    `trained` parameters; padded to the longest sequence of the batch."""
 
     def __init__(self, loader: Loader, loss: Loss, trained: Iterable[nn.Parameter]) -> None:
         self._loader, self._loss, self._trained = loader, loss, list(trained)

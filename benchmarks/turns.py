@@ -72,7 +72,7 @@ def faster(ours: Turns, theirs: Turns, digits: int = 2) -> str:
 def row(
     ours: Turns, theirs: Turns, further: Mapping[str, str] | None = None, rate: str = "real tokens/s"
 ) -> dict[str, str]:
-    """Of `theirs` for a table: what is `further` known stands before the memory."""
+    """Of a table: `theirs` beside ours. The columns `further` stand before that of the memory."""
     return {
         rate: f"{theirs.median:,.0f}",
         "bertcore is faster by": faster(ours, theirs),

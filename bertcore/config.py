@@ -120,7 +120,9 @@ def convert(hint: Any, value: Any, where: str) -> Any:
 
 def _wrong(hint: Any, value: Any, where: str) -> ConfigError:
     remedy = "correct the value"
-    if isinstance(value, str) and {int, float, bool}.intersection((hint, *typing.get_args(hint))):
+    if isinstance(value, str) and typing.get_origin(hint) is list:
+        remedy = f"write [{value}]"
+    elif isinstance(value, str) and {int, float, bool}.intersection((hint, *typing.get_args(hint))):
         remedy = "take the quotes off" if _PLAIN_VALUE.fullmatch(value.strip()) else remedy
     return ConfigError(f"{where}: found {describe(value)}, expected {type_name(hint)}; {remedy}")
 
@@ -145,7 +147,8 @@ def _alternative(choices: list[Any], value: Any) -> Any:
 def suggest(found: str, choices: typing.Iterable[str]) -> str:
     """The remedy for a name that is not among `choices`: the nearest one, and all of them."""
     known = sorted(choices)
-    near = difflib.get_close_matches(found, known, n=1, cutoff=0.5)
+    longer = [each for each in known if found and each.startswith(found)]
+    near = longer or difflib.get_close_matches(found, known, n=1, cutoff=0.6)
     return (f"did you mean {near[0]!r}? " if near else "") + f"Expected one of: {', '.join(known)}"
 
 

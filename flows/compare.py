@@ -23,7 +23,7 @@ from bertcore.compressed import read_json
 from bertcore.corpus.sources import look_for
 from bertcore.errors import ArtifactError, ConfigError, InputError, TrainingError
 from bertcore.files import write_json
-from flows.environment import ROOT, asked, complaint, project_environment
+from flows.environment import ROOT, complaint, project_environment, run_to_end
 from flows.guard import guarded, release
 from flows.locks import HeldError, hold
 from flows.trees import link_inputs, share_cache
@@ -106,14 +106,14 @@ def _compare(config: CompareConfig, directory: Path, only_measure: bool) -> None
 def clone(tree: Path) -> None:
     """A clone of this repository's last commit, with the DVC cache of this tree."""
     if not tree.exists():
-        if within := asked(["git", "rev-parse", "--show-prefix"], ROOT).stdout.strip():
+        if within := run_to_end(["git", "rev-parse", "--show-prefix"], ROOT).stdout.strip():
             raise ConfigError(
-                f"{ROOT}: found the project in the folder {within} of a repository, expected it to be one, as it is "
-                "cloned for every variant; run this in a clone of the project alone"
+                f"{ROOT}: found a project that is the folder {within} of a repository, expected a repository of its "
+                "own, as every variant works in a clone; run this in a clone of the project alone"
             )
         beside = tree.with_name(f".{tree.name}.unfinished")
         shutil.rmtree(beside, ignore_errors=True)
-        cloned = asked(["git", "clone", "--quiet", str(ROOT), str(beside)], ROOT)
+        cloned = run_to_end(["git", "clone", "--quiet", str(ROOT), str(beside)], ROOT)
         if cloned.returncode:
             raise ConfigError(f"{tree}: git clone: {complaint(cloned)}")
         share_cache(beside)
@@ -194,7 +194,7 @@ def _held_out_loss(tree: Path) -> float:
 
 
 def _said_by(command: list[str], tree: Path) -> dict[str, float]:
-    done = asked([sys.executable, "-m", *command], tree)
+    done = run_to_end([sys.executable, "-m", *command], tree)
     if done.returncode:
         raise TrainingError(f"{tree}: {' '.join(command)} failed: {complaint(done)}")
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from flows import server
-from flows.environment import ROOT, asked
+from flows.environment import ROOT, run_to_end
 from flows.locks import PIPELINE, HeldError, hold
 from flows.trees import is_at_work
 
@@ -91,7 +91,7 @@ def clear_leftovers(client: "SyncPrefectClient") -> None:
 def _prefect(environment: dict[str, str], *arguments: str) -> str:
     """Run Prefect's command line and return what it printed. Raises LaunchError with its last line when it fails."""
     command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-    done = asked(command, ROOT, environment, stdin=subprocess.DEVNULL)
+    done = run_to_end(command, ROOT, environment, stdin=subprocess.DEVNULL)
     if done.returncode != 0:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         raise server.LaunchError(f"prefect {' '.join(arguments)}: {' '.join(lines[-3:])}")
@@ -121,7 +121,7 @@ def deploy(client: "SyncPrefectClient", environment: dict[str, str], flow: str, 
 def name_of_the_tree() -> str:
     """Of another user's or machine's at the same place, too."""
     place = f"{socket.gethostname()} {os.getuid()} {ROOT}"
-    return f"{POOL}-{re.sub(r'[^a-zA-Z0-9_-]+', '-', ROOT.name)}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
+    return f"{POOL}-{re.sub(r'[^a-zA-Z0-9._-]+', '-', ROOT.name)}-{hashlib.sha256(place.encode()).hexdigest()[:6]}"
 
 
 def _is_deployed(client: "SyncPrefectClient", deployment: str) -> bool:

@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from bertcore.files import unwritable
 from flows import server
 from flows.devices import stages_at_once
-from flows.environment import ROOT, asked, complaint, project_environment
+from flows.environment import ROOT, complaint, project_environment, run_to_end
 from tasks.doctor.findings import Finding, fail, failed, load, ok
 
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
@@ -39,10 +40,9 @@ def main() -> int:
 
 def examine(environment: dict[str, str], root: Path = ROOT, stages: Iterable[str] = ()) -> list[Finding]:
     """All findings, in the tree `root` and with these variables; where `stages` are given, of a run of these alone."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [*CHECKS, *stages], cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True
-    ) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes |= {"encoding": "utf-8", "errors": "replace"}
+    with subprocess.Popen([*CHECKS, *stages], cwd=root, env=environment, **pipes) as process:
         try:
             others = [check_dvc(environment, root), check_prefect(environment), check_flow()]
             output, errors = process.communicate(timeout=TIMEOUT)
@@ -78,7 +78,7 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
     remedy = "git init, then dvc init; or take the tree from its repository again"
     if not (root / ".dvc").is_dir():
         return fail("dvc", f"{root} is no DVC repository: it has no .dvc", remedy)
-    told = asked([sys.executable, "-m", "dvc", "cache", "dir"], root, environment)
+    told = run_to_end([sys.executable, "-m", "dvc", "cache", "dir"], root, environment)
     if told.returncode:
         return fail("dvc", complaint(told, 0).removeprefix("ERROR: "), remedy)
     cache = Path(told.stdout.strip())
@@ -91,7 +91,7 @@ def check_dvc(environment: Mapping[str, str], root: Path = ROOT) -> Finding:
 
 def _without_git(environment: Mapping[str, str], root: Path) -> Finding | None:
     try:
-        told = asked(["git", "rev-parse", "--git-dir"], root, {**environment, "LC_ALL": "C"})
+        told = run_to_end(["git", "rev-parse", "--git-dir"], root, {**environment, "LC_ALL": "C"})
     except FileNotFoundError:
         text = "git is not installed: DVC keeps the history of the tree in it"
         return fail("dvc", text, "install git")

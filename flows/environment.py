@@ -54,11 +54,11 @@ def project_environment() -> dict[str, str]:
     return environment
 
 
-def asked(
+def run_to_end(
     command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, **more: Any
 ) -> "subprocess.CompletedProcess[str]":
-    """A command that has come to its end in `cwd`, in the project's environment or `env`, and what it has said. It is
-    read as UTF-8: a worker that somebody has started may have another locale."""
+    """Run a command in `cwd`, with the project's environment or `env`, and give what it has said; which is read as
+    UTF-8: a worker that somebody has started may have another locale."""
     environment = project_environment() if env is None else env
     return subprocess.run(
         command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False, **more

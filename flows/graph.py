@@ -14,6 +14,8 @@ from typing import Any
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
 
+from bertcore.errors import ConfigError
+from tasks import params
 from tasks.paths import DAMAGED_LOCK, LOCK
 
 _BUSY = re.compile(r" is busy, it is being blocked by:$")
@@ -58,13 +60,20 @@ def read_graph(root: Path) -> list[Stage]:
     except DvcException as error:
         if str(LOCK) in str(error):
             raise GraphError(DAMAGED_LOCK) from error
-        raise GraphError(f"dvc.yaml: {_one_line(error)}") from error
+        raise GraphError(_fault_of_params(root) or f"dvc.yaml: {_one_line(error)}") from error
     except TypeError as error:  # of a matrix over what is no mapping
-        raise GraphError(
-            f"params.yaml: found no mapping where dvc.yaml makes a stage of every key ({error}); write "
-            "`finetune: {tasks: {}}` for no tasks"
-        ) from error
+        raise GraphError(_fault_of_params(root) or f"params.yaml: {error}") from error
     return _sorted(stages)
+
+
+def _fault_of_params(root: Path) -> str | None:
+    """What is wrong with params.yaml, which DVC tells of dvc.yaml; None where it is sound."""
+    try:
+        values = params.parsed(params.text_of(root / params.PARAMS))
+        params.task_entries({"finetune": None, **values})
+    except (OSError, ConfigError) as error:
+        return str(error)
+    return None
 
 
 def unchanged(root: Path, stages: list[Stage]) -> set[str]:

@@ -27,8 +27,8 @@ def guarded(command: Sequence[str], *, stop_signal: str, grace: float, **options
     `stop_signal` is a name such as SIGINT, `grace` is in seconds; `options` go to Popen.
     """
     guard = [sys.executable, "-m", "flows.guard", stop_signal, str(grace), *command]
-    options = {"cwd": ROOT, **options}
-    return subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True, text=True, **options)
+    options = {"cwd": ROOT, "encoding": "utf-8", "errors": "replace", **options}
+    return subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True, **options)
 
 
 def release(process: "subprocess.Popen[str]", *, timeout: float) -> int | None:

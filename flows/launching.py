@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from bertcore.files import unwritable
 from flows import server
 from flows.deployment import POOL, TAG, Workers, clear_leftovers, deploy, name_of_the_tree
 from flows.environment import project_environment
@@ -34,12 +35,14 @@ def launched(command: str, work: Callable[[], int]) -> int:
     """The exit status of `work`, which is what `command` does, alone in this tree: its own, 1 with one line where
     nothing can be run, 130 where it is stopped."""
     server.end_as_by_ctrl_c()
-    # Prefect reads its settings from the environment when it is imported, which is after this.
-    os.environ.update(project_environment())
     try:
         Path.home()
-    except RuntimeError:
-        return _refuse("HOME: not set, and this user has no entry with a home directory; set it")
+        # Prefect reads its settings from the environment when it is imported, which is after this.
+        os.environ.update(project_environment())
+    except RuntimeError as error:  # of a user without a home
+        return _refuse(f"{str(error).rstrip('.')}; set HOME, and write paths without ~")
+    if found := unwritable(server.STATE):
+        return _refuse(f"{': '.join(map(str, found))}; work in a clone that this user may write to")
     try:
         with hold(server.STATE / "launch.lock", f"{command}, process {os.getpid()}"):
             return work()
@@ -47,8 +50,6 @@ def launched(command: str, work: Callable[[], int]) -> int:
         return _refuse(f"this tree has a run that was started already ({holder}); wait for it or stop it there")
     except server.LaunchError as error:
         return _refuse(str(error))
-    except PermissionError as error:
-        return _refuse(f"{error.filename}: {error.strerror}; work in a clone that this user may write to")
     except KeyboardInterrupt:
         print("stopped before the pipeline ran", file=sys.stderr)
         return 130

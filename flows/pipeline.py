@@ -149,7 +149,7 @@ def _unchanged(root: Path, stages: list[Stage], patience: float) -> set[str]:
 
 def _push(remote: str, root: Path) -> str:
     """Give the remote all that it lacks; what hinders it, which is no reason to leave what was computed where nobody
-    finds it: a later run pushes it."""
+    finds it: in the user's tree the next run pushes it, in one of its own the same run, begun again."""
     try:
         _consult(remote, root, "push")
     except RemoteError as error:

@@ -32,6 +32,7 @@ from tasks.links import are_here
 
 _PLUGINS = {"s3": ("dvc_s3", "dvc-s3"), "ssh": ("dvc_ssh", "dvc-ssh")}
 """Scheme -> the module that DVC needs for it, and its distribution."""
+_EXPECTED = "expected a directory, s3://BUCKET/PATH or ssh://[USER@]HOST/PATH"
 _NAME = "bertcore"
 INPUTS_STAGE = "inputs"
 """The stage that links files of a machine. Its deps do not say what is in them, so that what a run cache or DVC's own
@@ -53,7 +54,7 @@ def remote_url(base: Path) -> str | None:
         return None
     scheme, separator, rest = url.partition("://")
     if not separator and re.match(r"[^/]+:", url):
-        raise RemoteError(f"{REMOTE}: found {url!r}, expected a directory, s3://BUCKET/PATH or ssh://USER@HOST/PATH")
+        raise RemoteError(f"{REMOTE}: found {url!r}, {_EXPECTED}")
     if not separator:
         return str((base / Path(url).expanduser()).resolve())
     if re.match(r"[^/]*:[^/]*@", rest):
@@ -62,7 +63,7 @@ def remote_url(base: Path) -> str | None:
             "give credentials where the storage's own tools look for them (AWS_ACCESS_KEY_ID, ~/.aws, ~/.ssh)"
         )
     if scheme not in _PLUGINS:
-        raise RemoteError(f"{REMOTE}: found {url!r}, expected a directory, s3://BUCKET/PATH or ssh://HOST/PATH")
+        raise RemoteError(f"{REMOTE}: found {url!r}, {_EXPECTED}")
     module, distribution = _PLUGINS[scheme]
     if importlib.util.find_spec(module) is None:
         raise RemoteError(

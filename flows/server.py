@@ -70,7 +70,9 @@ class Service:
     def check(self) -> None:
         """Raises LaunchError with the end of the log when the process has ended."""
         if self.process.poll() is not None:
-            lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+            lines = [
+                line for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
+            ]
             raise LaunchError(f"the {self.name} ended: {lines[-1] if lines else 'no output'} (log: {self.log})")
 
     def stop(self) -> None:
@@ -142,16 +144,19 @@ def _named(environment: dict[str, str]) -> Server | None:
 
 
 def address(environment: Mapping[str, str]) -> str:
-    """PREFECT_API_URL, which Prefect's clients take with a slash at its end, too; empty where it is not set.
-
-    LaunchError for what cannot be one, or holds a user's name or password, which would be shown.
-    """
-    url = environment.get("PREFECT_API_URL", "").rstrip("/")
+    """PREFECT_API_URL, as `_trimmed` has it; LaunchError for what cannot be one, or holds a user's name or password,
+    which would be shown."""
+    url = _trimmed(environment)
     if "@" in url:
         raise LaunchError(f"PREFECT_API_URL: found a user in the address, expected none; set {PASSWORD} for a password")
     if url and not url.startswith(("http://", "https://")):
         raise LaunchError(f"PREFECT_API_URL: found {url!r}, expected an address such as http://HOST:4200/api; mend it")
     return url
+
+
+def _trimmed(settings: Mapping[str, str]) -> str:
+    """PREFECT_API_URL, which Prefect's clients take with a slash at its end, too; empty where it is not set."""
+    return settings.get("PREFECT_API_URL", "").rstrip("/")
 
 
 def healthy(url: str) -> bool:
@@ -271,7 +276,7 @@ def _profile_url(environment: dict[str, str]) -> str | None:
     try:
         profiles = tomllib.loads(path.read_text(encoding="utf-8"))
         active = environment.get("PREFECT_PROFILE") or profiles["active"]
-        return address(profiles["profiles"][active]) or None
+        return _trimmed(profiles["profiles"][active]) or None
     except (OSError, tomllib.TOMLDecodeError, KeyError):
         return None
 

@@ -19,7 +19,7 @@ from prefect.states import Completed, State
 
 from bertcore.files import replace_file
 from flows.devices import stages_at_once
-from flows.environment import ROOT, asked, complaint
+from flows.environment import ROOT, complaint, run_to_end
 from flows.pipeline import FailedStagesError, concluded
 from flows.points import at_least_one, points
 from flows.trees import snapshot
@@ -117,6 +117,6 @@ def _write(runs: Trials) -> Path:
 def _conclude(runs: Trials, file: Path, status: str) -> None:
     """Keep the table with the sweep's run in MLflow, tag the runs that were stopped, and end the sweep's so."""
     stopped = json.dumps({str(trial.run): trial.stopped for trial in runs.trials if trial.stopped})
-    done = asked([sys.executable, "-m", "tasks.tracking.sweeps", runs.label, str(file), stopped, status], ROOT)
+    done = run_to_end([sys.executable, "-m", "tasks.tracking.sweeps", runs.label, str(file), stopped, status], ROOT)
     if done.returncode:
         get_run_logger().warning(f"MLflow has no table of the sweep: {complaint(done)}")

@@ -21,7 +21,7 @@ from typing import Any
 from configobj import ConfigObj
 
 from bertcore.errors import ConfigError
-from flows.environment import ROOT, asked, complaint, error_among
+from flows.environment import ROOT, complaint, error_among, run_to_end
 from flows.locks import HeldError, hold
 from tasks import params
 
@@ -175,12 +175,12 @@ def named(commit: str) -> str:
 
 
 def _ignored(root: Path, path: str) -> bool:
-    return asked(["git", "check-ignore", "--quiet", path], root).returncode == 0
+    return run_to_end(["git", "check-ignore", "--quiet", path], root).returncode == 0
 
 
 def _varied(text: str, changes: Mapping[str, Any]) -> str:
     given = json.dumps({"params": text, "changes": dict(changes)})
-    done = asked([sys.executable, "-m", "tasks.variation"], ROOT, input=given)
+    done = run_to_end([sys.executable, "-m", "tasks.variation"], ROOT, input=given)
     if done.returncode == 0:
         return done.stdout
     said = error_among(done.stderr.splitlines(), done.returncode)
@@ -250,7 +250,7 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
         for role in ("AUTHOR", "COMMITTER"):
             environment |= {f"GIT_{role}_{key}": value for key, value in _AUTHOR.items()}
     # Without hooks: those of `dvc install` want the cache, which a tree that is being made does not know yet.
-    done = asked(["git", "-c", "core.hooksPath=/dev/null", *arguments], root, environment)
+    done = run_to_end(["git", "-c", "core.hooksPath=/dev/null", *arguments], root, environment)
     if done.returncode:
         said = complaint(done)
         if not _has_commit(root):
@@ -261,17 +261,17 @@ def _git(root: Path, *arguments: str, index: Path | None = None) -> str:
 
 
 def _has_commit(root: Path) -> bool:
-    return asked(["git", "rev-parse", "HEAD"], root).returncode == 0
+    return run_to_end(["git", "rev-parse", "HEAD"], root).returncode == 0
 
 
 def _knows_author(root: Path, environment: Mapping[str, str]) -> bool:
     """Whether there is an address that somebody has set, and a name that goes with it."""
     commands = (["git", "config", "user.email"], ["git", "var", "GIT_COMMITTER_IDENT"])
-    return all(asked(command, root, environment).returncode == 0 for command in commands)
+    return all(run_to_end(command, root, environment).returncode == 0 for command in commands)
 
 
 def _dvc(root: Path, *arguments: str) -> str:
-    done = asked([sys.executable, "-m", "dvc", *arguments], root)
+    done = run_to_end([sys.executable, "-m", "dvc", *arguments], root)
     if done.returncode:
         raise TreeError(f"{root}: dvc {arguments[0]}: {complaint(done, 0)}")
     return done.stdout.strip()

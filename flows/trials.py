@@ -27,7 +27,7 @@ from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.states import Cancelled, Cancelling
 
 from bertcore.config import suggest
-from flows.environment import ROOT, asked
+from flows.environment import ROOT, run_to_end
 from flows.progress import HELD_OUT
 from tasks.params import flatten
 from tasks.reporting.document import NOTHING
@@ -238,7 +238,7 @@ def behind(trial: Trial, trials: list[Trial], least: int) -> str | None:
 
 def summary(branch: str) -> dict[str, float]:
     """The numbers in metrics/summary.json of a run's branch by their dotted keys; empty where it has none."""
-    shown = asked(["git", "show", f"{branch}:./metrics/summary.json"], ROOT)
+    shown = run_to_end(["git", "show", f"{branch}:./metrics/summary.json"], ROOT)
     try:
         found = flatten(json.loads(shown.stdout))
     except ValueError:

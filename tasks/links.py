@@ -82,7 +82,8 @@ class NamedSource(Named):
 def named(values: Mapping[str, Any]) -> Iterator[Named]:
     """Everything that stage `inputs` links, of the values of params.yaml: files, and what leaves only a note."""
     corpus, tokenizer, pretrain = (values.get(name) or {} for name in ("corpus", "tokenizer", "pretrain"))
-    for index, entry in enumerate(corpus["sources"]):
+    sources = corpus["sources"]
+    for index, entry in enumerate(sources if isinstance(sources, list) else []):
         uri = entry["uri"] if isinstance(entry, Mapping) else entry
         yield NamedSource(f"corpus.sources[{index}]", uri, INPUTS / "corpus" / str(index))
     for index, uri in enumerate((corpus.get("contamination") or {}).get("texts") or []):
@@ -199,12 +200,13 @@ def are_here(root: Path) -> bool:
     return False
 
 
-def not_here(root: Path) -> list[str]:
-    """What the params.yaml of the tree `root` names and does not lie on this machine; nothing where it cannot be
-    read."""
+def not_here(root: Path) -> dict[str, bool]:
+    """What the params.yaml of the tree `root` names and does not lie on this machine, and whether data/inputs holds a
+    copy of it that was pulled from another one; nothing where the file cannot be read."""
     with contextlib.chdir(root), _telling_nothing():
-        return [each.uri or "" for each in named(params.read()) if each.local and not _have_files([each])]
-    return []
+        absent = [each for each in named(params.read()) if each.local and not _have_files([each])]
+        return {each.uri or "": _is_copy(each.place) for each in absent}
+    return {}
 
 
 def _telling_nothing() -> contextlib.suppress:
@@ -216,6 +218,17 @@ def _have_files(local: list[Named]) -> bool:
     with contextlib.suppress(ConfigError, InputError):
         return all(each.files for each in local)
     return False
+
+
+def _is_copy(place: Path) -> bool:
+    """Of files, which stage `inputs` would have linked."""
+    files = [path for path in place.rglob("*") if path.is_file() and path.name != SOURCE]
+    return bool(files) and not any(_leads_out(path) for path in files)
+
+
+def _leads_out(path: Path) -> bool:
+    """Whether it is a link of stage `inputs`, and not one of DVC's into its cache, which are absolute."""
+    return path.is_symlink() and not os.path.isabs(os.readlink(path))
 
 
 def _is_linked(place: Path) -> bool:

@@ -1,11 +1,13 @@
 """params.yaml, read as DVC reads it (YAML 1.2, so that 1e-4 is a number), completed by its recipe, checked strictly."""
 
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml.constructor import DuplicateKeyError
 
 from bertcore.config import describe, parse, suggest
 from bertcore.errors import ConfigError
@@ -52,6 +54,12 @@ def values_of(text: str, where: Path = PARAMS) -> Any:
     """What the YAML of a file says, as it is written there; `ConfigError` where it is none."""
     try:
         return YAML(typ="safe", pure=True).load(text)
+    except DuplicateKeyError as error:
+        key = re.search(r'duplicate key "(.*?)"', str(error.problem))
+        raise ConfigError(
+            f"{where}: the key {key[1] if key else ''} stands twice, again in line {error.problem_mark.line + 1}; put "
+            "what both have into one"
+        ) from None
     except (YAMLError, ValueError) as error:  # such as a number of thousands of digits
         raise ConfigError(f"{where}: not valid YAML: {' '.join(str(error).split())}; correct the file") from None
     except RecursionError:

@@ -43,15 +43,18 @@ class Reproduction:
     @property
     def key(self) -> str:
         """The same for all stages of one invocation, and for no other."""
-        return f"dvc-{self.process.pid}-{_ticks_at_start(self.process)}"
+        return f"dvc-{socket.gethostname()}-{self.process.pid}-{_start_of(self.process)}"
 
 
-def _ticks_at_start(process: psutil.Process) -> str:
-    """Since the machine was booted: unlike a time of day, no setting of the clock changes it (Linux)."""
-    stat = Path(f"/proc/{process.pid}/stat")
-    if not stat.is_file():
+def _start_of(process: psutil.Process) -> str:
+    """Which boot of the machine it was started in, and how many ticks later: unlike a time of day, no setting of the
+    clock changes these (Linux)."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        stat = Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8")
+    except OSError:
         return str(process.create_time())
-    return stat.read_text(encoding="utf-8").rpartition(")")[2].split()[19]  # proc(5): field 22
+    return f"{boot}-{stat.rpartition(')')[2].split()[19]}"  # proc(5): field 22
 
 
 def reproduction() -> Reproduction | None:

@@ -8,9 +8,11 @@ import argparse
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from bertcore.config import suggest
 from bertcore.errors import BAD_INPUT, INTERRUPTED, BertcoreError, status_of
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except ModuleNotFoundError as error:
         return _fail(f"{sys.executable}: {error.name} is not installed; activate the environment: . .venv/bin/activate")
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"bertcore {name}",
         description=f"{command.summary}.",
         epilog=f"examples:\n{module.EXAMPLES.rstrip()}",
@@ -72,6 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        if unknown := re.match(r"unrecognized arguments: (--[^\s=]+)", message):
+            options = [option for action in self._actions for option in action.option_strings if option[:2] == "--"]
+            message = f"{unknown[1]}: no option; {suggest(unknown[1], options)}"
+        self.exit(BAD_INPUT, f"error: {message}; {self.prog} --help says more\n")
 
 
 def _fail(message: str, status: int = BAD_INPUT) -> int:

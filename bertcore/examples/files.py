@@ -142,19 +142,18 @@ def with_dev(tables: Mapping[str, pa.Table], options: SplitOptions, where: str) 
 
 def draw_dev(table: pa.Table, options: SplitOptions, where: str) -> dict[str, pa.Table]:
     """`table` as train and dev. A row's side depends on the seed and on the name of its group alone (`sharing`), not on
-    the rows of others."""
+    the rows of others; but of two groups and more, one at least is on either side."""
     names = groups(table)
     if table.num_rows > 1 and len(set(names)) == 1:
         raise InputError(
             f"{where}: found one text that all its {table.num_rows} examples share, so that none of them can be dev; "
             "give a dev file with other texts"
         )
-    is_dev = np.asarray([draws.fraction_of(options.split_seed, name) < options.dev_fraction for name in names])
-    if is_dev.all() or not is_dev.any():
-        raise InputError(
-            f"{where}: {'all' if is_dev.any() else 'none'} of its {table.num_rows} examples fell to dev, expected "
-            f"some; give a dev file or another dev_fraction than {options.dev_fraction}"
-        )
+    if table.num_rows < 2:
+        raise InputError(f"{where}: found one example, of which none can be dev; give more, or a dev file")
+    places = np.asarray([draws.fraction_of(options.split_seed, name) for name in names])
+    border = min(max(options.dev_fraction, np.nextafter(places.min(), 1.0)), places.max())
+    is_dev = places < border
     drawn = {"train": table.filter(pa.array(~is_dev)), "dev": table.filter(pa.array(is_dev))}
     train, dev = (_labels(each) for each in drawn.values())
     if unseen := sorted(dev - train):

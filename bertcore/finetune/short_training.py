@@ -16,12 +16,12 @@ from bertcore.training.metrics import CURVE_POINTS, History, Report, means
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.config import OptimizationConfig
 from bertcore.training.optimizers.groups import set_learning_rate
-from bertcore.training.schedule import check_warmup_ratio, factor
+from bertcore.training.schedule import check_warmup_ratio, rate_share
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShortTrainingConfig(OptimizationConfig):
-    """How its gradients become its steps."""
+    """How the gradients of a training that is begun anew where it was killed become its steps."""
 
     warmup_ratio: float = 0.1
     """Share of the steps in which the learning rate rises linearly from 0 to its peak."""
@@ -86,7 +86,7 @@ class ShortTraining(ABC):
     def _set_rate(self, step: int) -> float:
         config = self._config
         warmup = int(config.warmup_ratio * self.steps)
-        rate = config.learning_rate * factor(config.schedule, step - 1, warmup, self.steps)
+        rate = config.learning_rate * rate_share(config.schedule, step - 1, warmup, self.steps)
         set_learning_rate(self._optimizer, rate)
         return rate
 

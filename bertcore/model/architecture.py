@@ -377,7 +377,8 @@ class Architecture:
     start and end, or (B, 1) of a context with one of its choices (1 label).
     """
     also: Mapping[str, Kind] = dataclasses.field(default_factory=dict)
-    """Hugging Face's names of classes that can be exported, too, and are none here, and what each gives."""
+    """Hugging Face's names of further classes that a model can be exported as, which have none here, and what each
+    gives."""
     pair_head: tuple[str, ...] = ()
     """Beginnings of the names of parameters that only an objective about pairs trains."""
     optional: tuple[str, ...] = ()

@@ -83,7 +83,7 @@ class ModelConfig:
     def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """The section as params.yaml has it, with all that is no key of this class under `fields`."""
         own = {"architecture", "preset"}
-        rest = {name: value for name, value in values.items() if name not in own and value is not None}
+        rest = {name: value for name, value in values.items() if name not in own}
         return {name: value for name, value in values.items() if name in own} | {"fields": rest}
 
     def __post_init__(self) -> None:
@@ -104,7 +104,8 @@ class ModelConfig:
             if name not in known:
                 raise ValueError(f"{name}: no key of architecture {self.architecture!r}; {suggest(name, known)}")
         try:
-            return {name: convert(hints[name], value, name) for name, value in self.fields.items()}
+            given = {name: value for name, value in self.fields.items() if value is not None}
+            return {name: convert(hints[name], value, name) for name, value in given.items()}
         except ConfigError as error:
             raise ValueError(str(error)) from None
 

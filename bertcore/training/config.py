@@ -11,7 +11,7 @@ from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
-from bertcore.training.schedule import DECAY_SHARE, above, decay_begin, factor
+from bertcore.training.schedule import DECAY_SHARE, above, decay_begin, rate_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +144,7 @@ class PretrainConfig(OptimizationConfig):
 
     def learning_rate_at(self, step: int) -> float:
         """Of the step that has `step` steps before it."""
-        share = factor(self.schedule, step, self.warmup, self.max_steps, self.decay_share)
+        share = rate_share(self.schedule, step, self.warmup, self.max_steps, self.decay_share)
         return self.learning_rate * (share if step < self.warmup else above(self.learning_rate_floor, share))
 
     def __post_init__(self) -> None:

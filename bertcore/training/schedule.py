@@ -1,4 +1,4 @@
-"""Learning-rate schedules: the factor on the peak rate as a function of the step, counted from 0."""
+"""Learning-rate schedules: the share of the peak rate as a function of the step, counted from 0."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ DECAY_SHARE = 0.2
 """Of the steps, that in which `wsd` falls, where nothing else is said."""
 
 
-def factor(name: ScheduleName, step: int, warmup: int, last: int, decay_share: float = DECAY_SHARE) -> float:
+def rate_share(name: ScheduleName, step: int, warmup: int, last: int, decay_share: float = DECAY_SHARE) -> float:
     """In [0, 1]: up a line from 0 to 1 in `warmup` steps, then as the schedule has it, of `last` steps in all.
 
     `linear` falls along a line from the end of the warm-up to 0 at the last step. `bert`, as google-research/bert,
@@ -36,9 +36,9 @@ def check_warmup_ratio(ratio: float, schedule: ScheduleName) -> None:
         )
 
 
-def above(floor: float, factor: float) -> float:
-    """`factor` of a schedule that ends at the share `floor` of the peak, instead of 0."""
-    return floor + (1 - floor) * factor if floor else factor
+def above(floor: float, share: float) -> float:
+    """`share` by a schedule that ends at the share `floor` of the peak, instead of 0."""
+    return floor + (1 - floor) * share if floor else share
 
 
 def _linear(step: int, warmup: int, last: int, _: float) -> float:

@@ -58,7 +58,7 @@ def main(stages: list[str]) -> int:
 
 def kept() -> tuple[bytes, dict[str, int]]:
     """What a stopped job leaves for the next one: the stages that DVC has recorded, and with the times of their last
-    change checkpoints, finished token shards and downloads; of the files beside those, locks are empty."""
+    change checkpoints, finished token shards and downloads. Empty files are left out: they are locks."""
     lock, files = ROOT / "dvc.lock", [*(ROOT / ".checkpoints").rglob("*.json"), *cache_directory().rglob("*")]
     changed = {str(path): path.stat().st_mtime_ns for path in files if path.is_file() and path.stat().st_size}
     return lock.read_bytes() if lock.is_file() else b"", changed

@@ -31,8 +31,8 @@ CHECKSUM_BYTES = 1_000_000_000
 _AGAIN = "`dvc repro shards` (or this run) makes them anew; `dvc checkout` brings back what belongs together"
 
 
-def check_links() -> Finding:
-    """Whether DVC watches all files that params.yaml leads to."""
+def check_links(links_anew: bool = True) -> Finding:
+    """Whether DVC watches all files that params.yaml leads to; `links_anew`: whether stage `inputs` is to run."""
     if (name := other_files(Path.cwd())) is not None:
         text = f"{name} leads to other files than are linked in {INPUTS}, which `dvc repro` does not see"
         remedy = f"`make pretrain` and the flows link them anew; before `dvc repro`, remove {INPUTS}"
@@ -41,7 +41,8 @@ def check_links() -> Finding:
     if absent:
         text = f"params.yaml names what is not on this machine: {', '.join(absent)}"
         remedy = f"correct the path; only stage inputs asks for it where {INPUTS} was pulled from another machine"
-        return Finding(level="warn" if there else "FAIL", name="links", text=text, remedy=remedy)
+        is_needed = links_anew and not all(absent.values())
+        return Finding(level="FAIL" if is_needed else "warn", name="links", text=text, remedy=remedy)
     text = f"{INPUTS} links all local files that params.yaml leads to" if there else f"{INPUTS} is not made yet"
     return ok("links", text)
 

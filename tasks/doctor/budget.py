@@ -77,7 +77,7 @@ class Reached:
         return self.tokens >= TOKENS_PER_PARAMETER * self.size.parameters
 
     @property
-    def reads_text_out(self) -> bool:
+    def exhausts_text(self) -> bool:
         return self.epochs is not None and self.epochs > _MANY_PASSES - 1
 
 
@@ -239,10 +239,10 @@ def describe(budget: str, vocabulary: int | None, sizes: list[Size], found: list
         f"It is the largest that reads {TOKENS_PER_PARAMETER} tokens for each of its parameters."
         if chosen.reads_enough
         else f"None reads {TOKENS_PER_PARAMETER} tokens for each of its parameters: "
-        + ("more text" if chosen.reads_text_out else "a longer time")
+        + ("more text" if chosen.exhausts_text else "a longer time")
         + " would gain much.",
     ]
-    if chosen.reads_text_out:
+    if chosen.exhausts_text:
         lines.append(
             f"It reads the text {chosen.epochs:.0f} times, and beyond {_MANY_PASSES} reading it again adds little: "
             f"{duration(chosen.seconds / 60)} are enough, and more text would gain more than more time."

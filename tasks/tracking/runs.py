@@ -46,6 +46,9 @@ _PROCESS = "stage.process"
 """Tag of a stage's run: the process, by which others tell that it was killed."""
 _PARAMS_PER_CALL = 100
 _LONGEST_PARAM = 6000
+_NO_NAME = re.compile(r"[^\w.\- :]")
+"""What MLflow takes in no name of a parameter."""
+_LONGEST_NAME = 250
 
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
@@ -241,7 +244,9 @@ def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> s
 
 
 def log_params(client: MlflowClient, run_id: str, values: Mapping[str, Any]) -> None:
-    entries = [Param(name, str(value)[:_LONGEST_PARAM]) for name, value in params.flatten(values).items()]
+    # Also of a file that no stage has checked yet: a name that MLflow does not take is for the check to tell.
+    named = {_NO_NAME.sub("_", name)[:_LONGEST_NAME]: value for name, value in params.flatten(values).items()}
+    entries = [Param(name, str(value)[:_LONGEST_PARAM]) for name, value in named.items()]
     for start_index in range(0, len(entries), _PARAMS_PER_CALL):
         client.log_batch(run_id, params=entries[start_index : start_index + _PARAMS_PER_CALL])
 

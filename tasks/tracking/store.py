@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock
 
@@ -114,9 +115,16 @@ def open_experiment() -> tuple[MlflowClient, str]:
         if _KIND not in experiment.tags:
             client.set_experiment_tag(experiment.experiment_id, _KIND, _TRAINING)
         before = experiment.artifact_location
-        if location and before != location and before.endswith(f"/{_ARTIFACTS}"):
+        if location and before != location and (not os.environ.get(_URI) or _has_moved(before)):
             _follow_the_tree(before, location)
     return client, experiment.experiment_id
+
+
+def _has_moved(location: str) -> bool:
+    """Whether a directory of this name, beside a database, was there and is no more."""
+    address = urlsplit(location)
+    place = Path(unquote(address.path))
+    return address.scheme == "file" and place.name == _ARTIFACTS and not place.exists()
 
 
 def _follow_the_tree(before: str, now: str) -> None:

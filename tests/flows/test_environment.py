@@ -34,7 +34,9 @@ def test_what_variables_name_is_the_trees_wherever_a_run_works(name: str, monkey
 
 def test_a_locale_of_other_characters_does_not_end_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the variable Python writes ISO-8859-1 where the locale says so, which has no line for a frame."""
+    monkeypatch.delenv("PYTHONUTF8", raising=False)  # as of `make`
     monkeypatch.setenv("PYTHONIOENCODING", "")
+    monkeypatch.setenv("LC_ALL", "en_US.ISO-8859-1")  # in a locale without a name Python has this mode by itself
     command = [sys.executable, "-c", "import sys; print(sys.stdout.encoding, sys.flags.utf8_mode)"]
     shown = subprocess.run(command, env=project_environment(), capture_output=True, text=True, check=True).stdout
     assert shown == "utf-8 1\n"

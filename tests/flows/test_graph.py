@@ -61,7 +61,9 @@ def test_a_broken_pipeline_file_is_one_line(tree: Tree) -> None:
 def test_tasks_that_are_no_mapping_are_one_line(tree: Tree) -> None:
     text = (tree.root / "params.yaml").read_text()
     (tree.root / "params.yaml").write_text(text[: text.index("finetune:")] + "finetune: {tasks: null}\n")
-    with pytest.raises(GraphError, match=r"^params\.yaml: found no mapping .*; write `finetune: \{tasks: \{\}\}`"):
+    with pytest.raises(
+        GraphError, match=r"^params\.yaml: finetune\.tasks: found nothing \(null\), .* `finetune: \{tasks: \{\}\}`"
+    ):
         read_graph(tree.root)
 
 

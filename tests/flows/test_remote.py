@@ -188,10 +188,10 @@ def test_a_directory_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("url", "said"),
     [
         ("s3://ann:secret@bucket/x", "found a password in an address of s3://, expected none"),
-        ("ftp://host/x", "found 'ftp://host/x', expected a directory, s3://BUCKET/PATH or ssh://HOST/PATH"),
+        ("ftp://host/x", "found 'ftp://host/x', expected a directory, s3://BUCKET/PATH or ssh://[USER@]HOST/PATH"),
         (
             "me@host:/data/dvc",
-            "found 'me@host:/data/dvc', expected a directory, s3://BUCKET/PATH or ssh://USER@HOST/PATH",
+            "found 'me@host:/data/dvc', expected a directory, s3://BUCKET/PATH or ssh://[USER@]HOST/PATH",
         ),
         ("s3://bucket/x", "s3:// needs dvc-s3; pip install -r requirements-remote.lock"),
     ],

@@ -384,6 +384,10 @@ def test_texts_that_are_not_on_this_machine_stop_only_what_reads_them(tree: Path
     assert "its size is not known here: gone.txt" in found["disk"].text
     INPUTS.mkdir(parents=True)
     assert not [finding for finding in examine(["report"]) if finding.level == "FAIL"]
+    assert artifacts.check_links().level == "FAIL", "nothing of it was pulled"
+    (INPUTS / "corpus" / "1").mkdir(parents=True)
+    (INPUTS / "corpus" / "1" / "gone.txt").write_text("a copy of another machine's")
+    assert artifacts.check_links().level == "warn"
     Path("params.yaml").write_text(text.replace("  max_steps:", "  init_from: gone\n  max_steps:"))
     for stages, level in ((["inputs", "corpus"], "FAIL"), (["report"], "warn")):
         assert next(finding for finding in examine(stages) if finding.name == "params").level == level

@@ -81,7 +81,8 @@ def wrapped_lines(uri: str, paths: Sequence[Path]) -> list[str]:
     apart = "" if len(found) == len(paths[:_FILES]) else ", in a folder of their own"
     return [
         f"{uri}: many lines end within a sentence{of_some if len(paths) > 1 else ''}, and each is read as a paragraph; "
-        f"if they are wrapped, say so{apart}: {{uri: {uri}, wrapped: true}} (docs/corpus.md)"
+        f"if they are wrapped, say so{apart}: {{uri: {uri}, wrapped: true}}, and give each document a file of its own "
+        "(docs/corpus.md)"
     ]
 
 

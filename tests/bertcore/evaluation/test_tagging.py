@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import InputError
-from bertcore.evaluation.tagging import accuracy, evaluate, main, read_columns
+from bertcore.evaluation.tagging import accuracy, compute, evaluate, main, read_columns
 from bertcore.examples.tag_schemes import Entity, entities
 
 BIOES = ["O", *(f"{prefix}-{type_}" for prefix, type_ in product("BIES", ("A", "B-2")))]
@@ -130,3 +130,10 @@ def test_words_are_cut_where_the_reader_of_tasks_cuts_them(separator: str, tmp_p
 def test_blanks_at_the_end_of_a_line_belong_to_no_tag(end: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("".join(f"w\tB-X\tB-X{end}\n" for _ in range(3)), encoding="utf-8", newline="")
     assert read_columns(tmp_path / "f") == ([["B-X"] * 3], [["B-X"] * 3])
+
+
+@pytest.mark.parametrize("metrics", [["f1", "precision", "accuracy"], ["accuracy"]])
+def test_what_is_asked_for_is_computed_and_no_more(metrics: list[str]) -> None:
+    gold, predicted = [["B-X Y", "I-X Y"], ["O"]], [["B-X Y", "O"], ["O"]]
+    expected = {"f1": 0.0, "precision": 0.0, "accuracy": 2 / 3}
+    assert compute(metrics, gold, predicted) == {name: expected[name] for name in metrics}

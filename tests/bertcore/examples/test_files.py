@@ -138,9 +138,12 @@ def test_a_draw_depends_on_the_text_and_the_seed_alone() -> None:
     assert set(first["dev"]) < set(drawn(texts, dev_fraction=0.3)["dev"])
 
 
-def test_a_draw_that_leaves_a_side_empty_is_refused() -> None:
-    with pytest.raises(InputError, match="file: none of its 1 examples fell to dev.*another dev_fraction than 1e-06"):
-        drawn(["a"], dev_fraction=1e-6)
+def test_of_two_texts_and_more_one_at_least_is_on_either_side() -> None:
+    for fraction, sizes in ((1e-6, (2, 1)), (1 - 1e-6, (1, 2))):
+        found = drawn(["a", "b", "c"], dev_fraction=fraction)
+        assert (len(found["train"]), len(found["dev"])) == sizes
+    with pytest.raises(InputError, match="file: found one example, of which none can be dev; give more, or a dev file"):
+        drawn(["a"], dev_fraction=0.5)
 
 
 def test_examples_of_one_text_cannot_be_divided() -> None:

@@ -491,3 +491,12 @@ def test_a_comparison_finds_the_trees_data_and_when_it_is_killed_nothing_runs_on
     comparison.kill()
     comparison.wait()
     running.wait(60)
+
+
+def test_a_project_in_a_folder_of_a_repository_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(compare, "ROOT", tmp_path / "project")
+    with pytest.raises(ConfigError, match="found a project that is the folder project/ of a repository, expected"):
+        compare.clone(tmp_path / "variant")
+    assert not (tmp_path / "variant").exists()

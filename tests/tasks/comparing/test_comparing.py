@@ -246,6 +246,7 @@ def test_means_are_over_the_tasks_that_all_variants_have_and_pairs_differ_by_bot
         assert ("which is as good" in said[2]) == as_good
 
 
+@pytest.mark.usefixtures("no_accelerator")
 def test_the_held_out_loss_is_of_the_same_sequences_whatever_a_model_was_trained_on(tmp_path: Path) -> None:
     shards, words = tmp_path / "shards", tmp_path / "tokenizer"
     shards.mkdir()

@@ -160,6 +160,7 @@ class Submitted:
         self._cluster, self.root = cluster, root
         cluster.environment |= {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "BERTCORE_PRECISION": "no",  # as of the training that they are compared with, on any processor
             "BERTCORE_GRACE": "60",
             "OMP_NUM_THREADS": "1",
         }

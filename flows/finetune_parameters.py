@@ -1,6 +1,7 @@
 """What `finetune-flow` is asked for, looked at before anything begins. Imports nothing of Prefect."""
 
 import contextlib
+import re
 from pathlib import Path
 
 from bertcore.errors import ConfigError
@@ -17,9 +18,12 @@ def model_directory(model: str) -> Path:
         directory = (ROOT / Path(model).expanduser()).resolve()
         if (directory / "config.json").is_file():
             return directory
+    remedy = "correct the path"
+    if re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", model):  # as names on the hub are
+        remedy += f", or download it: hf download {model} --local-dir {model}"
     raise ValueError(
         f"parameter model: found {model!r}, expected a Hugging Face directory with a config.json, relative to {ROOT} "
-        "or absolute; correct the path"
+        f"or absolute; {remedy}"
     )
 
 

@@ -140,8 +140,7 @@ def published_config(name: str, key: str) -> EncoderConfig:
     except ArtifactError as error:
         remedy = ""
         if not Path(name).exists() and Path(name).parts[2:] == () and name[0] not in "/.":  # as names on the hub are
-            repository = name if "/" in name else f"ORG/{name}"
-            remedy = f", or download it: hf download {repository} --local-dir {name}"
+            remedy = f", or download it: hf download {name} --local-dir {name}"
         raise ArtifactError(f"params.yaml: {key}: {error}{remedy}") from None
 
 

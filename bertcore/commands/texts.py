@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from bertcore.apply import directory
 from bertcore.apply.finetuned import UNSEEN, FineTuned
 from bertcore.compressed import plain_ending, read_lines
-from bertcore.config import Config, parse, suggest
+from bertcore.config import Config, describe, parse, suggest
 from bertcore.errors import ConfigError, InputError, TextError
 from bertcore.examples.files import NOT_UTF8, BadRowError, decode
 from bertcore.examples.table_rows import READERS, TextLayout, advice_on, read_rows
@@ -87,7 +87,8 @@ LAYOUT = ("delimiter", "quotes", "header")
 
 def add_layout(parser: argparse.ArgumentParser, *, named: bool = False) -> None:
     """The options that `layout_of` reads; `named` where the names of the columns are given."""
-    parser.add_argument("--delimiter", help="of the columns of .csv and .tsv (default: a comma, a tab)")
+    said = "of the columns of .csv and .tsv (default: a comma, a tab); \\t is a tab"
+    parser.add_argument("--delimiter", type=lambda given: given.replace("\\t", "\t"), help=said)
     flag = argparse.BooleanOptionalAction
     parser.add_argument("--quotes", action=flag, help="whether quotes enclose cells (default: where no tab parts them)")
     if not named:
@@ -193,6 +194,8 @@ def read_file(
     """The texts of a file, or the pairs of a table, of which a second text that is null is empty, as for tasks; `name`
     stands for it in errors."""
     where, ending = name or str(path), plain_ending(path)
+    if path.is_dir():
+        raise InputError(f"{where}: found a directory, expected a file; name one of those in it")
     if ending not in READERS:
         raise InputError(f"{where}: found the ending {ending!r}, expected {', '.join(READERS)}; convert or rename it")
     if ending == LINES and pair_column is None:
@@ -233,11 +236,13 @@ def _cells(path: Path, columns: Sequence[str], where: str, layout: TextLayout) -
             raise InputError(f"{where}:{number}: {row}; {remedy}")
         for column in columns:
             if column not in row:
-                advice = advice_on(list(row), column) or suggest(column, list(map(str, row)))
+                known = list(map(str, row))
+                others = suggest(column, known) if column != COLUMN else f"name it with --column: {', '.join(known)}"
+                advice = advice_on(list(row), column) or others
                 raise InputError(f"{where}:{number}: found no column {column!r}; {advice}")
             if not isinstance(row[column], str) and (row[column] is not None or column == columns[0]):
-                kind = type(row[column]).__name__
-                raise InputError(f"{where}:{number}: {column}: found a {kind}, expected a text; correct the row")
+                found = describe(row[column])
+                raise InputError(f"{where}:{number}: {column}: found {found}, expected a text; correct the row")
             check_encodable(row[column] or "", f"{where}:{number}: {column}")
         yield [row[column] or "" for column in columns]
 

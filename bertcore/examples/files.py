@@ -94,6 +94,11 @@ def find_splits(directory: Path, options: SplitOptions, endings: Sequence[str] |
             found[split] = matches[0]
         elif matches or pattern is not None or split == "train":
             names = ", ".join(path.relative_to(directory).as_posix() for path in (matches or files)[:8]) or "nothing"
+            if files and not known and pattern is None:
+                known_endings = ", ".join(endings or ())
+                raise InputError(
+                    f"{directory}: found {names}, expected an ending of {known_endings}; save it as such a file"
+                )
             raise InputError(
                 f"{directory}: found {names}, expected one file for {split}{f' ({pattern})' if pattern else ''}; "
                 f"name it with the option {split}_file"

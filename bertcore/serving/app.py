@@ -126,10 +126,11 @@ def _answer_errors(app: FastAPI) -> None:
         return JSONResponse({"detail": str(error)}, status, headers)
 
     @app.exception_handler(RequestValidationError)
-    async def misunderstood(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def misunderstood(request: Request, error: RequestValidationError) -> JSONResponse:
         """One line, which does not say again what was sent."""
         first = error.errors()[0]
-        return JSONResponse({"detail": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"}, 422)
+        remedy = "" if "json" in request.headers.get("content-type", "") else "; send content-type: application/json"
+        return JSONResponse({"detail": f"{'.'.join(map(str, first['loc']))}: {first['msg']}{remedy}"}, 422)
 
 
 def _add_work(app: FastAPI, work: Work) -> None:
@@ -177,8 +178,15 @@ def _add_work(app: FastAPI, work: Work) -> None:
 
 
 def _add_search(app: FastAPI, work: Work) -> None:
-    """Where there is an index."""
+    """With an index; without one, what to do about it."""
     if (index := work.models.index) is None:
+
+        @app.post(f"{PREFIX}search", include_in_schema=False)
+        async def refuse() -> None:
+            raise NotServedError(
+                "search: found nothing to search, expected passages; start the server with --search PATH"
+            )
+
         return
     first = next(iter(work.models.by_name.values()))
 

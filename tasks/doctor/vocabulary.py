@@ -50,13 +50,13 @@ def check_vocabulary_size(plan: Plan) -> Finding:
     found = occurrences(tokens, entries) if counted is None else counted
     how = "by Zipf's law" if counted is None else "as counted"
     text = (
-        f"{entries:,}; the one at the 95th percentile occurs about {found:,.0f} times in the text "
+        f"{entries:,} in the vocabulary; one at the 95th percentile occurs about {found:,.0f} times in the text "
         f"({how}; {ENOUGH} are enough)"
     )
     carried = carried_instead(found, tokens, entries)
     if carried is None or plan.configs["tokenizer"].vocab_file:
         if carried is None and found < FAR_TOO_FEW:
-            text += ", being a piece of longer ones, which came later: the text carries so many"
+            text += "; seldom by itself, as longer entries contain it: the text is large enough for all of them"
         return ok("entries", text)
     remedy = f"set tokenizer.vocab_size to about {carried:,}" if carried else "lower tokenizer.vocab_size"
     return warn("entries", text, f"{remedy}, or give more text")

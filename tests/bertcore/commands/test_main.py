@@ -73,6 +73,18 @@ def test_what_is_no_command_names_the_nearest(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.startswith("error: fillmask: no command; did you mean 'fill-mask'?")
 
 
+def test_an_option_that_is_none_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, said in (
+        (["classify", "--modle", "x"], "error: --modle: no option; did you mean '--model'? Expected one of: --"),
+        (["embed", "--precision", "float16", "a"], "error: argument --precision: invalid choice: 'float16'"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(given)
+        shown = capsys.readouterr().err
+        assert ended.value.code == BAD_INPUT and shown.startswith(said) and shown.count("\n") == 1
+        assert shown.endswith("--help says more\n")
+
+
 def test_another_python_than_that_of_the_project_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

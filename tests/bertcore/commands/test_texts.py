@@ -43,7 +43,7 @@ def test_pairs(tmp_path: Path) -> None:
 def test_a_second_text_may_be_null_as_for_tasks(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"a": "1", "b": null}\n')
     assert read_file(tmp_path / "in.jsonl", "a", "b") == [("1", "")]
-    with pytest.raises(InputError, match="in.jsonl:1: b: found a NoneType, expected a text"):
+    with pytest.raises(InputError, match=r"in.jsonl:1: b: found nothing \(null\), expected a text"):
         read_file(tmp_path / "in.jsonl", "b", "a")
 
 
@@ -64,9 +64,9 @@ def test_a_table_is_read_as_its_task_was(tmp_path: Path) -> None:
     [
         ("in.txt", b"a\n\xff\n", "in.txt:2: byte 0 of the row is not UTF-8"),
         ("in.csv", b"text,n\na\n", "in.csv:2: found 1 columns, expected 2"),
-        ("in.jsonl", b'{"txt": "a"}\n', "in.jsonl:1: found no column 'text'; did you mean 'txt'"),
+        ("in.jsonl", b'{"txt": "a"}\n', "in.jsonl:1: found no column 'text'; name it with --column: txt"),
         ("in.jsonl", b'{"text": "a \\ud800"}\n', "in.jsonl:1: found no JSON (half of a surrogate pair)"),
-        ("in.jsonl", b'{"text": 1}\n', "in.jsonl:1: text: found a int, expected a text"),
+        ("in.jsonl", b'{"text": 1}\n', "in.jsonl:1: text: found 1 (int), expected a text"),
         ("in.jsonl", b"[1]\n", "in.jsonl:1: found a list, expected a JSON object"),
         ("in.parquet", b"abc", "in.parquet: not a Parquet file"),
     ],

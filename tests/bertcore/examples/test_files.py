@@ -181,3 +181,9 @@ def test_no_other_file_takes_the_place_of_a_train_file_that_cannot_be_read(name:
     with pytest.raises(InputError, match=f"{name}: unknown ending, expected that of dev.csv; convert the file"):
         find_splits(tmp_path, SplitOptions(), [".csv"])
     assert find_splits(tmp_path, SplitOptions(train_file="dev.csv"), [".csv"]) == {"train": tmp_path / "dev.csv"}
+
+
+def test_a_table_of_an_ending_that_is_not_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tickets.xlsx").touch()
+    with pytest.raises(InputError, match=r"found tickets.xlsx, expected an ending of \.csv, \.tsv; save it as such a"):
+        find_splits(tmp_path, SplitOptions(), (".csv", ".tsv"))

@@ -141,3 +141,11 @@ def test_padding_id_must_be_in_the_vocabulary():
 
 def test_presets_are_listed_from_small_to_large():
     assert list(PRESETS) == ["tiny", "mini", "small", "medium", "base", "large"]
+
+
+@pytest.mark.parametrize("name", ["presett", "num_layers", "preset mini"])
+def test_a_key_without_a_value_is_a_key(name: str) -> None:
+    """As YAML reads `{preset mini}`, whose colon was forgotten."""
+    with pytest.raises(ConfigError, match=f"params.model.{name}: no key of architecture 'bert'"):
+        parse(PretrainConfig, {"model": {name: None}}, "params")
+    assert parse(PretrainConfig, {"model": {"hidden_size": None}}, "params").model.fields == {}

@@ -551,3 +551,11 @@ def test_all_stages_of_an_experiment_have_the_same_ancestor(tmp_path: Path) -> N
     ancestors = [json.loads((tmp_path / name).read_text()) for name in ("one", "two")]
     found = [[(pid, name) for pid, line in each if (name := reproducing(line))] for each in ancestors]
     assert found[0] == found[1] and [name for _, name in found[0]] == ["dvc exp run"]
+
+
+def test_a_name_that_mlflow_does_not_take_is_for_the_check_of_params_to_tell(project: Path) -> None:
+    """As `{preset=tiny}` is one, whose colon and blank were forgotten: the store is in order."""
+    run = tracking.start("corpus", {})
+    run.log_params({"pretrain": {"model": {"preset=tiny, a/b": None}, "m" * 300: 1}})
+    run.end("FAILED")
+    assert set(run_of("corpus").data.params) == {"pretrain.model.preset_tiny_ a_b", f"pretrain.{'m' * 241}"}

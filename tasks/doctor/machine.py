@@ -1,8 +1,9 @@
 """Versions, devices, memory and time: the machine against what the pipeline needs."""
 
+import difflib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,9 +61,24 @@ def check_devices() -> Finding:
     return ok("devices", text)
 
 
-def check_variables() -> Finding:
-    """What else stages read of the environment; `ConfigError` for a variable that cannot be used."""
+VARIABLES = (
+    *("BERTCORE_ACCELERATE_CONFIG", "BERTCORE_ACTIVATION_CHECKPOINTING", "BERTCORE_CACHE", "BERTCORE_COMPILE"),
+    *("BERTCORE_DASK", "BERTCORE_DATA", "BERTCORE_DETERMINISTIC", "BERTCORE_DVC_REMOTE", "BERTCORE_GRACE"),
+    *("BERTCORE_FINETUNE_PROCESSES", "BERTCORE_LOG_MODELS", "BERTCORE_MAIN_ADDRESS", "BERTCORE_MICRO_BATCH"),
+    *("BERTCORE_PRECISION", "BERTCORE_PROCESSES", "BERTCORE_STAGES_AT_ONCE", "BERTCORE_TOKEN"),
+)
+"""Those of docs/machine.md that are the project's own."""
+
+
+def check_variables(given: Mapping[str, str] = os.environ) -> Finding:
+    """What else stages read of the environment; `ConfigError` for a variable that cannot be used. One that seems to be
+    misspelt would be ignored."""
     environment.check()
+    for name in sorted(given):
+        near = difflib.get_close_matches(name, VARIABLES, n=1, cutoff=0.85)
+        if near and name not in VARIABLES:
+            text = f"{name} is no variable of this project"
+            return warn("variables", text, f"did you mean {near[0]}? Else ignore it")
     return ok("variables", "those of the environment that stages read can be used")
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -642,3 +643,13 @@ def test_findings_survive_json() -> None:
     assert load(dump(findings)) == findings
     with pytest.raises((TypeError, ValueError)):
         load('[{"level": "ok"}]')
+
+
+def test_a_variable_that_seems_to_be_misspelt_is_told() -> None:
+    found = machine.check_variables({"BERTCORE_PRECISON": "no", "BERTCORE_PIPELINE_RUN": "1", "PATH": "/bin"})
+    assert found.level == "warn" and found.text.startswith("BERTCORE_PRECISON is no variable")
+    assert found.remedy == "did you mean BERTCORE_PRECISION? Else ignore it"
+    found = machine.check_variables({"BERTCORE_PRECISION": "no", "BERTCORE_STAGE_RUN": "1"})
+    assert found.level == "ok"
+    documented = re.findall(r"^\| `(BERTCORE_\w+)`", (ROOT / "docs" / "machine.md").read_text(), re.MULTILINE)
+    assert sorted(documented) == sorted(machine.VARIABLES)

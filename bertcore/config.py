@@ -147,13 +147,10 @@ def _alternative(choices: list[Any], value: Any) -> Any:
 def suggest(found: str, choices: typing.Iterable[str]) -> str:
     """The remedy for a name that is not among `choices`: the nearest one, and all of them."""
     known = sorted(choices)
-    begun = [each for each in known if _begins(each, found) or _begins(found, each)]
-    near = begun or difflib.get_close_matches(found, known, n=1, cutoff=0.6)
+    longer = [each for each in known if len(found) > 1 and each.startswith(found)]
+    near = longer or difflib.get_close_matches(found, known, n=1, cutoff=0.6)
+    near = near or [each for each in known if len(each) > 1 and found.startswith(each)]
     return (f"did you mean {near[0]!r}? " if near else "") + f"Expected one of: {', '.join(known)}"
-
-
-def _begins(short: str, long: str) -> bool:
-    return len(short) > 1 and long.startswith(short)
 
 
 def describe(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from bertcore.files import unwritable
 from flows import server
 from flows.devices import stages_at_once
-from flows.environment import ROOT, complaint, project_environment, run_to_end
+from flows.environment import ROOT, UTF8, complaint, project_environment, run_to_end
 from tasks.doctor.findings import Finding, fail, failed, load, ok
 
 CHECKS = [sys.executable, "-m", "tasks.doctor"]
@@ -40,8 +40,7 @@ def main() -> int:
 
 def examine(environment: dict[str, str], root: Path = ROOT, stages: Iterable[str] = ()) -> list[Finding]:
     """All findings, in the tree `root` and with these variables; where `stages` are given, of a run of these alone."""
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    pipes |= {"encoding": "utf-8", "errors": "replace"}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **UTF8}
     with subprocess.Popen([*CHECKS, *stages], cwd=root, env=environment, **pipes) as process:
         try:
             others = [check_dvc(environment, root), check_prefect(environment), check_flow()]

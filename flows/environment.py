@@ -54,15 +54,17 @@ def project_environment() -> dict[str, str]:
     return environment
 
 
+UTF8 = {"encoding": "utf-8", "errors": "replace"}
+"""How what the project's own programs say is read, whatever the locale of a worker that somebody has started."""
+
+
 def run_to_end(
     command: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None, **more: Any
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command in `cwd`, with the project's environment or `env`, and give what it has said; which is read as
-    UTF-8: a worker that somebody has started may have another locale."""
+    """Run a command in `cwd`, with the project's environment or `env`, and give what it has said."""
+    options: dict[str, Any] = {**UTF8, **more}
     environment = project_environment() if env is None else env
-    return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False, **more
-    )
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, check=False, **options)
 
 
 def complaint(done: "subprocess.CompletedProcess[str]", line: int = -1) -> str:

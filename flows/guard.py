@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from flows.devices import keep_to_cores
-from flows.environment import ROOT
+from flows.environment import ROOT, UTF8
 from tasks.processes import adopt_orphans
 
 
@@ -27,7 +27,7 @@ def guarded(command: Sequence[str], *, stop_signal: str, grace: float, **options
     `stop_signal` is a name such as SIGINT, `grace` is in seconds; `options` go to Popen.
     """
     guard = [sys.executable, "-m", "flows.guard", stop_signal, str(grace), *command]
-    options = {"cwd": ROOT, "encoding": "utf-8", "errors": "replace", **options}
+    options = {"cwd": ROOT, **UTF8, **options}
     return subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True, **options)
 
 

@@ -82,11 +82,10 @@ class NamedSource(Named):
 def named(values: Mapping[str, Any]) -> Iterator[Named]:
     """Everything that stage `inputs` links, of the values of params.yaml: files, and what leaves only a note."""
     corpus, tokenizer, pretrain = (values.get(name) or {} for name in ("corpus", "tokenizer", "pretrain"))
-    sources = corpus["sources"]
-    for index, entry in enumerate(sources if isinstance(sources, list) else []):
+    for index, entry in enumerate(_listed(corpus["sources"])):
         uri = entry["uri"] if isinstance(entry, Mapping) else entry
         yield NamedSource(f"corpus.sources[{index}]", uri, INPUTS / "corpus" / str(index))
-    for index, uri in enumerate((corpus.get("contamination") or {}).get("texts") or []):
+    for index, uri in enumerate(_listed((corpus.get("contamination") or {}).get("texts"))):
         place = INPUTS / "corpus" / "contamination" / str(index)
         yield Named(f"corpus.contamination.texts[{index}]", uri, place)
     yield Named("tokenizer.vocab_file", tokenizer.get("vocab_file"), VOCABULARY)
@@ -102,6 +101,11 @@ def named(values: Mapping[str, Any]) -> Iterator[Named]:
         yield Named(f"{key}.data", None if data == DERIVED else data, INPUTS / task)
         yield Named(f"{key}.init_from", entry.get("init_from"), ENCODERS / task)
         yield Named(f"{key}.distillation.teacher", (entry.get("distillation") or {}).get("teacher"), TEACHERS / task)
+
+
+def _listed(value: Any) -> list[Any]:
+    """A list, of which nobody may have checked yet that it is one: a text would be a list of characters."""
+    return value if isinstance(value, list) else []
 
 
 def minimal_pairs(values: Mapping[str, Any]) -> Iterator[Named]:
@@ -221,14 +225,9 @@ def _have_files(local: list[Named]) -> bool:
 
 
 def _is_copy(place: Path) -> bool:
-    """Of files, which stage `inputs` would have linked."""
+    """Of files, which stage `inputs` would have linked: its links are relative, DVC's into its cache absolute."""
     files = [path for path in place.rglob("*") if path.is_file() and path.name != SOURCE]
-    return bool(files) and not any(_leads_out(path) for path in files)
-
-
-def _leads_out(path: Path) -> bool:
-    """Whether it is a link of stage `inputs`, and not one of DVC's into its cache, which are absolute."""
-    return path.is_symlink() and not os.path.isabs(os.readlink(path))
+    return bool(files) and all(not path.is_symlink() or os.path.isabs(os.readlink(path)) for path in files)
 
 
 def _is_linked(place: Path) -> bool:

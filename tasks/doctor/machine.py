@@ -61,11 +61,27 @@ def check_devices() -> Finding:
     return ok("devices", text)
 
 
-VARIABLES = (
-    *("BERTCORE_ACCELERATE_CONFIG", "BERTCORE_ACTIVATION_CHECKPOINTING", "BERTCORE_CACHE", "BERTCORE_COMPILE"),
-    *("BERTCORE_DASK", "BERTCORE_DATA", "BERTCORE_DETERMINISTIC", "BERTCORE_DVC_REMOTE", "BERTCORE_GRACE"),
-    *("BERTCORE_FINETUNE_PROCESSES", "BERTCORE_LOG_MODELS", "BERTCORE_MAIN_ADDRESS", "BERTCORE_MICRO_BATCH"),
-    *("BERTCORE_PRECISION", "BERTCORE_PROCESSES", "BERTCORE_STAGES_AT_ONCE", "BERTCORE_TOKEN"),
+VARIABLES = tuple(
+    f"BERTCORE_{name}"
+    for name in (
+        "ACCELERATE_CONFIG",
+        "ACTIVATION_CHECKPOINTING",
+        "CACHE",
+        "COMPILE",
+        "DASK",
+        "DATA",
+        "DETERMINISTIC",
+        "DVC_REMOTE",
+        "GRACE",
+        "FINETUNE_PROCESSES",
+        "LOG_MODELS",
+        "MAIN_ADDRESS",
+        "MICRO_BATCH",
+        "PRECISION",
+        "PROCESSES",
+        "STAGES_AT_ONCE",
+        "TOKEN",
+    )
 )
 """Those of docs/machine.md that are the project's own."""
 

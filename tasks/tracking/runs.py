@@ -24,6 +24,7 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_SOURCE_NAME,
     MLFLOW_SOURCE_TYPE,
 )
+from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH
 
 from bertcore.errors import may_pass
 from bertcore.files import replace_file
@@ -47,8 +48,7 @@ _PROCESS = "stage.process"
 _PARAMS_PER_CALL = 100
 _LONGEST_PARAM = 6000
 _NO_NAME = re.compile(r"[^\w.\- :]")
-"""What MLflow takes in no name of a parameter."""
-_LONGEST_NAME = 250
+"""What MLflow takes in no name, of a parameter or of a part of a metric."""
 
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
@@ -163,7 +163,7 @@ def _dataset(path: str, digest: str) -> DatasetInput:
 
 def metric_name(name: str) -> str:
     """`name` as MLflow takes it: reasons and paths that are part of it may hold other characters, or `//`."""
-    parts = (re.sub(r"[^\w .:-]", "_", part).strip() for part in name.split("/"))
+    parts = (_NO_NAME.sub("_", part).strip() for part in name.split("/"))
     return "/".join(part for part in parts if part.strip("."))
 
 
@@ -245,7 +245,7 @@ def _parent(client: MlflowClient, experiment: str, tags: Mapping[str, str]) -> s
 
 def log_params(client: MlflowClient, run_id: str, values: Mapping[str, Any]) -> None:
     # Also of a file that no stage has checked yet: a name that MLflow does not take is for the check to tell.
-    named = {_NO_NAME.sub("_", name)[:_LONGEST_NAME]: value for name, value in params.flatten(values).items()}
+    named = {_NO_NAME.sub("_", name)[:MAX_ENTITY_KEY_LENGTH]: value for name, value in params.flatten(values).items()}
     entries = [Param(name, str(value)[:_LONGEST_PARAM]) for name, value in named.items()]
     for start_index in range(0, len(entries), _PARAMS_PER_CALL):
         client.log_batch(run_id, params=entries[start_index : start_index + _PARAMS_PER_CALL])

@@ -1,6 +1,6 @@
 """Named values for sections of params.yaml: the key `recipe` at its top fills in whatever the sections leave out."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bertcore.config import suggest
@@ -389,6 +389,10 @@ BY_PRESET: dict[str, dict[str, dict[str, Any]]] = {
 published."""
 
 
+_SECTIONS = ("tokenizer", "mask", "pretrain")
+"""That a recipe has values for, beside those of every task."""
+
+
 def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     """The content of params.yaml, with the values of the recipe that it names wherever its sections give none.
 
@@ -407,13 +411,44 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
         own = recipe["pretrain"]["model"]
         recipe["pretrain"] = {**recipe["pretrain"], "model": {"architecture": own["architecture"]}}
     recipe["pretrain"] = _fitting(name, recipe["pretrain"], given)
-    for section in ("tokenizer", "mask", "pretrain"):
+    for section in _SECTIONS:
         result[section] = _over(values.get(section), recipe[section])
     finetune = values.get("finetune")
     if isinstance(finetune, Mapping) and isinstance(tasks := finetune.get("tasks"), Mapping):
         filled = {task: _over(entry, recipe["finetune"]) for task, entry in tasks.items()}
         result["finetune"] = {**finetune, "tasks": filled}
     return result
+
+
+def departures(values: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Where params.yaml says something else than the recipe that it names: key -> what it says, what the recipe says.
+
+    Of the sections, not of the tasks; a model of another architecture is one departure.
+    """
+    name, pretrain = values.get("recipe"), values.get("pretrain")
+    if not isinstance(name, str) or name not in RECIPES:
+        return {}
+    given: Mapping[str, Any] = pretrain if isinstance(pretrain, Mapping) else {}
+    model = given.get("model")
+    preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
+    own = _over(BY_PRESET.get(name, {}).get(preset), RECIPES[name]["pretrain"])
+    if given.get("init_from") is not None or _differs(model, own["model"], "architecture"):
+        own["model"] = {"architecture": own["model"]["architecture"]}
+    recipe = {**RECIPES[name], "pretrain": own}
+    return {
+        key: pair for section in _SECTIONS for key, pair in _departures(values.get(section), recipe[section], section)
+    }
+
+
+def _departures(values: Any, recipe: Mapping[str, Any], where: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    if not isinstance(values, Mapping):
+        return
+    for key, own in recipe.items():
+        given = values.get(key, own)
+        if isinstance(own, Mapping) and isinstance(given, Mapping):
+            yield from _departures(given, own, f"{where}.{key}")
+        elif given != own:
+            yield f"{where}.{key}", (given, own)
 
 
 def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:

@@ -6,14 +6,16 @@ which adds what it knows of DVC and Prefect.
 
 import os
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 
 from bertcore.corpus.sources.pydoc.source import LOCK
 from bertcore.errors import BertcoreError
+from bertcore.recipes import departures
 from tasks import params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.findings import Finding, dump, fail, ok, warn
@@ -30,6 +32,7 @@ def examine(stages: Collection[str] = ()) -> list[Finding]:
     sources: list[str] = []
     try:
         plan = Plan.read(params.read())
+        findings.append(check_recipe(params.written()))
     except BertcoreError as error:
         # Where stage inputs is up to date, it has taken them, on the machine that has the files which they name.
         taken = bool(stages) and "inputs" not in stages
@@ -77,6 +80,24 @@ def _safely(name: str, check: Callable[[], Finding]) -> Finding:
     except torch.OutOfMemoryError:
         text, remedy = "cannot be measured: the GPU has no memory left", "ask again when its other work has ended"
         return warn(name, text, remedy)
+
+
+def check_recipe(written: Mapping[str, Any]) -> Finding:
+    """Which values are the recipe's, and which are the file's own: a recipe's rate is for its number of sequences."""
+    if (name := written.get("recipe")) is None:
+        return ok("recipe", "none: the plain defaults, where params.yaml gives no value")
+    found = departures(written)
+    if not found:
+        return ok("recipe", f"{name}, with every value of its own")
+    own = ", ".join(f"{key} {_said(given)} ({_said(recipes)})" for key, (given, recipes) in found.items())
+    text = f"{name}, but for what params.yaml gives (and the recipe would): {own}"
+    if "pretrain.batch_size" in found and "pretrain.learning_rate" not in found:
+        text += "; its learning rate is for its own batch_size"
+    return ok("recipe", text)
+
+
+def _said(value: Any) -> str:
+    return "null" if value is None else "another" if isinstance(value, Mapping) else str(value)
 
 
 def check_params(plan: Plan) -> Finding:

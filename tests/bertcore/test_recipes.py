@@ -7,7 +7,7 @@ import pytest
 from bertcore.config import parse
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
-from bertcore.recipes import RECIPES, with_recipe
+from bertcore.recipes import RECIPES, departures, with_recipe
 from bertcore.training.config import PretrainConfig
 
 
@@ -150,3 +150,34 @@ def test_what_a_recipe_says_of_its_architecture_and_objective_is_of_no_other() -
     assert parse(PretrainConfig, pretrain, "pretrain").objective == "mlm"
     same = with_recipe({"recipe": "modern", "pretrain": {"model": {"architecture": "modernbert", "preset": None}}})
     assert same["pretrain"]["model"]["classifier_pooling"] == "mean"
+
+
+def test_what_the_file_says_against_its_recipe_is_named_with_both_values() -> None:
+    values = {
+        "recipe": "bert-2018",
+        "tokenizer": None,
+        "mask": {"second_phase": None, "seed": 2, "duplicates": RECIPES["bert-2018"]["mask"]["duplicates"]},
+        "pretrain": {"model": {"preset": "tiny", "hidden_act": "gelu"}, "batch_size": 16},
+    }
+    assert departures(values) == {
+        "mask.second_phase": (None, RECIPES["bert-2018"]["mask"]["second_phase"]),
+        "pretrain.model.hidden_act": ("gelu", "gelu_new"),
+        "pretrain.batch_size": (16, 256),
+    }
+
+
+def test_another_architecture_is_one_departure_and_published_weights_have_their_own_shape() -> None:
+    other = {"recipe": "bert-2018", "pretrain": {"model": {"architecture": "roberta", "hidden_act": "relu"}}}
+    assert departures(other) == {"pretrain.model.architecture": ("roberta", "bert")}
+    weights = {"recipe": "albert", "pretrain": {"init_from": "published", "model": {"preset": None}}}
+    assert departures(weights) == {}
+
+
+def test_the_rate_of_a_preset_is_the_recipes_own() -> None:
+    large = {"recipe": "roberta", "pretrain": {"model": {"preset": "large"}, "learning_rate": 4e-4}}
+    assert departures(large) == {}
+
+
+@pytest.mark.parametrize("values", [{}, {"recipe": None}, {"recipe": "unknown"}, {"recipe": 3}])
+def test_without_a_known_recipe_nothing_departs(values: dict[str, Any]) -> None:
+    assert departures({**values, "pretrain": {"batch_size": 1}}) == {}

@@ -28,7 +28,7 @@ from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training import distributed
 from tasks import inputs, links, params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
-from tasks.doctor.__main__ import check_params, examine
+from tasks.doctor.__main__ import check_params, check_recipe, examine
 from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan, _load
@@ -361,6 +361,18 @@ def test_params_that_cannot_be_used_are_a_failure_and_the_rest_is_looked_at(tree
     assert "params.yaml: pretrain.optimizer: found 'mun'" in found["params"].text
     assert "did you mean 'muon'" in found["params"].remedy
     assert {"versions", "devices", "shards", "places", "tracking"} <= set(found) and "memory" not in found
+
+
+def test_the_recipe_is_told_with_what_the_file_says_against_it(tree: Path) -> None:
+    assert check_recipe(params.written()).text == "modern, with every value of its own"
+    text = Path("params.yaml").read_text()
+    Path("params.yaml").write_text(
+        text.replace("recipe: modern ", "recipe: roberta ").replace("preset: tiny", "preset: base")
+    )
+    found = next(finding for finding in examine() if finding.name == "recipe")
+    assert found.level == "ok" and "tokenizer.vocab_size 8192 (50265), mask.sequence_length 128 (512)" in found.text
+    assert found.text.endswith("pretrain.max_steps 3200 (500000); its learning rate is for its own batch_size")
+    assert check_recipe({}).text.startswith("none: the plain defaults")
 
 
 def test_files_that_are_not_linked_are_told(tree: Path) -> None:

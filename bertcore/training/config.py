@@ -1,6 +1,6 @@
 """Section `pretrain` of params.yaml. Nothing about the machine stands in it; see `training.distributed` for that."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from bertcore.config import parse, suggest, within
@@ -165,9 +165,11 @@ class PretrainConfig(OptimizationConfig):
             raise ValueError(f"objective: found {self.objective!r}; {suggest(self.objective, OBJECTIVES)}")
         check_architecture(self.objective, self.model.architecture)
         try:
-            parse(OBJECTIVES[self.objective].options, self.objective_options, "objective_options")
+            options: Any = parse(OBJECTIVES[self.objective].options, self.objective_options, "objective_options")
         except ConfigError as error:
             raise ValueError(str(error)) from None
+        # With their defaults: what is written out is the same training as what is left out.
+        object.__setattr__(self, "objective_options", asdict(options))
 
     def _check_ramp(self) -> None:
         within(self, "batch_ramp_share", "0 < share <= 1, such as 0.5", above=0, most=1)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks import params
 from tasks.paths import CORPUS, EMBEDDING, EXAMPLES, FINETUNED, INPUTS, METRICS, PRETRAINED, SHARDS, SOURCE
 from tasks.tracking import lineage
 
@@ -54,30 +53,35 @@ class SavedModel:
         return _json(self.directory / "config.json")
 
 
-def saved_by(stage: str, task: str | None) -> SavedModel | None:
-    """The model that the stage has left; None for a stage that leaves none."""
-    if stage == "pretrain" and (PRETRAINED / "config.json").is_file():
-        return _pretrained(_json(METRICS / "pretrain.json"))
-    if stage == "finetune" and task and (FINETUNED / task / "config.json").is_file():
-        return _finetuned(task, _json(METRICS / "finetune" / f"{task}.json"))
-    if stage == "embed" and (EMBEDDING / "config.json").is_file():
-        return _embedding(_json(METRICS / "embed.json"))
-    return None
+def place_of(stage: str, task: str | None) -> Path | None:
+    """The directory of the model that the stage has left; None for a stage that leaves none."""
+    places = {"pretrain": PRETRAINED, "embed": EMBEDDING} | ({"finetune": FINETUNED / task} if task else {})
+    place = places.get(stage)
+    return place if place and (place / "config.json").is_file() else None
 
 
-def _pretrained(metrics: Mapping[str, Any]) -> SavedModel:
-    manifest, values = _json(SHARDS / "manifest.json"), params.read()
-    training = values.get("pretrain") or {}
+def saved_by(stage: str, task: str | None, told: Mapping[str, str]) -> SavedModel:
+    """The model that the stage has left in `place_of`. `told`: what its run in MLflow says that it was told, dotted
+    keys of params.yaml -> value, defaults included: a default is the same condition whether it is written or not."""
+    if stage == "pretrain":
+        return _pretrained(_json(METRICS / "pretrain.json"), told)
+    if stage == "embed":
+        return _embedding(_json(METRICS / "embed.json"), told)
+    assert task is not None, f"{stage} leaves no model"
+    return _finetuned(task, _json(METRICS / "finetune" / f"{task}.json"))
+
+
+def _pretrained(metrics: Mapping[str, Any], told: Mapping[str, str]) -> SavedModel:
+    manifest = _json(SHARDS / "manifest.json")
     heldout = {shard["name"]: shard["sha256"] for shard in manifest["shards"] if shard["split"] == "heldout"}
     metric, conditions = "mlm_loss", {}
-    if training.get("objective") == "replaced_tokens":
+    if told.get("pretrain.objective") == "replaced_tokens":
         # The loss depends on the generator that replaces them, and weighs two terms: it is compared with its own kind.
-        weighed = {"architecture": (training.get("model") or {}).get("architecture")}
-        weighed |= training.get("objective_options") or {}
+        kind = ("pretrain.model.architecture", "pretrain.objective_options.")
+        weighed = {key: value for key, value in told.items() if key.startswith(kind)}
         metric, conditions = "loss", {"objective": _digest(weighed)}
     digest = _digest(heldout)
-    masks = values.get("mask") or {}
-    sequences = {name: masks.get(name) for name in ("sequence_length", "packing", "short_seq_prob", "seed")}
+    sequences = {key: told.get(f"mask.{key}") for key in ("sequence_length", "packing", "short_seq_prob", "seed")}
     return SavedModel(
         name="pretrained",
         directory=PRETRAINED,
@@ -118,11 +122,11 @@ def _finetuned(task: str, metrics: Mapping[str, Any]) -> SavedModel:
     )
 
 
-def _embedding(metrics: Mapping[str, Any]) -> SavedModel:
-    section, found = params.read().get("embed") or {}, metrics["systems"]
+def _embedding(metrics: Mapping[str, Any], told: Mapping[str, str]) -> SavedModel:
+    found = metrics["systems"]
     source = CORPUS if (INPUTS / "embed" / SOURCE).is_file() else INPUTS / "embed"  # a note stands where no file is
     digest = lineage.dvc_hash(source)
-    chosen = {name: section.get(name) for name in ("pairs", "heldout_pairs", "heldout_fraction")}
+    chosen = {key: told.get(f"embed.{key}") for key in ("pairs", "heldout_pairs", "heldout_fraction")}
     return SavedModel(
         name="embedding",
         directory=EMBEDDING,

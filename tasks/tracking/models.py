@@ -36,7 +36,7 @@ from bertcore.files import alone_in, write_json
 from tasks.paths import CHECKPOINTS
 from tasks.status import exit_status
 from tasks.tracking import lineage, registry
-from tasks.tracking.finished import SavedModel, saved_by
+from tasks.tracking.finished import SavedModel, place_of, saved_by
 from tasks.tracking.outbox import told
 from tasks.tracking.producers import made_by
 from tasks.tracking.signatures import example, signature, use_of
@@ -57,9 +57,8 @@ _MARKS = CHECKPOINTS / "logged"
 def log_finished(client: MlflowClient, run_id: str, stage: str, task: str | None) -> None:
     """Log what the stage has saved with its run. What fails is told, and the stage does not fail by it."""
     try:
-        saved = saved_by(stage, task)
-        if saved is not None and _wanted(client, run_id):
-            log(client, run_id, saved)
+        if place_of(stage, task) and _wanted(client, run_id):
+            log(client, run_id, stage, task)
     except (MlflowException, SQLAlchemyError, OSError, ValueError, KeyError, ArtifactError) as error:
         remedy = f"python -m tasks.tracking.models {stage}" + (f"@{task}" if task else "")
         logger.warning("MLflow has not the model of %s: %s; `%s` logs it", stage, told(error), remedy)
@@ -77,9 +76,11 @@ def _wanted(client: MlflowClient, run_id: str) -> bool:
     return switch == "1" or (not switch and here)
 
 
-def log(client: MlflowClient, run_id: str, saved: SavedModel) -> LoggedModel:
-    """Log `saved` with its run and the run's parent, its metrics and what they were measured on, and register it."""
+def log(client: MlflowClient, run_id: str, stage: str, task: str | None) -> LoggedModel:
+    """Log what the stage has saved with its run and the run's parent, its metrics and what they were measured on, and
+    register it."""
     run = client.get_run(run_id)
+    saved = saved_by(stage, task, run.data.params)
     digest = lineage.dvc_hash(saved.directory)
     tags = {f"dvc.out.{saved.directory}": digest}
     tags |= {name: run.data.tags[name] for name in ("git.commit", "prefect.flow_run_id") if name in run.data.tags}
@@ -235,20 +236,20 @@ def _replace(logged: Path, cached: Path) -> None:
 def main(name: str) -> None:
     """Log the model of stage `name`; `ConfigError` where it has left none, or its run is not known."""
     stage, _, task = name.partition("@")
-    saved = saved_by(stage, task or None)
-    if saved is None:
+    place = place_of(stage, task or None)
+    if place is None:
         raise ConfigError(
             f"found no model of {name!r}, expected pretrain, embed or finetune@TASK, run to its end; run it"
         )
     with reachable():
         client, experiment = open_experiment()
-        run_id = made_by(client, experiment, str(saved.directory), lineage.dvc_hash(saved.directory))
+        run_id = made_by(client, experiment, str(place), lineage.dvc_hash(place))
         if run_id is None:
             raise ConfigError(
-                f"{saved.directory}: found no run that made it, expected one in this store; make it anew: "
+                f"{place}: found no run that made it, expected one in this store; make it anew: "
                 f"dvc repro --force --single-item {name}"
             )
-        model = log(client, run_id, saved)
+        model = log(client, run_id, stage, task or None)
     print(f"{model.name}: {model.model_id}")
 
 

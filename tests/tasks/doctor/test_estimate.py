@@ -219,7 +219,7 @@ def test_a_last_layer_that_all_tokens_need_is_counted_unless_it_is_computed_agai
         config_of("base", architecture="modernbert"),
     )
     repeats = settings_of("modernbert")
-    masked = dataclasses.replace(repeats, objective="mlm")
+    masked = dataclasses.replace(repeats, objective="mlm", objective_options={})
 
     def added(load: Load) -> int:
         totals = [training_memory(config, load, "adamw", settings).total for settings in (repeats, masked)]

@@ -21,16 +21,19 @@ from bertcore.apply.choose import Asked
 from bertcore.apply.directory import Description
 from bertcore.apply.embed import Embedder
 from bertcore.embedding import directory
+from bertcore.embedding.config import EmbedConfig
 from bertcore.examples import schema
+from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES, architecture_of, build_discriminator
 from bertcore.model.electra import ElectraConfig
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.serving.models import load
+from bertcore.training.config import PretrainConfig
 from tasks import stage
 from tasks.paths import CHECKPOINTS
 from tasks.tracking import lineage, models, signatures, store
-from tasks.tracking.finished import saved_by
+from tasks.tracking.finished import place_of
 from tasks.tracking.runs import StageRun
 from tests.bertcore.serving.conftest import config, tokenizer
 from tests.bertcore.serving.conftest import models as served_models
@@ -49,6 +52,7 @@ stages:
     outs: ["models/finetuned/${key}", "metrics/finetune/${key}.json"]
   embed: {cmd: e, deps: [data/corpus, models/pretrained], outs: [models/embedding, metrics/embed.json]}
 """
+OF_PRETRAIN = {"mask": MaskConfig, "pretrain": PretrainConfig}
 SHARDS = [{"name": f"{split}-0.arrow", "split": split, "sha256": split} for split in ("train", "heldout")]
 Log = Callable[..., None]
 
@@ -153,20 +157,21 @@ def test_pairs_and_single_texts_may_be_mixed(project: dict[str, Path]) -> None:
 
 
 def test_encoders_are_compared_whatever_the_masks_of_their_trainings(project: dict[str, Path]) -> None:
-    """Held-out masks are the same for all; other sequences are another question."""
+    """Held-out masks are the same for all; other sequences are another question, and written defaults none."""
     others = Path("params.yaml").read_text().partition("\n")[2]
     for loss, mask, champion in (
         (4.5, "{seed: 1}", 1),
         (4.0, "{seed: 1, masked_lm_prob: 0.3, masking: span, duplicates: 0, masked_lm_prob_start: 0.4}", 2),
         (3.5, "{seed: 1, packing: doc_sentences}", 2),
+        (3.0, "{sequence_length: 128, packing: pairs, short_seq_prob: 0.1}", 4),
     ):
         write("params.yaml", f"mask: {mask}\n{others}")
-        assert stage.main("pretrain", pretrained(project["encoder"], loss)) == 0
+        assert stage.main("pretrain", pretrained(project["encoder"], loss), configs=OF_PRETRAIN) == 0
         assert int(registered("pretrained").version) == champion, mask
 
 
 def test_a_pre_trained_model_is_logged_with_its_run_and_what_it_was_scored_on(project: dict[str, Path]) -> None:
-    assert stage.main("pretrain", pretrained(project["encoder"], 4.5)) == 0
+    assert stage.main("pretrain", pretrained(project["encoder"], 4.5), configs=OF_PRETRAIN) == 0
     client, experiment = store.open_experiment()
     (model,) = client.search_logged_models([experiment])
     assert (model.name, model.model_type, str(model.status)) == ("pretrained", "fill-mask", "READY")
@@ -199,17 +204,22 @@ def test_a_discriminator_has_no_words_and_is_compared_by_its_own_loss(project: d
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
     config = ElectraConfig(vocab_size=load_config(project["encoder"]).vocab_size, embedding_size=32, **sizes)
     save_pretrained(build_discriminator(config), Path("electra"), project["encoder"])
-    write("params.yaml", "pretrain: {objective: replaced_tokens}\n")
+    told, losses = "objective: replaced_tokens, model: {architecture: electra}", iter((9.5, 9.0, 8.5))
+    write("params.yaml", f"pretrain: {{{told}}}\n")
 
     def body(_: StageRun) -> None:
-        shutil.copytree("electra", "models/pretrained")
-        write("metrics/pretrain.json", json.dumps({"loss": 9.5, "mlm_loss": 4.5, "steps": 7}))
+        shutil.copytree("electra", "models/pretrained", dirs_exist_ok=True)
+        write("metrics/pretrain.json", json.dumps({"loss": next(losses), "mlm_loss": 4.5, "steps": 7}))
 
-    assert stage.main("pretrain", body) == 0
+    assert stage.main("pretrain", body, configs=OF_PRETRAIN) == 0
     version = registered("pretrained")
     assert (version.tags["score.metric"], version.tags["score"]) == ("loss", "9.5")
     (row,) = loaded("pretrained").predict(pd.DataFrame({"text": ["the red cat"]}))
     assert row == {"vector": load(Path("electra")).works["embed"](["the red cat"])[0]} and len(row["vector"]) == 32
+    for options, champion in (("{generator_width: null, detection_weight: 50}", 2), ("{detection_weight: 10}", 2)):
+        write("params.yaml", f"pretrain: {{{told}, objective_options: {options}}}\n")
+        assert stage.main("pretrain", body, configs=OF_PRETRAIN) == 0
+        assert int(registered("pretrained").version) == champion, options
 
 
 def test_sentence_vectors_are_logged_with_what_they_found(project: dict[str, Path]) -> None:
@@ -224,7 +234,8 @@ def test_sentence_vectors_are_logged_with_what_they_found(project: dict[str, Pat
         directory.save(encoder, Path("models/embedding"), project["encoder"], 16, "")
         write("metrics/embed.json", json.dumps({"steps": 7, "systems": systems}))
 
-    assert stage.main("embed", body) == 0
+    write("params.yaml", "embed: {pairs: neighbours}\n")
+    assert stage.main("embed", body, configs={"embed": EmbedConfig}) == 0
     client, experiment = store.open_experiment()
     (model,) = client.search_logged_models([experiment])
     assert (model.name, model.model_type, str(model.status)) == ("embedding", "embed", "READY")
@@ -233,6 +244,10 @@ def test_sentence_vectors_are_logged_with_what_they_found(project: dict[str, Pat
     texts = ["the red cat", "a dog"]
     found = [row["vector"] for row in loaded("embedding").predict(pd.DataFrame({"text": texts}))]
     assert found == Embedder.load(Path("models/embedding")).unit(texts).tolist()
+    systems["model"]["ndcg_at_10"] = 0.6
+    write("params.yaml", "embed: {pairs: neighbours, heldout_pairs: 1000, heldout_fraction: 0.1}\n")
+    assert stage.main("embed", body, configs={"embed": EmbedConfig}) == 0
+    assert int(registered("embedding").version) == 2, "those are the defaults"
 
 
 def weights_of(name: str) -> list[Path]:
@@ -339,7 +354,7 @@ def test_a_served_model_needs_what_its_code_imports() -> None:
 
 
 def test_a_stage_without_a_model_logs_none(project: dict[str, Path]) -> None:
-    assert saved_by("corpus", None) is None and saved_by("pretrain", None) is None
+    assert place_of("corpus", None) is None and place_of("pretrain", None) is None
 
 
 @pytest.mark.slow

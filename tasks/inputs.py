@@ -6,10 +6,12 @@ else. The `options` of a task's data may be absent, which DVC allows no params t
 as is what the encoder's card says of its text.
 """
 
+import contextlib
 import json
 import logging
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, InputError
-from bertcore.examples import formats
+from bertcore.examples import files, formats
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import begun_in, clear_unfinished, replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
@@ -170,14 +172,32 @@ def _read_examples(
     examples, unless they are to be made or downloaded."""
     if task.data == DERIVED or "://" in task.data:
         return None
+    given = Path(task.data)
+    given = given if given.is_dir() else given.parent
     try:
-        examples = formats.read(task.format, links, entry.get("options", {}))
+        with _warning_of(given, links):
+            examples = formats.read(task.format, links, entry.get("options", {}))
     except BertcoreError as error:
-        given = Path(task.data)
-        said = str(error).replace(str(links), str(given if given.is_dir() else given.parent))
+        said = str(error).replace(str(links), str(given))
         raise InputError(f"params.yaml: finetune.tasks.{name}.data: {said}") from None
     contradictions.check_pairs(name, task, examples, configs)
     return examples
+
+
+@contextlib.contextmanager
+def _warning_of(given: Path, links: Path) -> Iterator[None]:
+    """Within it, what the readers of tasks' data log names the files as they are `given`, and not their `links`, whose
+    place nobody knows."""
+
+    def rename(record: logging.LogRecord) -> bool:
+        record.msg, record.args = record.getMessage().replace(str(links), str(given)), ()
+        return True
+
+    files.logger.addFilter(rename)
+    try:
+        yield
+    finally:
+        files.logger.removeFilter(rename)
 
 
 def _check_labels(name: str, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:

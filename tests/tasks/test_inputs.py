@@ -917,6 +917,15 @@ def test_a_task_whose_data_cannot_be_read_is_found_before_anything_is_computed(
     assert not Path("data/inputs").exists()
 
 
+def test_warnings_name_the_files_of_a_task_as_they_are_given(
+    project: Path, values: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    table_task(project, values, "text\tlabel\nsome words\ta\nother words\tb\n")
+    (project / "task" / "notes.tsv").write_text("seen\n")
+    run()
+    assert caplog.messages == ["task: not read, as no split is made of them: notes.tsv"]
+
+
 def test_documents_of_a_set_on_the_hub_are_refused(values: dict[str, Any]) -> None:
     entry = {"format": "conll", "data": "hf://o/names", "options": {"unit": "document"}}
     values["finetune"]["tasks"] = {"names": entry}

@@ -51,7 +51,7 @@ def replace_directory(directory: Path) -> Iterator[Path]:
         for path in sorted(beside.rglob("*")):
             if path.is_file() and not path.is_symlink():
                 path.chmod(0o644)  # some writers make private files, which other users could not read
-                _sync(path)
+                sync(path)
         beside.chmod(0o755)  # as its files, whatever the umask of who makes it
         _exchange(beside, directory)
     finally:
@@ -65,15 +65,17 @@ def unfinished(directory: Path) -> list[Path]:
     other machines too, each of which holds a lock until it ends."""
     found = []
     for path in sorted(directory.parent.iterdir() if directory.parent.is_dir() else ()):
-        if _begun(path) == directory and not path.is_symlink() and not _is_locked(_lock_of(path)) and path.is_dir():
+        if _begun(path) == directory and not path.is_symlink() and not is_locked(_lock_of(path)) and path.is_dir():
             found.append(path)
     return found
 
 
-def _is_locked(path: Path) -> bool:
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the exclusive lock on a file, which the system frees however its holder ends. Nobody does
+    on one that is not there, and who only looks is nobody."""
     try:
-        with path.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except BlockingIOError:
@@ -109,7 +111,7 @@ def clear_unfinished(directory: Path) -> None:
     for lock in directory.parent.glob(f"{glob.escape(f'.{directory.name}-')}*{_UNFINISHED}{_LOCK}"):
         # Of one that was killed just before it began, or after it had ended; and not of one that has just begun.
         with suppress(FileNotFoundError):
-            if time.time() - lock.stat().st_mtime > _BEGINNING and not _is_locked(lock):
+            if time.time() - lock.stat().st_mtime > _BEGINNING and not is_locked(lock):
                 lock.unlink()
 
 
@@ -156,7 +158,7 @@ def replace_file(path: Path) -> Iterator[Path]:
     beside = path.with_name(f"{prefix}{os.getpid()}")
     try:
         yield beside
-        _sync(beside)
+        sync(beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
@@ -234,9 +236,13 @@ def write_json(path: Path, values: Any) -> None:
         beside.write_text(json.dumps(values, indent=2, ensure_ascii=False, default=_plain) + "\n", encoding="utf-8")
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def sync(path: Path) -> None:
+    """Have a file's content, or the names in a directory, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _plain(value: Any) -> Any:

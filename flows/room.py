@@ -22,6 +22,7 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
 from prefect.exceptions import PrefectException
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
+from bertcore.files import is_locked
 from flows.devices import CORES, cuda_devices, stages_at_once
 from flows.locks import HeldError, hold, private
 
@@ -158,13 +159,7 @@ def _lock_slot(stack: contextlib.ExitStack, total: int, stopping: threading.Even
 
 
 def _any_slot_held() -> bool:
-    for number in range(stages_at_once()):
-        try:
-            with hold(_slot(number), f"process {os.getpid()}, which looks"):
-                pass
-        except HeldError:
-            return True
-    return False
+    return any(is_locked(_slot(number)) for number in range(stages_at_once()))
 
 
 def _slot(number: int) -> Path:

@@ -21,8 +21,9 @@ from typing import Any
 from configobj import ConfigObj
 
 from bertcore.errors import ConfigError
+from bertcore.files import is_locked
 from flows.environment import ROOT, complaint, error_among, run_to_end
-from flows.locks import HeldError, hold
+from flows.locks import hold
 from tasks import params
 
 TREES = ROOT / ".worktrees"
@@ -134,13 +135,7 @@ def _beginning(run: str | None) -> str | None:
 
 def is_at_work(run: str) -> bool:
     """Whether somebody works in the worktree of the run with this id."""
-    for note in TREES.glob(f"*/{_BEGUN}{run}"):
-        try:
-            with hold(TREES / f"{note.parent.name}.lock", "looking whether it is at work"):
-                pass
-        except HeldError:
-            return True
-    return False
+    return any(is_locked(TREES / f"{note.parent.name}.lock") for note in TREES.glob(f"*/{_BEGUN}{run}"))
 
 
 def snapshot(root: Path) -> str:

@@ -14,9 +14,8 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.export.kinds import TOKEN, outputs_of_class
 from bertcore.export.onnx import INPUTS, Fed, session_of
 from bertcore.finetune.features import Batch, Features
-from bertcore.finetune.inference import by_length, collected
+from bertcore.finetune.inference import TOKENS_AT_ONCE, by_length, collected
 
-TOKENS_AT_ONCE = 8192
 CALIBRATION = 256
 """Examples, evenly spaced in train: enough to see how large activations become."""
 CALIBRATION_TOKENS = 1024
@@ -68,4 +67,4 @@ def onnx_logits(session: Any, features: Features, per_token: bool, progress: str
         found: NDArray[np.float32] = np.stack(outputs, axis=-1) if len(outputs) > 1 else outputs[0]
         return found.reshape(-1, found.shape[-1])[batch.layout.padded_index.numpy()] if per_token else found
 
-    return collected(features, TOKENS_AT_ONCE, logits, progress)
+    return collected(features, TOKENS_AT_ONCE["cpu"], logits, progress)

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from bertcore.errors import TrainingError
-from bertcore.files import begun_in, checksum, clear_unfinished, replace_directory
+from bertcore.files import begun_in, checksum, clear_unfinished, replace_directory, sync
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Checkpoints:
                 (beside / _STATE).write_text(written, encoding="utf-8")
                 checksums = {name: checksum(beside / name) for name in (_TENSORS, _STATE)}
                 (beside / _SUMMARY).write_text(json.dumps({"step": step, "sha256": checksums}), encoding="utf-8")
-            _sync(self.directory)
+            sync(self.directory)
         except (OSError, SafetensorError) as error:
             raise self._unwritable(f"the checkpoint of step {step}", error) from None
         for old in self._steps()[: -self._keep]:
@@ -174,12 +174,3 @@ def _locked(file: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _sync(directory: Path) -> None:
-    """Have the names in a directory on the disk, too."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,7 +5,6 @@ time, because it waits for a process that is no more, it is ended here, without 
 """
 
 import ctypes
-import fcntl
 import logging
 import os
 import signal
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from bertcore.errors import STOPPED
+from bertcore.files import is_locked
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class StopRequest:
                     self.ask(signal.Signals(number).name)
 
     def _watch(self, parent: int, owner: Path | None) -> None:
-        while os.getppid() == parent and not (owner is not None and _unlocked(owner)):
+        while os.getppid() == parent and (owner is None or is_locked(owner)):
             time.sleep(1.0)
         self.ask("the process that started this training has ended")
 
@@ -88,15 +88,3 @@ class StopRequest:
 
 def _nothing(_number: int, _frame: FrameType | None) -> None:
     """In place of the default action; the number itself goes through the wakeup pipe."""
-
-
-def _unlocked(path: Path) -> bool:
-    """Whether nobody holds the exclusive lock on `path`, which the system frees however its holder ends."""
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except FileNotFoundError:
-        pass
-    return True

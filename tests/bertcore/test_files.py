@@ -11,7 +11,15 @@ import numpy as np
 import pytest
 
 from bertcore.errors import InputError
-from bertcore.files import clear_unfinished, replace_directory, replace_file, unfinished, visible_files, write_json
+from bertcore.files import (
+    clear_unfinished,
+    is_locked,
+    replace_directory,
+    replace_file,
+    unfinished,
+    visible_files,
+    write_json,
+)
 
 
 def test_a_directory_is_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -202,3 +210,16 @@ def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path, monkeyp
     monkeypatch.setattr(Path, "iterdir", iterdir)  # root may read everything
     with pytest.raises(InputError, match="closed: Permission denied, expected a folder that can be read"):
         visible_files(tmp_path)
+
+
+def test_who_looks_for_a_lock_holds_none(tmp_path: Path) -> None:
+    path = tmp_path / ".lock"
+    assert not is_locked(path) and not path.exists()
+    path.touch()
+    with path.open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert not is_locked(path)
+    with path.open("r+b") as holding:
+        fcntl.flock(holding, fcntl.LOCK_EX)
+        assert is_locked(path)
+    assert not is_locked(path)

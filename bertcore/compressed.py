@@ -38,8 +38,15 @@ def compression_of(path: Path) -> str | None:
     return COMPRESSIONS.get(path.suffix.lower())
 
 
+def refuse_directory(path: Path) -> None:
+    """`InputError` where a directory stands in the place of a file, which has no ending that could be looked at."""
+    if path.is_dir():
+        raise InputError(f"{path}: found a directory, expected a file; name one of those in it")
+
+
 def open_binary(path: Path) -> BinaryIO:
     """The unpacked bytes of `path`. Reading a cut-off or damaged archive raises `OSError`; see `read_lines`."""
+    refuse_directory(path)
     if path.is_fifo():
         raise InputError(f"{path}: found a pipe, expected a file, which is read more than once; save it as one")
     if not path.is_file():

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from bertcore.apply import directory
 from bertcore.apply.finetuned import UNSEEN, FineTuned
-from bertcore.compressed import plain_ending, read_lines
+from bertcore.compressed import plain_ending, read_lines, refuse_directory
 from bertcore.config import Config, describe, parse, suggest
 from bertcore.errors import ConfigError, InputError, TextError
 from bertcore.examples.files import NOT_UTF8, BadRowError, decode
@@ -193,9 +193,8 @@ def read_file(
 ) -> list[Text]:
     """The texts of a file, or the pairs of a table, of which a second text that is null is empty, as for tasks; `name`
     stands for it in errors."""
+    refuse_directory(path)
     where, ending = name or str(path), plain_ending(path)
-    if path.is_dir():
-        raise InputError(f"{where}: found a directory, expected a file; name one of those in it")
     if ending not in READERS:
         raise InputError(f"{where}: found the ending {ending!r}, expected {', '.join(READERS)}; convert or rename it")
     if ending == LINES and pair_column is None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bertcore.compressed import parse_json, plain_ending, read_bytes, read_json, read_lines
+from bertcore.compressed import parse_json, plain_ending, read_bytes, read_json, read_lines, refuse_directory
 from bertcore.errors import InputError
 from bertcore.examples.files import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
 
@@ -52,7 +52,8 @@ class TextLayout:
 
 
 def read_rows(path: Path, layout: TextLayout) -> Iterator[NumberedRow]:
-    """The rows of `path`, whose ending says what it is; `InputError` for another ending."""
+    """The rows of `path`, whose ending says what it is; `InputError` for another ending, or a directory."""
+    refuse_directory(path)
     reader = READERS.get(plain_ending(path))
     if reader is None:
         raise InputError(f"{path}: unknown ending, expected {', '.join(READERS)} (also .gz, .zst); convert it")

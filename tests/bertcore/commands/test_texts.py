@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from bertcore.commands.main import main
 from bertcore.commands.texts import add_input, read, read_file
-from bertcore.errors import ConfigError, InputError
+from bertcore.errors import BAD_INPUT, ConfigError, InputError
 
 TEXTS = ["red, cat", "", "blue \u00e9"]
 
@@ -31,6 +32,15 @@ def test_files_hold_the_same_texts(ending: str, tmp_path: Path) -> None:
             }[ending]
             path.write_bytes(b"\xef\xbb\xbf" + content.encode())
     assert read_file(path) == TEXTS
+
+
+@pytest.mark.parametrize("command", ["answer --file", "choose --file", "tag --file", "answer --out x.json --squad"])
+def test_a_directory_in_the_place_of_a_file_is_one_line(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command.split(), str(tmp_path)]) == BAD_INPUT
+    said = f"error: {tmp_path}: found a directory, expected a file; name one of those in it\n"
+    assert capsys.readouterr().err == said
 
 
 def test_pairs(tmp_path: Path) -> None:

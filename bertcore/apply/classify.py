@@ -24,7 +24,7 @@ def classify(model: FineTuned, texts: Sequence[Text], progress: str | None = Non
     if model.labels is None:
         return [{"score": score} for score in predicted]
     logits = found.features.pooled(found.logits).astype(np.float64)
-    is_set = model.description.problem == "multi_label_classification"
+    is_set = _is_set(model)
     rows = []
     for label, row in zip(predicted, 1 / (1 + np.exp(-logits)) if is_set else softmax(logits), strict=True):
         order = np.argsort(-row, kind="stable")
@@ -34,6 +34,19 @@ def classify(model: FineTuned, texts: Sequence[Text], progress: str | None = Non
     return rows
 
 
+def no_answer(model: FineTuned) -> dict[str, Any]:
+    """What stands in the place of a row of `classify` for a text that holds nothing."""
+    if model.labels is None:
+        return {"score": None}
+    if _is_set(model):
+        return {"labels": [], "probabilities": {}}
+    return {"label": None, "probability": None, "probabilities": {}}
+
+
+def _is_set(model: FineTuned) -> bool:
+    return model.description.problem == "multi_label_classification"
+
+
 def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Along the last axis."""
     weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -41,8 +54,7 @@ def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _table(model: FineTuned, texts: Sequence[Text]) -> pa.Table:
-    is_set = model.description.problem == "multi_label_classification"
-    schema = schema_of("multi_label" if is_set else "classification", model.labels)
+    schema = schema_of("multi_label" if _is_set(model) else "classification", model.labels)
     _check_pairs(model, texts)
     pairs = [(text, None) if isinstance(text, str) else text for text in texts]
     columns = [[str(row) for row in range(len(pairs))], *([pair[side] for pair in pairs] for side in (0, 1))]

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from bertcore.apply.classify import CLASSIFY, classify
+from bertcore.apply.classify import CLASSIFY, classify, no_answer
 from bertcore.apply.finetuned import FineTuned
 from bertcore.commands.results import Record, add_output, check_output, write
 from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, read, say_unseen
@@ -35,7 +35,7 @@ def predict(options: argparse.Namespace, uses: tuple[str, ...], *, keep_all: boo
 
     def records() -> Iterator[Record]:
         progress = progress_of("classify", len(texts))
-        found = in_parts(texts, lambda part: classify(model, part, progress))
+        found = in_parts(texts, lambda part: classify(model, part, progress), nothing=no_answer(model))
         for number, (text, row) in enumerate(found, start=1):
             pair = {"text": text} if isinstance(text, str) else {"text": text[0], "pair": text[1]}
             row = {key: value for key, value in row.items() if keep_all or key != "probabilities"}

@@ -14,13 +14,16 @@ where it is positive, eight to a byte, the highest first.
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertcore.apply.compact import PRECISIONS, compact
 from bertcore.apply.embed import ENDINGS, Embedder, write_vectors
 from bertcore.apply.pooling import POOLINGS
 from bertcore.commands.results import WRITERS, Record, add_output, check_place, write
-from bertcore.commands.texts import add_input, add_model, model_directory, progress_of, texts_of
+from bertcore.commands.texts import add_input, add_model, has_words, model_directory, progress_of, texts_of
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
 
@@ -67,13 +70,22 @@ def say_cut(cut: int, count: int) -> None:
         print(f"{cut} of {count} texts were cut to what the model reads", file=sys.stderr)
 
 
+def embed_words(embedder: Embedder, texts: Sequence[str]) -> tuple[NDArray[np.float32], int]:
+    """As `Embedder.embed`; a text without a word has a vector of zeros, which is as near to all others."""
+    places = [place for place, text in enumerate(texts) if has_words(text)]
+    found, cut = embedder.embed([texts[place] for place in places], progress_of("embed", len(places)))
+    vectors = np.zeros((len(texts), found.shape[1]), np.float32)
+    vectors[places] = found
+    return vectors, cut
+
+
 def run(options: argparse.Namespace) -> None:
     if options.out is not None and options.out.suffix not in (expected := {*ENDINGS, *WRITERS}):
         raise ConfigError(f"--out: found {options.out.name!r}, expected the ending {', '.join(sorted(expected))}")
     check_place(options.out)
     texts = texts_of(options)
     embedder = embedder_of(options)
-    vectors, cut = embedder.embed(texts, progress_of("embed", len(texts)))
+    vectors, cut = embed_words(embedder, texts)
     if options.precision != "float32":
         vectors = compact(normalized(vectors), options.precision)
     say_cut(cut, len(texts))

@@ -31,8 +31,12 @@ def run(options: argparse.Namespace) -> None:
         texts,
         lambda part: fill_mask.fill_mask(model, part, options.top),
         lambda part: fill_mask.masked_sequences(model, part),
+        nothing=_NOTHING,
     )
     write(options, numbered(found), _rows)
+
+
+_NOTHING: Record = {"masks": []}
 
 
 def _rows(record: Record) -> Iterator[Record]:

@@ -7,7 +7,7 @@ from typing import get_args
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.apply.score import score_pairs, score_texts, token_counts
-from bertcore.commands.results import add_output, check_output, check_place, write
+from bertcore.commands.results import Record, add_output, check_output, check_place, write
 from bertcore.commands.texts import (
     LAYOUT,
     add_input,
@@ -53,9 +53,15 @@ def run(options: argparse.Namespace) -> None:
     texts = texts_of(options)
     model = MaskedLanguageModel.load(model_directory(options, "fill-mask"))
     found = in_parts(
-        texts, lambda part: score_texts(model, part, options.variant), lambda part: token_counts(model, part)
+        texts,
+        lambda part: score_texts(model, part, options.variant),
+        lambda part: token_counts(model, part),
+        _NOTHING,
     )
     write(options, ({**row, "text": text} for text, row in found))
+
+
+_NOTHING: Record = {"tokens": 0, "pseudo_log_likelihood": None, "pseudo_perplexity": None}
 
 
 def _pairs(options: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ from bertcore.commands.texts import (
     add_model,
     at_least_one,
     check_arguments,
+    has_words,
     progress_of,
     refuse,
     texts_in,
@@ -50,8 +51,9 @@ def run(options: argparse.Namespace) -> None:
         refuse(options, ("top", "column", *LAYOUT), "{} without --file, expected texts in a file; leave it out")
         queries, texts, top = options.texts[:1], options.texts[1:], len(options.texts)
     else:
-        queries, texts = options.texts, texts_in(options)
-        top = options.top or _TOP
+        queries, lines, top = options.texts, texts_in(options), options.top or _TOP
+        numbers = [number for number, text in enumerate(lines, start=1) if has_words(text)]
+        texts = [lines[number - 1] for number in numbers]
     embedder = embedder_of(options)
     found, cut = embedder.embed([*queries, *texts], progress_of("embed", len(texts)))
     say_cut(cut, len(queries) + len(texts))
@@ -61,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
     def records() -> Iterator[Record]:
         for query, nearest_rows, values in zip(queries, rows.tolist(), cosines.tolist(), strict=True):
             for row, cosine in zip(nearest_rows, values, strict=True):
-                line = {} if options.file is None else {"number": row + 1}
+                line = {} if options.file is None else {"number": numbers[row]}
                 yield {"cosine": cosine, **line, "text": texts[row], "query": query}
 
     write(options, records())

@@ -30,8 +30,12 @@ def run(options: argparse.Namespace) -> None:
     texts = texts_of(options)
     model = FineTuned.load(model_directory(options, "tag"), "tag")
     progress = progress_of("tag", len(texts))
-    write(options, numbered(in_parts(texts, lambda part: tag(model, part, options.words, progress))), _rows)
+    found = in_parts(texts, lambda part: tag(model, part, options.words, progress), nothing=_NOTHING)
+    write(options, numbered(found), _rows)
     say_unseen(model)
+
+
+_NOTHING: Record = {"words": [], "entities": []}
 
 
 def _rows(record: Record) -> Iterator[Record]:

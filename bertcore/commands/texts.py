@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bertcore.apply import directory
 from bertcore.apply.finetuned import UNSEEN, FineTuned
 from bertcore.compressed import plain_ending, read_lines, refuse_directory
 from bertcore.config import Config, describe, parse, suggest
 from bertcore.errors import ConfigError, InputError, TextError
-from bertcore.examples.files import NOT_UTF8, BadRowError, decode
+from bertcore.examples.files import NOT_UTF8, BadRowError, decode, is_empty
 from bertcore.examples.table_rows import READERS, TextLayout, advice_on, read_rows
 from bertcore.finetune.texts import Text
 
@@ -136,6 +136,8 @@ def read(options: argparse.Namespace) -> list[Text]:
     second, pair_column = getattr(options, "pair", None), getattr(options, "pair_column", None)
     if options.texts:
         check_arguments([*options.texts, *([second] if second else [])])
+        if empty := [text for text in options.texts if not has_words(text) and not second]:
+            raise InputError(f"the command line: found the text {empty[0]!r}, expected words; give some")
         return list(options.texts) if second is None else [(options.texts[0], second)]
     read_it = partial(_read, options, pair_column)
     if options.file is not None and options.file not in PIPES:
@@ -151,7 +153,8 @@ def read(options: argparse.Namespace) -> list[Text]:
 
 def texts_in(options: argparse.Namespace) -> list[str]:
     """The texts of --file, in its --column; see `read`."""
-    return [text for text in _read(options, None, options.file, str(options.file)) if isinstance(text, str)]
+    found = _told(_read(options, None, options.file, str(options.file)), str(options.file))
+    return [text for text in found if isinstance(text, str)]
 
 
 def _read(options: argparse.Namespace, pair_column: str | None, path: Path, name: str) -> list[Text]:
@@ -179,9 +182,19 @@ def _check_input(options: argparse.Namespace) -> None:
 
 
 def _told(found: list[Text], name: str) -> list[Text]:
+    empty = [number for number, text in enumerate(found, start=1) if not has_words(text)]
     if not found:
         print(f"{name}: holds no text", file=sys.stderr)
+    elif empty:
+        said = f"{name}: texts without a word, which have no answer: {len(empty):,} (the first is number {empty[0]})"
+        print(said, file=sys.stderr)
     return found
+
+
+def has_words(text: object) -> bool:
+    """Whether a text, or one of several, holds what can be read, as an example of a task must: blank lines of a .txt
+    and empty cells do not."""
+    return any(not is_empty(each) for each in ([text] if isinstance(text, str) else cast(Iterable[str], text)))
 
 
 def read_file(
@@ -250,26 +263,33 @@ def in_parts(
     texts: Sequence[Item],
     compute: Callable[[Sequence[Item]], Iterable[Row]],
     check: Callable[[Sequence[Item]], object] = lambda part: None,
+    nothing: Row | None = None,
 ) -> Iterator[tuple[Item, Row]]:
     """Each of `texts` with what `compute` says of it, `AT_ONCE` of them at a time, when `check` has found all of them
-    to be usable. `InputError` says which one of several is not."""
-    for _ in _each_part(texts, check):
+    to be usable. `InputError` says which one of several is not. One without a word is not asked about where there is
+    `nothing` to say of it: rows keep the numbers of their texts."""
+    for _ in _each_part(texts, check, nothing is not None):
         pass
-    for part, rows in _each_part(texts, compute):
-        yield from zip(part, rows, strict=True)
+    for places, rows in _each_part(texts, compute, nothing is not None):
+        found = iter(rows)
+        for place in places:
+            text = texts[place]
+            yield text, nothing if nothing is not None and not has_words(text) else next(found)
 
 
 def _each_part(
-    texts: Sequence[Item], work: Callable[[Sequence[Item]], Result]
-) -> Iterator[tuple[Sequence[Item], Result]]:
+    texts: Sequence[Item], work: Callable[[Sequence[Item]], Result], of_words: bool
+) -> Iterator[tuple[range, Result]]:
+    """The places of `AT_ONCE` texts after the other, and the work on them; on those that have words, if `of_words`."""
     for start in range(0, len(texts), AT_ONCE):
-        part = texts[start : start + AT_ONCE]
+        places = range(start, min(start + AT_ONCE, len(texts)))
+        asked = [place for place in places if not of_words or has_words(texts[place])]
         try:
-            done = work(part)
+            done = work([texts[place] for place in asked])
         except TextError as error:
-            which = f"text {start + error.place + 1}: " if len(texts) > 1 else ""
+            which = f"text {asked[error.place] + 1}: " if len(texts) > 1 else ""
             raise InputError(f"{which}{error}") from None
-        yield part, done
+        yield places, done
 
 
 def say_unseen(model: FineTuned) -> None:

@@ -95,6 +95,34 @@ def test_classes_are_the_predictions_of_the_stage(
     )
 
 
+@pytest.mark.parametrize(
+    ("family", "labels", "answer", "nothing"),
+    [
+        ("classification", list(COLOURS), "red", {"label": None, "probability": None, "probabilities": {}}),
+        ("multi_label", list(COLOURS), ["red"], {"labels": [], "probabilities": {}}),
+        ("classification", None, 1.0, {"score": None}),
+    ],
+)
+def test_a_blank_line_keeps_its_number_and_has_no_answer(
+    family: str,
+    labels: list[str] | None,
+    answer: Any,
+    nothing: dict[str, Any],
+    make: Maker,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    field = "labels" if family == "multi_label" else "label"
+    _, _, model = make(family, labels, [{"text_a": text, field: answer} for text in texts(8)])
+    (tmp_path / "in.txt").write_text("\nthe red cat\n")
+    command = "classify" if labels else "regress"
+    more = ["--probabilities"] if labels else []
+    assert main([command, "--model", str(model), "--file", str(tmp_path / "in.txt"), *more]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == {"number": 1, "text": "", **nothing}
+    assert second["number"] == 2 and second.keys() == first.keys() and None not in second.values()
+
+
 def test_what_a_model_does_not_see_of_a_text_is_said(
     make: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -88,6 +88,20 @@ def test_command_reads_each_kind_of_file(
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+def test_a_blank_line_has_zeros_and_is_near_to_nothing(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_text("red cat\n\ndog\n")
+    file, out = ["--model", str(saved), "--file", str(tmp_path / "in.txt")], tmp_path / "out.npy"
+    assert main(["embed", *file, "--out", str(out)]) == 0
+    expected = Embedder.load(saved).embed(["red cat", "dog"])[0]
+    np.testing.assert_array_equal(np.load(out), np.stack([expected[0], np.zeros(32), expected[1]]))
+    capsys.readouterr()
+    assert main(["similar", *file, "dog"]) == 0
+    out_lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["number"] for line in out_lines] == [3, 1]
+
+
 def test_command_writes_fewer_bits(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in.txt").write_text("red cat\ndog\n")
     expected = Embedder.load(saved).unit(["red cat", "dog"])

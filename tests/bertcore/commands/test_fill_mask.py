@@ -56,6 +56,13 @@ def test_words_and_probabilities_are_those_of_transformers(
     assert second["text"] == (f"a [MASK]{second['word'][2:]}" if joined else f"a [MASK] {second['word']}")
 
 
+def test_a_blank_line_has_no_masks(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (saved.parent / "in.txt").write_text("\na [MASK]\n")
+    assert main(["fill-mask", "--model", str(saved), "--file", str(saved.parent / "in.txt")]) == 0
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == {"number": 1, "text": "", "masks": []} and len(second["masks"]) == 1
+
+
 def test_a_piece_that_continues_a_word_stands_at_its_end(saved: Path, tokenizer: Tokenizer) -> None:
     model, ids = MaskedLanguageModel.load(saved), tokenizer.get_vocab()
     piece = next(entry for entry in sorted(ids) if entry.startswith("##"))

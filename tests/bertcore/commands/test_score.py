@@ -91,11 +91,13 @@ def test_no_text_is_scored_before_all_can_be(
 ) -> None:
     monkeypatch.setattr(texts, "AT_ONCE", 2)
     monkeypatch.setattr(score_command, "score_texts", None)
-    assert main(["score", "--model", str(saved), *["red cat"] * 4, " "]) == BAD_INPUT
-    assert capsys.readouterr().err.startswith("error: text 5: ' ': found no token")
+    file = saved.parent / "in.txt"
+    file.write_text("red cat\n\nred cat\nred cat\n\u0301\n")  # an accent alone, which lower-casing takes away
+    assert main(["score", "--model", str(saved), "--file", str(file)]) == BAD_INPUT
+    assert "error: text 5: '\u0301': found no token" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["red " * 999, " "])
+@pytest.mark.parametrize("text", ["red " * 999, "\u0301"])
 def test_which_of_several_texts_cannot_be_scored(text: str, saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "--model", str(saved), "red cat", text]) == BAD_INPUT
     assert "error: text 2: " in capsys.readouterr().err
@@ -136,7 +138,19 @@ def test_pseudo_perplexity_is_of_the_tokens_masked_one_at_a_time(
     assert found["pseudo_log_likelihood"] == pytest.approx(sums, rel=1e-4)
     assert found["pseudo_perplexity"] == pytest.approx(math.exp(-sums / 7), rel=1e-3)
     assert main(["score", "--model", str(saved), "dog", ""]) == BAD_INPUT
-    assert "'': found no token, expected words" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith("error: the command line: found the text '', expected words; give some\n")
+
+
+def test_rows_of_a_file_are_its_lines_blank_ones_too(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = saved.parent / "in.txt"
+    file.write_text("red cat\n\ndog\n \n")
+    assert main(["score", "--model", str(saved), "--file", str(file)]) == 0
+    out, err = capsys.readouterr()
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["tokens"] for row in rows] == [2, 0, 1, 0] and rows[1]["pseudo_perplexity"] is None
+    assert err.startswith(f"{file}: texts without a word, which have no answer: 2 (the first is number 2)\n")
+    assert main(["score", "--model", str(saved), "red cat", "dog"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows[::2]
 
 
 def test_blimp_is_read_as_it_is(shared_data: Path) -> None:

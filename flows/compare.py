@@ -33,7 +33,7 @@ from tasks.comparing.config import TEACHER, CompareConfig
 from tasks.comparing.variant import Speed, Variant, read_variant
 from tasks.doctor.plan import Plan
 from tasks.links import unlink_other_files
-from tasks.processes import CHECKPOINT_GRACE
+from tasks.processes import checkpoint_grace
 from tasks.sections import check
 from tasks.status import exit_status
 from tasks.tracking.lineage import git_commit
@@ -178,11 +178,12 @@ def _repro(tree: Path, values: dict[str, Any], stages: list[str]) -> None:
     link_inputs(tree, values, tree.parent)
     unlink_other_files(tree)
     command = [sys.executable, "-m", "dvc", "--quiet", "--wait-for-lock", "repro", *stages]
-    process = guarded(command, stop_signal="SIGINT", grace=CHECKPOINT_GRACE, cwd=tree, env=project_environment())
+    grace = checkpoint_grace()
+    process = guarded(command, stop_signal="SIGINT", grace=grace, cwd=tree, env=project_environment())
     try:
         status = process.wait()
     finally:
-        release(process, timeout=CHECKPOINT_GRACE + 5)
+        release(process, timeout=grace + 5)
     if status:
         raise TrainingError(
             f"{tree}: `dvc repro {' '.join(stages)}`".rstrip() + " failed; see above, and run this again"

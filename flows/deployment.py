@@ -13,6 +13,7 @@ from flows import server
 from flows.environment import ROOT, run_to_end
 from flows.locks import PIPELINE, HeldError, hold
 from flows.trees import is_at_work
+from tasks.processes import checkpoint_grace
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -25,8 +26,8 @@ DEPLOYED = server.STATE / "deployed"
 """What was deployed on the tree's own server."""
 TAG = "make-pretrain"
 """Of the runs, and in the names of the workers, that `make pretrain` and `make finetune` start."""
-WORKER_GRACE = 35.0
-"""Seconds that a worker gets to end with the run below it: Prefect kills that after 30."""
+_AFTER_STAGES = 10
+"""Seconds that a worker and the run below it get to end, once the stages have had theirs."""
 
 
 class Workers:
@@ -61,7 +62,7 @@ class Workers:
         environment = {**self._environment, "PREFECT_WORKER_QUERY_SECONDS": "1", "BERTCORE_END_WITH_WORKER": "1"}
         command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", self._pool, "--type", "process"]
         command += ["--name", f"{TAG}-{os.getpid()}"]
-        self.started = server.start("Prefect worker", command, environment, grace=WORKER_GRACE)
+        self.started = server.start("Prefect worker", command, environment, grace=checkpoint_grace() + _AFTER_STAGES)
         self._stack.callback(self.started.stop)
 
 

@@ -31,7 +31,7 @@ from flows.stages import RUNNING, check_policy, task_for
 from flows.trees import DoneError, TreeError
 from tasks.links import unlink_other_files
 from tasks.paths import INPUTS
-from tasks.processes import CHECKPOINT_GRACE
+from tasks.processes import checkpoint_grace
 from tasks.reporting.document import TABLES, read_tables
 from tasks.reporting.rendering import markdown_table
 
@@ -62,7 +62,8 @@ def concluded(work: Callable[[], State[None]]) -> State[None]:
     try:
         return work()
     except TerminationSignal:
-        # Cancellation. Prefect kills this process 30 s after the signal, so the stages get 25.
+        # Cancellation. Prefect kills this process 30 s after the signal; stages that may take longer have guards, which
+        # wait on.
         RUNNING.stop()
         raise
     except DoneError as done:
@@ -89,7 +90,7 @@ def bring_up_to_date(
     with _turn(root) as queued:
         selected = select(read_graph(root), stages, without)
         check_policy(selected)
-        clean = _unchanged(root, selected, patience=2 * CHECKPOINT_GRACE if queued else 0.0)
+        clean = _unchanged(root, selected, patience=2.0 * checkpoint_grace() if queued else 0.0)
         if name := unlink_other_files(root):
             get_run_logger().info(f"{name} leads to other files than are linked in {INPUTS}: they are linked anew")
             clean = unchanged(root, selected)

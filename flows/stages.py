@@ -24,7 +24,7 @@ from flows.graph import Stage, busy
 from flows.guard import guarded
 from flows.progress import Bar, HeldOut
 from flows.room import StoppedWaitingError, room
-from tasks.processes import CHECKPOINT_GRACE
+from tasks.processes import checkpoint_grace
 
 Log = Logger | LoggerAdapter[Any]
 
@@ -68,7 +68,7 @@ class _Running:
             process = guarded(
                 command,
                 stop_signal="SIGINT",
-                grace=CHECKPOINT_GRACE,
+                grace=checkpoint_grace(),
                 cwd=root,
                 env=environment,
                 stdout=subprocess.PIPE,
@@ -88,7 +88,7 @@ class _Running:
                     stream.close()
 
     def stop(self) -> None:
-        """Ask every running stage to stop and to write its checkpoint; kill what is left after CHECKPOINT_GRACE."""
+        """Ask every running stage to stop and to write its checkpoint; kill what is left after its grace."""
         with self._lock:
             self.stopping.set()
             processes = list(self._processes)
@@ -102,7 +102,7 @@ def _end(processes: list["subprocess.Popen[str]"]) -> None:
     """SIGINT to each group: dvc ignores it and waits for the stage, which stops; then it records nothing."""
     for process in processes:
         _signal(process, signal.SIGINT)
-    deadline = time.monotonic() + CHECKPOINT_GRACE
+    deadline = time.monotonic() + checkpoint_grace()
     for process in processes:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))

@@ -14,16 +14,26 @@ from pathlib import Path
 
 import psutil
 
-from bertcore.errors import InputError
+from bertcore.errors import ConfigError, InputError
 
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl.h."""
 _CLOCK_SECONDS = 60.0
 """By how much the clock may have been set since a process began."""
 _POLL_SECONDS = 0.5
-CHECKPOINT_GRACE = 25.0
-"""Seconds that a process has to write a checkpoint, once it is asked to stop or works for nobody any more; Prefect
-kills a flow 30 s after a cancellation."""
+GRACE = "BERTCORE_GRACE"
+"""Environment variable: seconds that a stage has for its checkpoint, once it is asked to stop or works for nobody any
+more. Whoever stops a stage reads it, and those around give more."""
+_GRACE_SECONDS = 25
+"""Without it: Prefect kills a flow 30 s after a cancellation."""
+
+
+def checkpoint_grace(default: int = _GRACE_SECONDS) -> int:
+    """What `GRACE` says, in seconds; `ConfigError` where it is no number of them."""
+    found = os.environ.get(GRACE) or str(default)
+    if not found.isdecimal() or int(found) < 1:
+        raise ConfigError(f"{GRACE}: found {found!r}, expected whole seconds, at least 1; correct the variable")
+    return int(found)
 
 
 def adopt_orphans() -> None:
@@ -122,12 +132,13 @@ def known_dead(named: str) -> bool:
 
 def end_with(process: psutil.Process) -> None:
     """Have this process stop as by SIGTERM as soon as `process` is no more, and end for certain after a grace."""
+    grace = checkpoint_grace()
 
     def watch() -> None:
         while alive(process):
             time.sleep(_POLL_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(CHECKPOINT_GRACE)
+        time.sleep(grace)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="end-with").start()

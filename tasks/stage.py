@@ -32,8 +32,6 @@ def main(
     defaults and a recipe's included. Without it, those that are written in params.yaml.
     """
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if dvc := reproduction():
-        end_with(dvc.process)  # a stage that outlives its dvc would write for nobody, beside the next one
     try:
         return exit_status(lambda: _tracked(stage, body, task, run_file, configs or {}))
     finally:
@@ -42,6 +40,7 @@ def main(
 
 def _tracked(stage: str, body: Body, task: str | None, run_file: RunFile, configs: Configs) -> None:
     if dvc := reproduction():
+        end_with(dvc.process)  # a stage that outlives its dvc would write for nobody, beside the next one
         refuse_beside_an_experiment(dvc)
     checkpoints.clear_finished()
     models.check_switch()

@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 
-GRACE = 100.0
-"""Seconds that what is left has after the command: below the two minutes of compose.yaml and worker.yaml."""
+GRACE = float(os.environ.get("BERTCORE_GRACE") or 100)
+"""Seconds that what is left has after the command: those that a stage has for its checkpoint."""
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl.h. The first process of a container has its orphans anyway."""
 

@@ -23,18 +23,19 @@ from bertcore.precision import precision
 from flows.devices import cuda_devices
 from flows.environment import ROOT, project_environment
 from flows.guard import guarded, release
+from tasks.processes import GRACE, checkpoint_grace
 
-BEFORE_LIMIT = float(os.environ.get("BERTCORE_GRACE") or 180)
-"""Seconds between Slurm's signal and the limit; it may come a minute earlier."""
-GRACE = BEFORE_LIMIT * 2 / 3
-"""Seconds of these that stages have for a checkpoint."""
+GRACE_SECONDS = 120
+"""That a stage has for its checkpoint unless the environment says otherwise; submit.sh has it, too, and has Slurm's
+signal come half as long again before the limit (Slurm itself may be a minute early)."""
 PORT = 29500
 """Where the first node's process 0 listens, plus the job's number modulo 1000: jobs may share nodes."""
 
 
 def main(stages: list[str]) -> int:
     """The status of the job; 0 where it was requeued."""
-    environment = project_environment()
+    environment, grace = project_environment(), checkpoint_grace(GRACE_SECONDS)
+    environment[GRACE] = str(grace)
     nodes = int(environment.get("SLURM_JOB_NUM_NODES", "1"))
     stopping, others, before = _Stopping(), None, kept()
     with contextlib.ExitStack() as stack:
@@ -44,12 +45,12 @@ def main(stages: list[str]) -> int:
                 environment["ACCELERATE_USE_CPU"] = "true"  # without it every process would train alone
             others = stack.enter_context(_other_nodes(nodes - 1, environment))
         command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *stages]
-        dvc = guarded(command, stop_signal="SIGINT", grace=GRACE, env=environment)
+        dvc = guarded(command, stop_signal="SIGINT", grace=grace, env=environment)
         while dvc.poll() is None and not stopping.asked:
             time.sleep(0.5)
         if stopping.asked:
-            print(f"stopping before the limit: the stage has {GRACE:.0f} s for a checkpoint", flush=True)
-        status = release(dvc, timeout=GRACE + 10) if stopping.asked else dvc.returncode
+            print(f"stopping before the limit: the stage has {grace} s for a checkpoint", flush=True)
+        status = release(dvc, timeout=grace + 10) if stopping.asked else dvc.returncode
         # Where it preempts a job, Slurm may tell the other nodes alone at first: the training stops with them.
         told = others is not None and _ended(others) == STOPPED
         stopped = status != 0 and (stopping.asked or told)
@@ -172,7 +173,7 @@ def _requeue(environment: Mapping[str, str], further: bool) -> int:
 def at_limit(shown: str) -> bool:
     """Whether the job that `scontrol show job` shows is stopped because of its time, and not for another job."""
     run, limit = (_seconds(re.search(rf"{name}=(\S+)", shown)) for name in ("RunTime", "TimeLimit"))
-    return run is not None and limit is not None and limit - run <= BEFORE_LIMIT + 60
+    return run is not None and limit is not None and limit - run <= checkpoint_grace(GRACE_SECONDS) * 1.5 + 60
 
 
 def _seconds(found: "re.Match[str] | None") -> int | None:

@@ -23,7 +23,7 @@ after() {
   local dependency=$1 name=$2 count=$3 id
   shift 3
   id=$(sbatch --parsable ${dependency:+--dependency=afterok:$dependency} --job-name="bertcore-$name" --nodes="$count" \
-    --ntasks-per-node=1 --requeue --open-mode=append --output=.slurm/%x-%j.log --signal="B:TERM@${BERTCORE_GRACE:-180}" \
+    --ntasks-per-node=1 --requeue --open-mode=append --output=.slurm/%x-%j.log --signal="B:TERM@$((${BERTCORE_GRACE:-120} * 3 / 2))" \
     --kill-on-invalid-dep=yes "${options[@]}" infra/slurm/job.sh "$@")
   submitted+=("${id%%;*}")    # behind a semicolon stands the cluster, where there are several
 }

@@ -18,6 +18,7 @@ from bertcore.training import distributed
 from tasks import environment
 from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.plan import Plan
+from tasks.processes import checkpoint_grace
 
 OLDEST_PYTHON = (3, 11)
 PROCESS_BYTES = 500 * 2**20
@@ -90,6 +91,7 @@ def check_variables(given: Mapping[str, str] = os.environ) -> Finding:
     """What else stages read of the environment; `ConfigError` for a variable that cannot be used. One that seems to be
     misspelt would be ignored."""
     environment.check()
+    checkpoint_grace()
     for name in sorted(given):
         near = difflib.get_close_matches(name, VARIABLES, n=1, cutoff=0.85)
         if near and name not in VARIABLES:

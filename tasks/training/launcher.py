@@ -24,7 +24,7 @@ import psutil
 
 from bertcore.errors import BAD_INPUT, STOPPED, ConfigError, StoppedError
 from bertcore.training.distributed import ACCELERATE_CONFIG, launch_command
-from tasks.processes import CHECKPOINT_GRACE, adopt_orphans
+from tasks.processes import adopt_orphans, checkpoint_grace
 from tasks.status import ProcessEnded, exit_status
 
 OWNER = "BERTCORE_STAGE_FILE"
@@ -41,13 +41,14 @@ _TOGETHER_SECONDS = 5.0
 def run_training(command: list[str], environment: dict[str, str]) -> None:
     """Run `command` to its end. `ProcessEnded` with the status of the training where it failed or was stopped."""
     adopt_orphans()
+    grace = checkpoint_grace()
     with tempfile.NamedTemporaryFile(prefix="bertcore-stage-") as file, _Stopping() as stopping:
         fcntl.flock(file, fcntl.LOCK_EX)
         process = subprocess.Popen(command, env={**environment, OWNER: file.name}, start_new_session=True)
         try:
             status = stopping.wait(process, Path(file.name))
         finally:
-            _end_the_rest()
+            _end_the_rest(grace)
         ended = _reported(Path(file.name))
     # A killed launcher is a failure, worth another attempt, though its processes could write a checkpoint.
     if STOPPED in ended and status >= 0:
@@ -140,9 +141,9 @@ def _children(launcher: int) -> Iterator[psutil.Process]:
         yield from psutil.Process(launcher).children()
 
 
-def _end_the_rest() -> None:
+def _end_the_rest(grace: float) -> None:
     """Wait until nothing started here runs any more: a second training must not meet the first."""
-    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=CHECKPOINT_GRACE)
+    _, left = psutil.wait_procs(psutil.Process().children(recursive=True), timeout=grace)
     for process in left:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()

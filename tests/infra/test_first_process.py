@@ -1,12 +1,14 @@
 """The first process of a container waits for the checkpoint of a stage whose worker has ended at once."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from infra.slurm import job
 from tests.import_closure import ROOT
 
 FIRST = [sys.executable, str(ROOT / "infra" / "docker" / "first_process.py")]
@@ -42,6 +44,20 @@ def test_a_stage_writes_its_checkpoint_when_the_worker_is_stopped(tmp_path: Path
     finally:
         first.kill()
     assert (tmp_path / "checkpoint").is_file()
+
+
+def test_what_is_around_a_stage_waits_longer_than_it_has_for_its_checkpoint() -> None:
+    infra = ROOT / "infra"
+    images = "".join((infra / "docker" / name).read_text() for name in ("Dockerfile", "Dockerfile.cuda"))
+    graces = [int(grace) for grace in re.findall(r"^ENV BERTCORE_GRACE=(\d+)$", images, re.M)]
+    minutes = re.findall(r"stop_grace_period: (\d+)m", (infra / "compose.yaml").read_text())
+    kubernetes = "".join(path.read_text() for path in (infra / "kubernetes").iterdir())
+    seconds = re.findall(r"terminationGracePeriodSeconds\W+(\d+)", kubernetes)
+    assert (len(graces), len(minutes), len(seconds)) == (2, 1, 2)
+    periods = [*(60 * int(each) for each in minutes), *map(int, seconds)]
+    assert min(periods) >= max(graces) + 20 and len(set(graces)) == 1
+    submit = (infra / "slurm" / "submit.sh").read_text()
+    assert f"B:TERM@$((${{BERTCORE_GRACE:-{job.GRACE_SECONDS}}} * 3 / 2))" in submit
 
 
 ORPHANING = """

@@ -149,7 +149,8 @@ def take_the_nodes(cluster: Cluster, _: str) -> None:
 
 
 def lower_the_limit(cluster: Cluster, job: str) -> None:
-    """To two minutes, of which `BERTCORE_GRACE` leaves one: however fast the machine, it is not done by then."""
+    """To two minutes, of which one and a half times `BERTCORE_GRACE` leave one: however fast the machine, it is not
+    done by then."""
     cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=2")
 
 
@@ -161,7 +162,7 @@ class Submitted:
         cluster.environment |= {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "BERTCORE_PRECISION": "no",  # as of the training that they are compared with, on any processor
-            "BERTCORE_GRACE": "60",
+            "BERTCORE_GRACE": "40",
             "OMP_NUM_THREADS": "1",
         }
         said = cluster.run("bash", str(root / "infra" / "slurm" / "submit.sh"), "2", *options)

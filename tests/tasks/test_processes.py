@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bertcore.errors import InputError
+from bertcore.errors import ConfigError, InputError
 from tasks import processes
 from tests.import_closure import ROOT
 
@@ -127,3 +127,31 @@ def test_the_key_of_a_dvc_outlasts_a_clock_that_is_set(monkeypatch: pytest.Monke
     key = own.key
     monkeypatch.setattr(psutil.Process, "create_time", lambda self: 0.0)
     assert own.key == key and str(os.getpid()) in key
+
+
+ORPHAN = """
+import signal, subprocess, sys, time
+import psutil
+from tasks.processes import end_with
+signal.signal(signal.SIGTERM, lambda *_: None)
+with subprocess.Popen(["true"]) as owner:
+    end_with(psutil.Process(owner.pid))
+time.sleep(60)
+"""
+
+
+def test_who_works_for_nobody_has_the_seconds_that_the_environment_gives() -> None:
+    command = [sys.executable, "-c", ORPHAN]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | {processes.GRACE: "1"}, timeout=20, check=False)
+    assert done.returncode == 1
+
+
+def test_seconds_for_a_checkpoint_are_whole_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(processes.GRACE, "")
+    assert (processes.checkpoint_grace(), processes.checkpoint_grace(120)) == (25, 120)
+    monkeypatch.setenv(processes.GRACE, "60")
+    assert (processes.checkpoint_grace(), processes.checkpoint_grace(120)) == (60, 60)
+    for wrong in ("0", "2m", "1.5"):
+        monkeypatch.setenv(processes.GRACE, wrong)
+        with pytest.raises(ConfigError, match=f"BERTCORE_GRACE: found '{wrong}', expected whole seconds"):
+            processes.checkpoint_grace()

@@ -30,8 +30,7 @@ from bertcore.examples import formats
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.run import Finetuning
-from bertcore.model.bert import BertForPreTraining
-from bertcore.model.config import ModelConfig
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.precision import precision
 from bertcore.tokens.tokenizer import load_tokenizer
@@ -80,7 +79,7 @@ def ours(setting: Setting, grouped: bool, name: str) -> Work:
     return work
 
 
-class Rows(torch.utils.data.Dataset):  # type: ignore[type-arg]
+class Rows(torch.utils.data.Dataset[dict[str, list[int]]]):
     """Examples as Hugging Face's Trainer takes them, tokenised once."""
 
     def __init__(self, examples: ExampleSet, split: str, setting: Setting) -> None:
@@ -136,7 +135,7 @@ def huggingface(setting: Setting, grouped: bool, name: str) -> Work:
         collator = transformers.DataCollatorWithPadding(tokenizer)
         trainer = transformers.Trainer(model, arguments, train_dataset=train, data_collator=collator)
         trainer.train()
-        predicted = trainer.predict(dev).predictions.argmax(1)
+        predicted = np.asarray(trainer.predict(dev).predictions).argmax(1)
         setting.note(name, accuracy([row["labels"] for row in dev.rows], predicted.tolist()))
         return task.epochs * sum(len(row["input_ids"]) for row in train.rows)
 
@@ -199,7 +198,7 @@ def _random_model(arguments: argparse.Namespace, folder: Path) -> Path:
     (folder / "tokenizer").mkdir()
     save_tokenizer(make_tokenizer(entries, lowercase=True), folder / "tokenizer", lowercase=True)
     torch.manual_seed(1)
-    encoder = BertForPreTraining(ModelConfig(preset=arguments.preset).build(len(entries)))
+    encoder = build_pretraining(ModelConfig(preset=arguments.preset).build(len(entries)))
     save_pretrained(encoder, folder / "model", folder / "tokenizer")
     return folder / "model"
 

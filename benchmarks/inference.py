@@ -107,7 +107,7 @@ def runtime(path: Path, lengths: tuple[int, ...]) -> Work:
 
 def optimum(python: Path, directory: Path, lengths: tuple[int, ...]) -> Work:
     script, threads = Path(__file__).with_name("optimum_peer.py"), torch.get_num_threads()
-    command = [python, script, directory, str(threads), *map(str, lengths)]
+    command = [str(each) for each in (python, script, directory, threads, *lengths)]
     peer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
     assert peer.stdin is not None and peer.stdout is not None
     requests, answers = peer.stdin, peer.stdout  # the peer ends with its input

@@ -10,6 +10,7 @@ process of its own, whose peak memory is told; a training step reads `--tokens` 
 import time
 from functools import partial
 
+import numpy as np
 import torch
 import transformers
 
@@ -37,7 +38,7 @@ def masked(work: str, setting: Setting) -> Work:
 def _sequence(setting: Setting) -> torch.Tensor:
     """The tokens of the longest of a few sequences, which end with a sentence."""
     instances = Text(setting.text).loader(setting.mask, 8).batch(0)
-    return torch.from_numpy(instances.take(instances.lengths.argmax()[None]).tokens.astype("int64"))
+    return torch.from_numpy(instances.take(np.asarray([instances.lengths.argmax()])).tokens.astype("int64"))
 
 
 def our_reading(setting: Setting) -> Work:

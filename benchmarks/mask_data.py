@@ -12,7 +12,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -104,16 +103,16 @@ def loader_drawn(setting: Setting) -> Work:
 
 def loader_static(setting: Setting) -> Work:
     """Batches of a loader that reads static copies."""
-    text, directory = Text(setting.text), TemporaryDirectory()
+    text, directory = Text(setting.text), setting.text / "static"
+    directory.mkdir(exist_ok=True)
     sources: list[InstanceSource] = []
     for number, part in enumerate(_parts(_shards(text))):
         source = DrawnInstances.of(part, str(number), 0, setting.mask, text.vocabulary)
         instances = source.take(np.arange(len(source)))
-        path = Path(directory.name) / f"{number}.arrow"
+        path = directory / f"{number}.arrow"
         instances.write(path)
         sources.append(StaticInstances(path, len(instances)))
-    work = _feed(Loader(lambda epoch: sources, _BATCH_SIZE, seed=1))
-    return lambda keep=directory: work()
+    return _feed(Loader(lambda epoch: sources, _BATCH_SIZE, seed=1))
 
 
 def _feed(loader: Loader) -> Work:

@@ -53,7 +53,8 @@ def main() -> None:
     clone = (arguments.directory or Path(".benchmarks") / arguments.trials.stem).resolve()
     if make_clone(clone) and names_data:
         prepare(arguments.data.resolve(), clone, text)
-    rows, references, tasks = [], [], wanted.get("tasks", {})
+    rows, references = list[dict[str, str]](), list[dict[str, str]]()
+    tasks = wanted.get("tasks", {})
     for name, change in wanted["trials"].items():
         values = {**wanted.get("base", {}), **({"finetune.tasks": tasks} if tasks else {}), **(change or {})}
         seeds = wanted.get("seeds", [1])

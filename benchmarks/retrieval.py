@@ -107,10 +107,10 @@ def main() -> None:
     search = Search(read_pair_sets(EmbedConfig(pairs="title_body"), options.corpus).heldout)
     similarity = Similarity(options.sts) if options.sts else None
     words = search.score(BM25(search.passages).scores(search.queries))
-    rows = [_row("words (BM25; tf-idf)", words, similarity and similarity.words())]
+    rows = [_row("words (BM25; tf-idf)", words, similarity.words() if similarity else None)]
     for name, unit in systems(options).items():
         found = search.score(unit(search.queries) @ unit(search.passages).T)
-        rows.append(_row(name, found, similarity and similarity.score(unit)))
+        rows.append(_row(name, found, similarity.score(unit) if similarity else None))
     work = f"{len(search.queries):,} held-out beginnings of {options.name}, each to what follows it among all"
     facts = {**machine.describe(), "model": str(options.model), "work": work}
     if similarity:

@@ -111,10 +111,9 @@ class HuggingFaceTraining(PlainTraining):
             intermediate_size=shape.intermediate_size,
             hidden_dropout_prob=setting.dropout,
             attention_probs_dropout_prob=setting.dropout,
-            attn_implementation="sdpa",
         )
-        kind = transformers.BertForPreTraining if pairs else transformers.BertForMaskedLM
-        self.model = kind(config).to(device()).train()
+        kind = transformers.AutoModelForPreTraining if pairs else transformers.AutoModelForMaskedLM
+        self.model = kind.from_config(config, attn_implementation="sdpa").to(device()).train()
         forward = torch.compile(self.model) if compiled else self.model
         super().__init__(loader, lambda batch: forward(**batch).loss, self.model.parameters())
 

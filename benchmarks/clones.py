@@ -11,7 +11,13 @@ from ruamel.yaml import YAML
 from flows.environment import ROOT, project_environment
 from tasks.variation import vary
 
+DIRECTORY = Path(".benchmarks")
 _YAML = YAML(typ="safe", pure=True)
+
+
+def place_of(file: Path, given: Path | None) -> Path:
+    """Of the clone in which what `file` describes is measured, unless it is `given`."""
+    return (given or DIRECTORY / file.stem).resolve()
 
 
 def make_clone(place: Path) -> bool:

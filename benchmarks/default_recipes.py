@@ -13,10 +13,11 @@ from typing import Any
 import pandas as pd
 
 from benchmarks import plots, results
-from benchmarks.clones import make_clone, repro, vary_params
+from benchmarks.clones import DIRECTORY, make_clone, repro, vary_params
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from bertcore.compressed import read_json
+from tasks.paths import METRICS
+from tasks.reporting.measurements import Measurements
 
 _BERT: dict[str, Any] = {"recipe": "bert-2018", "mask.second_phase": None, "pretrain.second_phase": None}
 SIDES: dict[str, dict[str, Any]] = {
@@ -30,12 +31,8 @@ EVAL_STEPS = 400
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument(
-        "--directory", type=Path, default=Path(".benchmarks"), help="where the clones lie (%(default)s)"
-    )
-    arguments = parser.parse_args()
-    clones = {side: (arguments.directory / f"default-{number}").resolve() for number, side in enumerate(SIDES)}
+    arguments = make_parser(__doc__).parse_args()
+    clones = {side: (DIRECTORY / f"default-{number}").resolve() for number, side in enumerate(SIDES)}
     curves = {side: train(SIDES[side], clone) for side, clone in clones.items()}
     rows = [
         {"side": side, "million tokens": f"{tokens:.2f}", "held-out MLM loss": f"{loss:.3f}"}
@@ -55,9 +52,9 @@ def train(given: dict[str, Any], clone: Path) -> "pd.Series[float]":
     make_clone(clone)
     vary_params(clone, given | {"pretrain.eval_steps": EVAL_STEPS})
     repro(clone, "pretrain")
-    curve = pd.read_csv(clone / "metrics/curves/pretrain_eval.csv", index_col="step")["eval/mlm_loss"]
-    read = read_json(clone / "metrics/pretrain.json")
-    return curve.set_axis(curve.index * read["tokens"] / read["steps"] / 1e6)
+    measured = Measurements.read(clone / METRICS, ())
+    curve, trained = measured.curve("curves/pretrain_eval", "eval/mlm_loss"), measured.numbers("pretrain")
+    return curve.set_axis(curve.index * trained["tokens"] / trained["steps"] / 1e6)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ processor has it. The masks, the objective and the dropout are those of the reci
 and they take turns. With --processor-time the time is that of the processor, for machines on which other work runs.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from torch.nn import functional
 
 from benchmarks import results
 from benchmarks.machine import describe
-from benchmarks.options import make_parser
+from benchmarks.options import CLOCKS, make_parser
 from benchmarks.steps import Batch, Loss, PlainTraining
 from benchmarks.text import Text, prepared, text_arguments
 from benchmarks.turns import Work, row, take_turns
@@ -241,7 +240,7 @@ def main() -> None:
     options = parser.parse_args()
 
     text, rows = prepared(options), list[dict[str, str]]()
-    clock = time.process_time if options.processor_time else time.perf_counter
+    clock, of_time = CLOCKS[options.processor_time]
     for variant in options.variants:
         setting = Setting(text.directory, variant, options.preset, options.length, options.batch)
         setting.save_weights()
@@ -255,7 +254,7 @@ def main() -> None:
         "work": f"{options.preset}, {text.vocabulary.size:,} WordPiece entries, {options.batch} sequences of at most "
         f"{options.length} tokens a step, dropout and masks of the recipes",
         "turns": f"{options.turns} of {options.steps} steps each",
-        "time": "of the processor, which other work shared" if options.processor_time else "elapsed",
+        "time": of_time,
     }
     results.show(f"family-{options.preset}-{options.length}", facts, rows, keep=options.keep)
 

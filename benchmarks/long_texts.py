@@ -7,7 +7,6 @@ windows as a mask on all pairs of tokens, as it was computed before. `transforme
 process of its own, whose peak memory is told; a training step reads `--tokens` tokens or one sequence.
 """
 
-import time
 from functools import partial
 
 import numpy as np
@@ -17,7 +16,7 @@ import transformers
 from benchmarks import family, results
 from benchmarks.family import Setting
 from benchmarks.machine import describe
-from benchmarks.options import make_parser
+from benchmarks.options import CLOCKS, make_parser
 from benchmarks.text import Text, prepared, text_arguments
 from benchmarks.turns import Work, row, take_turns
 from bertcore.model import group_attention
@@ -85,7 +84,7 @@ def main() -> None:
     options = parser.parse_args()
 
     text, rows = prepared(options), list[dict[str, str]]()
-    clock = time.process_time if options.processor_time else time.perf_counter
+    clock, of_time = CLOCKS[options.processor_time]
     for length in options.lengths:
         batch = max(options.tokens // length, 1)
         setting = Setting(text.directory, "modern", options.preset, length, batch, max(options.lengths), window=128)
@@ -112,7 +111,7 @@ def main() -> None:
         "work": f"modern {options.preset}, {text.vocabulary.size:,} entries; a step of recipe modern with AdamW, or "
         "the last states of one text",
         "turns": f"{options.turns} of one step or text each, after one that is not counted",
-        "time": "of the processor, which other work shared" if options.processor_time else "elapsed",
+        "time": of_time,
     }
     results.show(f"long_texts-{options.preset}", facts, rows, keep=options.keep)
 

@@ -1,6 +1,9 @@
 """The options that measurements have in common, each said once."""
 
 import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 _SHARED: dict[str, dict[str, Any]] = {
@@ -8,7 +11,13 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--length": {"type": int, "default": 128, "help": "tokens of a sequence at most (%(default)s)"},
     "--batch": {"type": int, "default": 32, "help": "sequences of a step (%(default)s)"},
     "--processor-time": {"action": "store_true", "help": "measure what the processor spent"},
+    "--directory": {"type": Path, "help": "the clone (.benchmarks/NAME_OF_FILE)"},
 }
+CLOCKS: dict[bool, tuple[Callable[[], float], str]] = {
+    False: (time.perf_counter, "elapsed"),
+    True: (time.process_time, "of the processor, which other work shared"),
+}
+"""By --processor-time: what gives the seconds, and what is said of them."""
 
 
 def make_parser(description: str, *shared: str, turns: int | None = None) -> argparse.ArgumentParser:

@@ -8,11 +8,8 @@ Every variant is asked for masked tokens of the same held-out text, in windows o
 as it reads. The first variant is asked with its positions repeated, too, before anything is learned of them.
 """
 
-import json
 import tempfile
 from pathlib import Path
-
-import yaml
 
 from benchmarks import results
 from benchmarks.machine import describe
@@ -22,17 +19,20 @@ from bertcore.model.config import build_pretraining
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.training.initial import with_positions
 from tasks.comparing.held_out import measure
-from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
+from tasks.params import PARAMS, values_of
+from tasks.paths import METRICS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.reporting.measurements import Measurements
 
 LENGTHS = (128, 512, 1024, 2048)
+VARIANTS = ("as-published", "extended")
+"""Of compare-positions.yaml."""
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("directory", type=Path, help="what `make compare` has made")
-    parser.add_argument("--variants", nargs="+", default=["as-published", "extended"], help="names, in this order")
     arguments = parser.parse_args()
-    trees = [arguments.directory / name for name in arguments.variants]
+    trees = [arguments.directory / name for name in VARIANTS]
     rows = [row(tree.name, tree / PRETRAINED, tree) for tree in trees]
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / "repeated"
@@ -67,12 +67,13 @@ def loss(model: Path, tree: Path, length: int, longest: int) -> str:
 
 def trained(tree: Path) -> str:
     """How it was trained, in words."""
-    params = yaml.safe_load((tree / "params.yaml").read_text(encoding="utf-8"))
-    tokens = json.loads((tree / "metrics" / "pretrain.json").read_text(encoding="utf-8"))["tokens"]
-    speed = json.loads((tree / "metrics" / "timing" / "pretrain.json").read_text(encoding="utf-8"))["tokens_per_second"]
+    params = values_of((tree / PARAMS).read_text(encoding="utf-8"), tree / PARAMS)
+    measured = Measurements.read(tree / METRICS, ())
+    million = measured.number("pretrain", "", "tokens") / 1e6
+    speed = measured.number("timing/pretrain", "", "tokens_per_second")
     size, length = params["pretrain"]["batch_size"], params["mask"]["sequence_length"]
     return (
-        f"{params['pretrain']['max_steps']:,} steps of {size} x {length:,}, {tokens / 1e6:.2f} million tokens, "
+        f"{params['pretrain']['max_steps']:,} steps of {size} x {length:,}, {million:.2f} million tokens, "
         f"{speed:,.0f} a second"
     )
 

@@ -9,7 +9,6 @@ DVC's cache, so that the command, killed, goes on where it was. A file that name
 --data, as `benchmarks.tasks` does.
 """
 
-import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,39 +17,41 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.clones import make_clone, repro, restore_params, vary_params
+from benchmarks.clones import make_clone, place_of, repro, restore_params, vary_params
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from benchmarks.tasks import prepare
 from tasks.params import values_of
+from tasks.paths import METRICS
+from tasks.reporting.comparison import Comparison, read_comparison
+from tasks.reporting.measurements import Measurements
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What a trial came to with one seed."""
 
-    tokens: int
+    tokens: float
     minutes: float
     """Of training alone: without evaluation, checkpoints and start-up."""
     loss: float
     accuracy: float
     pairs: float
     """Minimal pairs, percent."""
-    tasks: Mapping[str, Mapping[str, float]]
-    """Task and metric -> percent by what was trained: the encoder, random weights, the simple baseline."""
+    tasks: Mapping[str, Comparison]
+    """By the task and its metric, which head its column."""
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "--directory")
     parser.add_argument("trials", type=Path, help="a file of trials")
     parser.add_argument("--data", type=Path, help="the real data sets")
-    parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
     arguments = parser.parse_args()
     text = arguments.trials.read_text(encoding="utf-8")
     wanted, names_data = values_of(text, arguments.trials), "real/" in text or "prepared/" in text
     if names_data and not arguments.data:
         sys.exit(f"{arguments.trials}: names real/ or prepared/, found no --data; give the directory of the real data")
-    clone = (arguments.directory or Path(".benchmarks") / arguments.trials.stem).resolve()
+    clone = place_of(arguments.trials, arguments.directory)
     if make_clone(clone) and names_data:
         prepare(arguments.data.resolve(), clone, text)
     rows, references = list[dict[str, str]](), list[dict[str, str]]()
@@ -61,7 +62,7 @@ def main() -> None:
         found = [run(clone, {**values, "pretrain.seed": seed}, list(tasks)) for seed in seeds]
         rows.append(_row(name, change or {}, found))
         print(" | ".join(rows[-1].values()), flush=True)
-        if tasks and (beside := [_reference_row(system, found[0]) for system in (RANDOM, BASELINE)]) != references:
+        if tasks and (beside := _references(found[0])) != references:
             references = beside  # those of another architecture or text stand below its own trial
             rows += references
     restore_params(clone)  # the commit that is noted is a clean one
@@ -75,29 +76,17 @@ def run(clone: Path, values: Mapping[str, Any], tasks: Sequence[str] = ()) -> Ou
     """Pre-train, score and fine-tune with `values` over the committed params."""
     vary_params(clone, values)
     repro(clone, "minimal_pairs", *(f"finetune@{task}" for task in tasks), quiet=True)
-
-    def read(name: str) -> dict[str, Any]:
-        return json.loads((clone / "metrics" / name).read_text(encoding="utf-8"))
-
-    trained, timing = read("pretrain.json"), read("timing/pretrain.json")
-    minutes = trained["tokens"] / timing["tokens_per_second"] / 60
-    pairs = 100 * read("minimal_pairs.json")["accuracy"]
-    scores = dict(_of_task(task, read(f"finetune/{task}.json")) for task in tasks)
-    return Outcome(trained["tokens"], minutes, trained["mlm_loss"], 100 * trained["mlm_accuracy"], pairs, scores)
-
-
-ENCODER, RANDOM, BASELINE = "pre-trained", "random weights", "simple baseline"
-
-
-def _of_task(task: str, found: Mapping[str, Any]) -> tuple[str, dict[str, float]]:
-    """The column of a task, and its headline metric in percent by what was trained."""
-    metric = found["metrics"][0]
-    systems = {
-        ENCODER: "pretrained",
-        RANDOM: "random_initialisation",
-        BASELINE: found["comparison"]["baseline"]["name"],
-    }
-    return f"{task}, {metric}", {system: 100 * found[key][metric] for system, key in systems.items()}
+    measured = Measurements.read(clone / METRICS, tasks)
+    trained = measured.numbers("pretrain")
+    comparisons = [read_comparison(measured, task) for task in tasks]
+    return Outcome(
+        tokens=trained["tokens"],
+        minutes=trained["tokens"] / measured.number("timing/pretrain", "", "tokens_per_second") / 60,
+        loss=trained["mlm_loss"],
+        accuracy=100 * trained["mlm_accuracy"],
+        pairs=100 * measured.number("minimal_pairs", "", "accuracy"),
+        tasks={f"{each.task}, {each.metric}": each for each in comparisons},
+    )
 
 
 def _row(name: str, change: Mapping[str, Any], found: list[Outcome]) -> dict[str, str]:
@@ -114,13 +103,20 @@ def _row(name: str, change: Mapping[str, Any], found: list[Outcome]) -> dict[str
         "held-out MLM loss": spread([one.loss for one in found], 3),
         "accuracy": spread([one.accuracy for one in found], 1),
         "minimal pairs": spread([one.pairs for one in found], 1),
-        **{task: spread([one.tasks[task][ENCODER] for one in found], 1) for task in found[0].tasks},
+        **{task: spread([100 * one.tasks[task].pretrained for one in found], 1) for task in found[0].tasks},
     }
 
 
-def _reference_row(system: str, found: Outcome) -> dict[str, str]:
-    """What the tasks come to without an encoder."""
-    return {"trial": system} | {task: f"{scores[system]:.1f}" for task, scores in found.tasks.items()}
+def _references(found: Outcome) -> list[dict[str, str]]:
+    """What the tasks come to without an encoder: a row of random weights, and one of the best simple baselines."""
+    scores: dict[str, dict[str, float | None]] = {
+        "random weights": {task: each.random_initialisation for task, each in found.tasks.items()},
+        "simple baseline": {task: each.simple for task, each in found.tasks.items()},
+    }
+    return [
+        {"trial": system} | {task: f"{100 * score:.1f}" for task, score in by_task.items() if score is not None}
+        for system, by_task in scores.items()
+    ]
 
 
 if __name__ == "__main__":

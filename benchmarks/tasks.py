@@ -17,16 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import yaml
 
 from benchmarks import results
-from benchmarks.clones import make_clone, repro
+from benchmarks.clones import make_clone, place_of, repro
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from bertcore.compressed import read_text
 from bertcore.examples.tag_schemes import entities
-from tasks.reporting.document import TABLES, read_tables
-from tasks.reporting.task_tables import SECONDS
+from tasks.params import PARAMS, task_entries, values_of
+from tasks.paths import METRICS
+from tasks.reporting import results as report
+from tasks.reporting.comparison import read_comparison
+from tasks.reporting.measurements import Measurements
+from tasks.reporting.summary import summarize
+from tasks.reporting.task_tables import SECONDS, protocol
 
 HERE = Path(__file__).parent
 _OF_PROTOCOL = ("Train", "Dev", "Epochs", SECONDS)
@@ -35,19 +39,19 @@ _OF_AN_ABSTRACT = 10
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "--directory")
     parser.add_argument("file", nargs="?", type=Path, default=HERE / "tasks.yaml", help="(benchmarks/tasks.yaml)")
     parser.add_argument("--data", type=Path, required=True, help="the real data sets")
     parser.add_argument("--published", type=Path, help="a model directory of others")
-    parser.add_argument("--directory", type=Path, help="the clone (.benchmarks/NAME_OF_FILE)")
     arguments = parser.parse_args()
-    clone = (arguments.directory or Path(".benchmarks") / arguments.file.stem).resolve()
+    params = arguments.file.read_text(encoding="utf-8")
+    clone = place_of(arguments.file, arguments.directory)
     if make_clone(clone):
-        (clone / "params.yaml").write_bytes(arguments.file.read_bytes())
-        prepare(arguments.data.resolve(), clone, arguments.file.read_text(encoding="utf-8"))
+        (clone / PARAMS).write_text(params, encoding="utf-8")
+        prepare(arguments.data.resolve(), clone, params)
         if arguments.published:
             (clone / "published").symlink_to(arguments.published.resolve())
-    if (clone / "params.yaml").read_bytes() != arguments.file.read_bytes():
+    if (clone / PARAMS).read_text(encoding="utf-8") != params:
         sys.exit(f"{clone}: found another params.yaml than {arguments.file}; remove it, or name another directory")
     repro(clone)
     show(clone, arguments.file.stem, arguments.keep)
@@ -166,31 +170,36 @@ PREPARED = {
 
 def show(clone: Path, name: str, keep: bool) -> None:
     """The report's table of results with the protocol of each task, and what it all cost."""
-    params = yaml.safe_load((clone / "params.yaml").read_text(encoding="utf-8"))
-    summary = json.loads((clone / "metrics" / "summary.json").read_text(encoding="utf-8"))["pretrain"]
-    timing = json.loads((clone / "metrics" / "timing" / "pretrain.json").read_text(encoding="utf-8"))
-    found = [table for _, table in read_tables(clone / "reports" / TABLES)]
-    scores, protocols = found[0], next(table for table in found if list(table.header[:2]) == ["Task", "Protocol"])
-    of_task = {row[0]: dict(zip(protocols.header, row, strict=True)) for row in protocols.rows}
-    rows = [
-        dict(zip(scores.header, row, strict=True))
-        | {name: of_task.get(row[0].partition(", from ")[0], {}).get(name, "") for name in _OF_PROTOCOL}
-        for row in scores.rows
-    ]
-    pretraining = summary["tokens"] / timing["tokens_per_second"]
-    seconds = sum(float(row[SECONDS].replace(",", "")) for row in of_task.values())
+    params = values_of((clone / PARAMS).read_text(encoding="utf-8"), clone / PARAMS)
+    measured = Measurements.read(clone / METRICS, list(task_entries(params)))
+    trained, timing = measured.numbers("pretrain"), measured.numbers("timing/pretrain")
+    pretraining = trained["tokens"] / timing["tokens_per_second"]
+    seconds = sum(sum(measured.numbers(f"timing/finetune/{task}", "seconds").values()) for task in measured.tasks)
     facts = {
         **describe(clone),
-        "encoder": f"{params['pretrain']['model']['preset']}, {summary['parameters']:,} parameters, "
-        f"{summary['steps']:,} steps of {params['pretrain']['batch_size']} sequences, "
-        f"{summary['tokens'] / 1e6:,.1f} million tokens of {', '.join(map(str, params['corpus']['sources']))}",
+        "encoder": f"{params['pretrain']['model']['preset']}, {trained['parameters']:,.0f} parameters, "
+        f"{trained['steps']:,.0f} steps of {params['pretrain']['batch_size']} sequences, "
+        f"{trained['tokens'] / 1e6:,.1f} million tokens of {', '.join(map(str, params['corpus']['sources']))}",
         "params": f"benchmarks/{name}.yaml",
-        "cost": f"{pretraining / 60:,.0f} minutes of pre-training on {timing['threads']} threads, {seconds / 60:,.0f} "
-        "of fine-tuning and evaluation, random initialisation included",
+        "cost": f"{pretraining / 60:,.0f} minutes of pre-training on {timing['threads']:.0f} threads, "
+        f"{seconds / 60:,.0f} of fine-tuning and evaluation, random initialisation included",
         "scores": "of the dev_file in percent, median and range over the seeds; every task once from the encoder and "
         "once from random weights with the same budget",
     }
-    results.show(name, facts, rows, keep)
+    results.show(name, facts, _rows(measured), keep)
+
+
+def _rows(measured: Measurements) -> list[dict[str, str]]:
+    """The report's results; beside those of the tasks, which are the last ones, how each was trained."""
+    comparisons = [read_comparison(measured, task) for task in measured.tasks]
+    scores = report.results(measured, summarize(measured, comparisons), comparisons)
+    protocols = protocol(measured)
+    trained = [dict(zip(protocols.header, row, strict=True)) for row in protocols.rows]
+    others = [dict.fromkeys(_OF_PROTOCOL, "")] * (len(scores.rows) - len(trained))
+    return [
+        dict(zip(scores.header, row, strict=True)) | {column: how[column] for column in _OF_PROTOCOL}
+        for row, how in zip(scores.rows, [*others, *trained], strict=True)
+    ]
 
 
 if __name__ == "__main__":

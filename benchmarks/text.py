@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from bertcore.corpus.build import build_corpus
-from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.config import CorpusConfig, SourceEntry
 from bertcore.files import replace_directory
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import DrawnInstances
@@ -30,7 +30,7 @@ class Text:
         if not directory.exists():
             entries = load_vocabulary(vocab_file)
             tokenizer = make_tokenizer(entries, lowercase=True)
-            config = CorpusConfig(sources=[str(text)], max_documents=documents)
+            config = CorpusConfig(sources=[SourceEntry(uri=str(text))], max_documents=documents)
             with replace_directory(directory) as beside:
                 inputs, corpus = beside / "inputs", beside / "corpus"
                 (inputs / "0").mkdir(parents=True)

@@ -166,10 +166,14 @@ def type_name(hint: Any) -> str:
     if origin is typing.Literal:
         return ", ".join(f"`{choice}`" for choice in arguments)
     if origin is list:
-        return f"list of {_PLURAL.get(arguments[0], type_name(arguments[0]))}"
+        return f"list of {_plural(arguments[0])}"
     if origin is dict:
-        return "mapping" if arguments[1] is Any else f"mapping of {_PLURAL.get(arguments[1], type_name(arguments[1]))}"
+        return "mapping" if arguments[1] is Any else f"mapping of {_plural(arguments[1])}"
     return "mapping" if dataclasses.is_dataclass(hint) else _PLAIN[hint]
+
+
+def _plural(hint: Any) -> str:
+    return "mappings" if dataclasses.is_dataclass(hint) else _PLURAL.get(hint, type_name(hint))
 
 
 _PLAIN = {int: "integer", float: "number", str: "text", bool: "true or false", types.NoneType: "null"}

@@ -12,7 +12,7 @@ from typing import Any
 from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
 from bertcore.model.architecture import EncoderModule
 from tasks import params
-from tasks.paths import EMBEDDING, PRETRAINED, TEXT
+from tasks.paths import EMBEDDING, PRETRAINED, TEXT, TEXT_OF_SOURCES
 from tasks.tracking import lineage
 
 _ALWAYS = "It gives one of its own answers to every input, also where none fits. "
@@ -23,7 +23,8 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
     """The card of models/pretrained, or of a companion in a `folder` of it; `tokens` of train and heldout, `metrics` as
     metrics/pretrain.json has them."""
     values = params.read()
-    text, tag = json.loads(TEXT.read_text(encoding="utf-8")), pipeline_tag(model.architecture)
+    text, tag = _read(TEXT), pipeline_tag(model.architecture)
+    sources = [each if isinstance(each, Mapping) else {"uri": each} for each in text["sources"]]
     recipe = {name: values[name] for name in ("recipe", "mask", "pretrain") if values.get(name) is not None}
     return Card(
         name=folder or "pretrained",
@@ -34,14 +35,14 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
             "Model": f"{_shape(model)}. It was trained from "
             f"{values.get('pretrain', {}).get('init_from') or 'random weights'} on {metrics['tokens']:,} tokens "
             f"({metrics['steps']:,} steps).",
-            "Text": _text(text["sources"], tokens),
+            "Text": _text(sources, tokens),
             "Lineage": _lineage("pretrain", None),
             "Recipe": _yaml(recipe),
             "Scores": table([["held-out", "value"], *([name, _number(metrics[name])] for name in _held_out(metrics))])
             + f"\n\nOn {metrics.get('heldout_sequences', 0):,} sequences of documents that it has not read, one seed.",
             "Use": usage(tag, f"models/pretrained/{folder}".rstrip("/"), {}),
             "Limits": "It knows what its text says, and repeats what is wrong or one-sided there; it has no sense of "
-            "what is true. The licence of the text decides under which one it can be shared: set `license` above.",
+            f"what is true. {_licences(sources)}",
         },
     ).render()
 
@@ -114,10 +115,33 @@ def _shape(model: EncoderModule) -> str:
     return f"`{model.architecture}`: {model.num_parameters():,} parameters, {shape(model.config)}"
 
 
-def _text(sources: Sequence[str | Mapping[str, Any]], tokens: Mapping[str, int]) -> str:
-    listed = "\n".join(f"- `{each if isinstance(each, str) else json.dumps(each)}`" for each in sources)
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _text(sources: Sequence[Mapping[str, Any]], tokens: Mapping[str, int]) -> str:
+    rows = [["source", "licence", "weight", "documents", "words", "MB", "share of the text"]]
+    for entry, held in zip(sources, _read(TEXT_OF_SOURCES)["sources"], strict=True):
+        train = held["train"]
+        name = f"{entry['name']}, `{entry['uri']}`" if entry.get("name") else f"`{entry['uri']}`"
+        amounts = [f"{held['documents']:,}", f"{train['words']:,}", f"{train['bytes'] / 1e6:,.1f}"]
+        share = f"{100 * held['train_share']:.1f} %"
+        rows.append([name, entry.get("license") or "not given", f"{entry.get('weight', 1):g}", *amounts, share])
     counts = f"{tokens['train']:,} tokens to learn from, {tokens['heldout']:,} held out"
-    return f"{listed}\n\nCleaned and without copies: {counts}."
+    return (
+        f"{table(rows)}\n\nCleaned and without copies: {counts}. Documents are counted once, with those held out; "
+        "words, MB and share are those of the training text, each document as often as the weight of its source says."
+    )
+
+
+def _licences(sources: Sequence[Mapping[str, Any]]) -> str:
+    """What the sources say of it."""
+    given = sorted({each["license"] for each in sources if each.get("license")})
+    missing = sum(not each.get("license") for each in sources)
+    said = f"Its text stands under {', '.join(given)}" if given else "No licence is given of its text"
+    if given and missing:
+        said += f"; of {missing} of its {len(sources)} sources none is given"
+    return f"{said}. The licence of the text decides under which one it can be shared: set `license` above."
 
 
 def _lineage(stage: str, task: str | None, without: Path | None = None) -> str:

@@ -98,15 +98,15 @@ def _check_text_pairs(config: EmbedConfig) -> None:
 
 def _check_sources(config: CorpusConfig) -> None:
     """Look at the files that the sources read, and name those of directories that none reads."""
-    for index, uri in enumerate(config.sources):
+    for index, entry in enumerate(config.sources):
         with naming(f"corpus.sources[{index}]"):
-            source = source_of(uri, wrapped=config.is_wrapped(uri))
+            source = source_of(entry.uri, wrapped=entry.wrapped)
             source.look()
         if unread := source.unread:
             first = ", ".join(map(str, unread[:3])) + (", …" if len(unread) > 3 else "")
             logger.warning(
                 "params.yaml: corpus.sources[%d]: %s: files left out, as they end in none of %s: %d (%s)",
-                *(index, uri, ENDINGS, len(unread), first),
+                *(index, entry.uri, ENDINGS, len(unread), first),
             )
 
 

@@ -30,6 +30,9 @@ EMBEDDING = Path("models/embedding")
 FINETUNED = Path("models/finetuned")
 PREDICTIONS = Path("predictions")
 METRICS = Path("metrics")
+TEXT_OF_SOURCES = METRICS / "sources.json"
+"""How much text of each source stands in `CORPUS`, for the cards, too: apart from the counts of what was dropped, which
+may change where the text does not."""
 REPORTS = Path("reports")
 OUTPUTS = (
     *(INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, EXAMPLES, EMBEDDING, FINETUNED, PREDICTIONS, METRICS),

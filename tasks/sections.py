@@ -155,11 +155,11 @@ def check_no_output(where: str, path: str | None, *outputs: Path) -> None:
 def _check_derived(tasks: dict[str, TaskConfig], corpus: CorpusConfig) -> None:
     """Whether there is the source that tasks are made from."""
     derived = [name for name, task in tasks.items() if task.data == DERIVED]
-    if derived and "pydoc" not in corpus.sources:
+    if derived and "pydoc" not in corpus.uris:
         others = "remove them" if len(derived) < len(tasks) else "write `finetune: {tasks: {}}` in their place"
         raise ConfigError(
             f"params.yaml: finetune.tasks: found {', '.join(derived)}, made from the source pydoc, but corpus.sources "
-            f"is {corpus.sources}; {others}, or add pydoc to the sources"
+            f"is {corpus.uris}; {others}, or add pydoc to the sources"
         )
 
 

@@ -4,7 +4,7 @@ import logging
 import math
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -34,19 +34,27 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class CorpusStatistics:
-    """What was read, kept and dropped, for the metrics file."""
+class SourceStatistics:
+    """What was read of a source, kept and dropped."""
 
-    read: Counter[str] = field(default_factory=Counter)
-    """Documents by source."""
+    read: int = 0
+    """Documents in it."""
     dropped: Counter[str] = field(default_factory=Counter)
     """Documents (and, where the reason says so, other records) by reason."""
-    said: set[str] = field(default_factory=set)
-    """What the log has said of records that are left out, see `Drops`."""
     kept: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
-    """Documents, sentences, words and bytes (UTF-8) by split."""
+    """Documents, sentences, words and bytes (UTF-8) by split, as often as they are used."""
     different: Counter[str] = field(default_factory=Counter)
     """Kept documents by split, each of them once, however often it is used."""
+
+
+@dataclass
+class CorpusStatistics:
+    """What was read, kept and dropped, for the metrics files."""
+
+    sources: dict[str, SourceStatistics]
+    """By URI, in the order of the config."""
+    said: set[str] = field(default_factory=set)
+    """What the log has said of records that are left out, see `Drops`."""
     least_draw: float = 1.0
     """Of the kept documents, the least of the numbers that decide the split."""
     heldout_in_train: float = 0.0
@@ -54,8 +62,8 @@ class CorpusStatistics:
 
     def add_read(self, found: Examined) -> None:
         """What was read and left out for a batch."""
-        self.read[found.source] += found.read
-        self.dropped.update(found.drops.counts)
+        self.sources[found.source].read += found.read
+        self.sources[found.source].dropped.update(found.drops.counts)
         for key, line in found.drops.said.items():
             if key not in self.said:
                 logger.warning(line)
@@ -64,18 +72,63 @@ class CorpusStatistics:
     def add_kept(self, use: Use, found: Examined, candidates: NDArray[np.int64]) -> None:
         """Candidates that enter the corpus, for one of their uses."""
         amounts = found.amounts[candidates].sum(axis=0).tolist()
-        self.kept[use.split].update(dict(zip(AMOUNTS, amounts, strict=True)))
+        source = self.sources[found.source]
+        source.kept[use.split].update(dict(zip(AMOUNTS, amounts, strict=True)))
         if not use.copy:
-            self.different[use.split] += len(candidates)
+            source.different[use.split] += len(candidates)
             self.least_draw = min(self.least_draw, float(found.draws[candidates].min()))
+
+    @property
+    def read(self) -> int:
+        """Documents of all sources."""
+        return sum(source.read for source in self.sources.values())
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """Of all sources."""
+        return _added(source.dropped for source in self.sources.values())
+
+    @property
+    def kept(self) -> dict[str, Counter[str]]:
+        """Of all sources."""
+        return {split: _added(source.kept[split] for source in self.sources.values()) for split in SPLITS}
+
+    @property
+    def different(self) -> Counter[str]:
+        """Of all sources."""
+        return _added(source.different for source in self.sources.values())
 
     def as_metrics(self) -> dict[str, Any]:
         return {
-            "documents_read": dict(sorted(self.read.items())),
+            "documents_read": {uri: source.read for uri, source in sorted(self.sources.items())},
             "dropped": dict(sorted(self.dropped.items())),
             **{split: dict(self.kept[split]) for split in SPLITS},
             "heldout_sentences_in_train_share": self.heldout_in_train,
         }
+
+    def dropped_by_source(self) -> dict[str, dict[str, int]]:
+        return {uri: dict(sorted(source.dropped.items())) for uri, source in sorted(self.sources.items())}
+
+    def text_by_source(self) -> list[dict[str, Any]]:
+        """What of each source the corpus holds, in the order of the config: `documents`, each of them once; what there
+        is in train and held out, as often as it is used; and the `train_share` of the training text's bytes."""
+        whole = max(self.kept["train"]["bytes"], 1)
+        return [
+            {
+                "uri": uri,
+                "documents": source.different.total(),
+                **{split: {name: source.kept[split][name] for name in AMOUNTS} for split in SPLITS},
+                "train_share": source.kept["train"]["bytes"] / whole,
+            }
+            for uri, source in self.sources.items()
+        ]
+
+
+def _added(counters: Iterable[Counter[str]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for counter in counters:
+        total.update(counter)
+    return total
 
 
 def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | None = None) -> CorpusStatistics:
@@ -126,12 +179,12 @@ def _write(
 ) -> CorpusStatistics:
     """Read every source once. This process finds the blocks of the text and says which documents are kept; the workers
     do all else."""
-    statistics = CorpusStatistics(read=Counter(dict.fromkeys(config.sources, 0)))
+    statistics = CorpusStatistics({uri: SourceStatistics() for uri in config.uris})
     seen, plans = _Seen(config, output), ShardPlans(output)
     parts = Path(mkdtemp(prefix=".parts-", dir=output.resolve()))
 
     def pieces() -> Iterator[Batch | ShardPlan]:
-        for number, (uri, blocks) in enumerate(_read(config, inputs, output, statistics.dropped)):
+        for number, (uri, blocks) in enumerate(_read(config, inputs, output, statistics)):
             yield from plans.complete()
             yield Batch(uri, blocks, str(parts / f"{number:08d}"), config, evaluation)
 
@@ -145,13 +198,13 @@ def _write(
         _keep(found, seen.objections(found), plans, statistics)
         megabytes, size = divmod(size + found.size, _MEGABYTE)
         if megabytes:
-            progress.advance(f"MB of text, {statistics.read.total():,} documents", steps=megabytes)
+            progress.advance(f"MB of text, {statistics.read:,} documents", steps=megabytes)
     for plan in plans.rest():  # a few, which new workers would begin later than they are written here
         write_shard(plan)
     progress.close()
     shutil.rmtree(parts)
-    for uri, documents in statistics.read.items():
-        if not documents:
+    for uri, source in statistics.sources.items():
+        if not source.read:
             logger.warning("%s: no document in it", uri)
     return statistics
 
@@ -168,7 +221,7 @@ def _keep(
     for reason, candidates in objections.items():
         kept[candidates] = False
         if len(candidates):
-            statistics.dropped[reason] += len(candidates)
+            statistics.sources[found.source].dropped[reason] += len(candidates)
     for use in found.uses():
         rows = np.flatnonzero(kept[use.candidates])
         if len(rows):
@@ -201,21 +254,22 @@ def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
         if not statistics.kept[split]["documents"]:
             dropped = dict(sorted(statistics.dropped.items())) or "none"
             raise InputError(
-                f"params.yaml: corpus.sources {config.sources}: no document for the split {split!r} "
-                f"({statistics.read.total()} read, dropped: {dropped}), expected at least one; "
+                f"params.yaml: corpus.sources {config.uris}: no document for the split {split!r} "
+                f"({statistics.read} read, dropped: {dropped}), expected at least one; "
                 f"{_remedy(config, split, statistics)}"
             )
 
 
 def _check_share(config: CorpusConfig, statistics: CorpusStatistics) -> None:
     """Warn where so many documents are held out as chance does not bring about: several share an id, which decides."""
-    documents, share = statistics.different.total(), config.heldout_fraction
+    different, share = statistics.different, config.heldout_fraction
+    documents = different.total()
     expected, deviation = documents * share, math.sqrt(documents * share * (1 - share))
-    if abs(statistics.different["heldout"] - expected) > _STANDARD_DEVIATIONS * deviation + 1:
+    if abs(different["heldout"] - expected) > _STANDARD_DEVIATIONS * deviation + 1:
         logger.warning(
             "corpus.heldout_fraction: %d of %d documents are held out, %.0f were expected: many share an id, which "
             "decides that; give every document an id of its own",
-            *(statistics.different["heldout"], documents, expected),
+            *(different["heldout"], documents, expected),
         )
 
 
@@ -224,8 +278,8 @@ _STANDARD_DEVIATIONS = 5
 
 
 def _remedy(config: CorpusConfig, split: str, statistics: CorpusStatistics) -> str:
-    if sum(statistics.read.values()) == 1:
-        if any(config.wrapped):
+    if statistics.read == 1:
+        if any(source.wrapped for source in config.sources):
             return "give more documents: a .txt with wrapped lines is one (docs/corpus.md)"
         return "give more documents: in a .txt a blank line ends one (docs/corpus.md)"
     if split == "heldout":
@@ -239,11 +293,11 @@ def _remedy(config: CorpusConfig, split: str, statistics: CorpusStatistics) -> s
 
 
 def _read(
-    config: CorpusConfig, inputs: Path, output: Path, dropped: Counter[str]
+    config: CorpusConfig, inputs: Path, output: Path, statistics: CorpusStatistics
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
     """The text of all sources, in blocks with the source's URI."""
-    for index, uri in enumerate(config.sources):
-        source = source_of(uri, wrapped=config.is_wrapped(uri))
+    for index, entry in enumerate(config.sources):
+        source, dropped = source_of(entry.uri, wrapped=entry.wrapped), statistics.sources[entry.uri].dropped
         files = sorted(path for path in (inputs / str(index)).rglob("*") if path.is_file())
         for line in source.warnings(files):
             logger.warning(line)
@@ -254,7 +308,7 @@ def _read(
             else:
                 blocks = in_blocks(islice(source.documents(files, dropped, keep), config.max_documents))
             for some in gathered(blocks):
-                yield uri, some
+                yield entry.uri, some
 
 
 def _megabytes(config: CorpusConfig) -> int | None:
@@ -263,7 +317,7 @@ def _megabytes(config: CorpusConfig) -> int | None:
     if config.max_documents is not None:
         return None
     try:
-        sizes = [source_of(uri).text_bytes() for uri in config.sources]
+        sizes = [source_of(uri).text_bytes() for uri in config.uris]
     except ConfigError:
         return None
     return None if None in sizes else round(sum(size or 0 for size in sizes) / _MEGABYTE)

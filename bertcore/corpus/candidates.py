@@ -162,7 +162,7 @@ def _drawn(documents: list[Document], config: CorpusConfig, dropped: Counter[str
 def _cleaned(documents: Iterable[Document], config: CorpusConfig, dropped: Counter[str]) -> Iterator[Document]:
     lines, whole = config.quality.line_filters(), config.quality.document_filters(config.min_words)
     for document in documents:
-        text = cleaning.unwrap(document.text) if config.is_wrapped(document.source) else document.text
+        text = cleaning.unwrap(document.text) if config.source_at(document.source).wrapped else document.text
         text = quality.keep_lines(cleaning.normalise(text), lines, dropped)
         if reason := quality.first_reason(text, whole):
             dropped[reason] += 1

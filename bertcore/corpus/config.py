@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from bertcore import draws
-from bertcore.config import describe, suggest, within
+from bertcore.config import suggest, within
 from bertcore.corpus import cleaning
 from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.documents import Document
@@ -14,22 +15,34 @@ from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 
 LARGEST_WEIGHT = 100
-_KEYS = ("uri", "weight", "wrapped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceEntry:
+    """An entry of `corpus.sources`. One that is a text is the URI alone."""
+
+    uri: str
+    """`pydoc`, a local file, glob or directory, `hf://ORG/NAME`, or `http(s)://…`."""
+    weight: float = 1.0
+    """How often its documents are used (2.5: twice, and half of them once more)."""
+    wrapped: bool = False
+    """Whether its lines end where a page did, as in letters, scans and books: a paragraph goes on in the next line, a
+    blank line ends it, and a `.txt` is one document."""
+    name: str | None = None
+    """What the report and the encoder's card call it; None: by its URI."""
+    license: str | None = None
+    """Of its text, such as CC-BY-SA-3.0, for the report and the card."""
+
+    def __post_init__(self) -> None:
+        within(self, "weight", f"more than 0 and at most {LARGEST_WEIGHT}", above=0, most=LARGEST_WEIGHT)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
     """Section `corpus` of params.yaml."""
 
-    sources: list[str]
-    """`pydoc`, a local file, glob or directory, `hf://ORG/NAME`, or `http(s)://…`; read in this order. In params.yaml
-    an entry may be a mapping {uri, weight, wrapped}."""
-    weights: list[float] = field(default_factory=list)
-    """How often each source's documents are used (2.5: twice, and half of them once more); filled from the sources'
-    mappings, else 1."""
-    wrapped: list[bool] = field(default_factory=list)
-    """Of each source whether its lines end where a page did, as in letters, scans and books: a paragraph goes on in the
-    next line, a blank line ends it, and a `.txt` is one document; filled from the sources' mappings, else false."""
+    sources: list[SourceEntry]
+    """URIs, or mappings with a URI; read in this order."""
     max_documents: int | None = None
     """Documents read from each source; None reads all."""
     min_words: int = 8
@@ -50,22 +63,20 @@ class CorpusConfig:
 
     @classmethod
     def complete(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Parts entries that are mappings, as `parse` calls it, into `sources`, `weights` and `wrapped`."""
-        return part_sources(values)
+        """Makes a mapping of every source that is a URI alone, as `parse` calls it."""
+        sources = values.get("sources")
+        if not isinstance(sources, list):
+            return dict(values)
+        return {**values, "sources": [{"uri": each} if isinstance(each, str) else each for each in sources]}
 
     def __post_init__(self) -> None:
         if not self.sources:
             raise ValueError("sources: found an empty list, expected at least one source; name one, such as pydoc")
-        if twice := [source for source in self.sources if self.sources.count(source) > 1]:
+        if twice := [uri for uri in self.uris if self.uris.count(uri) > 1]:
             raise ValueError(
                 f"sources: found {twice[0]!r} twice, expected different ones; to use it more often, give it a weight: "
                 f"{{uri: {twice[0]}, weight: 2}}"
             )
-        for name in ("weights", "wrapped"):
-            if (found := len(getattr(self, name))) not in (0, len(self.sources)):
-                raise ValueError(f"{name}: found {found}, expected one for each of {len(self.sources)} sources")
-        if bad := [weight for weight in self.weights if not 0 < weight <= LARGEST_WEIGHT]:
-            raise ValueError(f"sources: found the weight {bad[0]:g}, expected more than 0 and at most {LARGEST_WEIGHT}")
         within(self, "max_documents", "at least 1, or null for all", least=1)
         within(self, "min_words", "at least 1", least=1)
         if self.quality.max_words is not None and self.quality.max_words < self.min_words:
@@ -77,6 +88,15 @@ class CorpusConfig:
         if not re.fullmatch("[a-z]{2,3}", self.language):
             known = suggest(self.language, cleaning.LANGUAGES.split())
             raise ValueError(f"language: found {self.language!r}, expected a code of two or three letters; {known}")
+
+    @cached_property
+    def uris(self) -> list[str]:
+        """Of the sources."""
+        return [each.uri for each in self.sources]
+
+    def source_at(self, uri: str) -> SourceEntry:
+        """The source of this URI."""
+        return self.sources[self.uris.index(uri)]
 
     @property
     def thresholds(self) -> dict[str, float]:
@@ -106,12 +126,7 @@ class CorpusConfig:
 
     def copies_of(self, document: Document) -> int:
         """How often a document is used; a function of the seed, its source's weight and its id."""
-        weight = self.weights[self.sources.index(document.source)] if self.weights else 1.0
-        return copies(weight, self.seed, document.id)
-
-    def is_wrapped(self, uri: str) -> bool:
-        """Whether the lines of this source are wrapped."""
-        return bool(self.wrapped) and self.wrapped[self.sources.index(uri)]
+        return copies(self.source_at(document.source).weight, self.seed, document.id)
 
 
 def copies(weight: float, seed: int, document_id: str) -> int:
@@ -123,31 +138,3 @@ def copies(weight: float, seed: int, document_id: str) -> int:
     """
     whole = int(weight)
     return whole + (draws.fraction("weight", seed, document_id) < weight - whole)
-
-
-def part_sources(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`sources` whose entries are URIs or mappings {uri, weight, wrapped} as the lists `sources`, `weights` and
-    `wrapped`; `ValueError` for an entry that is neither."""
-    entries = values.get("sources")
-    if not isinstance(entries, list) or not any(isinstance(entry, Mapping) for entry in entries):
-        return dict(values)
-    for name, what in (("weights", "weight"), ("wrapped", "wrapped")):
-        if name in values:
-            raise ValueError(f"{name}: found beside sources that are mappings, expected one of them; name {what} there")
-    whole = [_entry(entry, f"sources[{index}]") for index, entry in enumerate(entries)]
-    return {
-        **values,
-        "sources": [entry["uri"] for entry in whole],
-        "weights": [entry["weight"] for entry in whole],
-        "wrapped": [entry["wrapped"] for entry in whole],
-    }
-
-
-def _entry(entry: Any, where: str) -> dict[str, Any]:
-    if not isinstance(entry, Mapping):
-        entry = {"uri": entry}
-    elif unknown := [name for name in entry if name not in _KEYS]:
-        raise ValueError(f"{where}: unknown key {unknown[0]!r}; {suggest(str(unknown[0]), _KEYS)}")
-    elif not isinstance(entry.get("uri"), str):
-        raise ValueError(f"{where}.uri: found {describe(entry.get('uri'))}, expected the source's URI; add it")
-    return {"weight": 1.0, "wrapped": False, **entry}

@@ -39,7 +39,7 @@ def examine(stages: Collection[str] = ()) -> list[Finding]:
         finding = of_error("params", error)
         findings.append(replace(finding, level="warn") if taken else finding)
     else:
-        sources = [*plan.configs["corpus"].sources, *(task.data for task in plan.tasks.values())]
+        sources = [*plan.configs["corpus"].uris, *(task.data for task in plan.tasks.values())]
         findings.append(check_params(plan))
         for name, check in PLANNED.items():
             if stages and "pretrain" not in stages and name in OF_PRETRAINING:

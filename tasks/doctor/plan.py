@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bertcore.corpus.config import SourceEntry
 from bertcore.corpus.sources import source_of
 from bertcore.errors import ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
@@ -131,15 +132,7 @@ class Plan:
     def _sizes_of_sources(self) -> list[tuple[str, float, float | None]]:
         """URI, weight and bytes of each source; None where they are unknown."""
         corpus = self.configs["corpus"]
-        weights = corpus.weights or [1.0] * len(corpus.sources)
-        sizes = [self._size_of_source(uri) for uri in corpus.sources]
-        return list(zip(corpus.sources, weights, sizes, strict=True))
-
-    def _size_of_source(self, uri: str) -> float | None:
-        with contextlib.suppress(ConfigError, InputError):  # its files may be where the corpus was made
-            corpus = self.configs["corpus"]
-            return source_of(uri, wrapped=corpus.is_wrapped(uri)).text_bytes(corpus.max_documents)
-        return None
+        return [(each.uri, each.weight, _size_of(each, corpus.max_documents)) for each in corpus.sources]
 
     def data_bytes(self, text: float) -> float:
         """Corpus, shards and instances of so much text, at most."""
@@ -148,6 +141,12 @@ class Plan:
         # A static copy holds every token, and id and place of every predicted one.
         copy = tokens * (id_bytes + mask.masked_lm_prob * (id_bytes + 2)) * 1.1
         return text + tokens * id_bytes * 1.1 + copy * max(mask.duplicates, 0.1) * len(mask.phases)
+
+
+def _size_of(source: SourceEntry, documents: int | None) -> float | None:
+    with contextlib.suppress(ConfigError, InputError):  # its files may be where the corpus was made
+        return source_of(source.uri, wrapped=source.wrapped).text_bytes(documents)
+    return None
 
 
 def _load(mask: MaskConfig, batch_size: int) -> Load:

@@ -10,12 +10,12 @@ import pandas as pd
 
 from bertcore.errors import ArtifactError
 
-REQUIRED = ("corpus", "tokenizer", "mask", "pretrain")
+REQUIRED = ("corpus", "sources", "tokenizer", "mask", "pretrain")
 OPTIONAL = ("contamination", "minimal_pairs", "embed", "timing/pretrain")
 CURVES = ("curves/pretrain_train", "curves/pretrain_eval")
 
 _COLUMNS = ["source", "group", "name", "step", "value", "text"]
-_STAGES = {"curves": "pretrain", "timing": "pretrain"}
+_STAGES = {"sources": "corpus", "curves": "pretrain", "timing": "pretrain"}
 
 Row = tuple[str, str, str, int | None, float | None, str | None]
 

@@ -15,7 +15,6 @@ from tasks.reporting.document import (
     Section,
     Table,
     count,
-    counted,
     percent,
     write_tables,
 )
@@ -41,6 +40,11 @@ AUDIT_NOTE = (
 CONTAMINATION_NOTE = (
     "Evaluation examples of which a text shares 13 words in a row with the pre-training text; shorter texts are not "
     "checked. Their scores may owe something to having been read before."
+)
+
+SOURCES_NOTE = (
+    "Documents are read and kept once; words, MB and share are those of the training text, each document as often as "
+    "the weight of its source says. Of documents that several sources have, the first source has the kept one."
 )
 
 Part = Paragraph | Table | Picture
@@ -77,7 +81,7 @@ def describe(
     sections += [*minimal_pairs.sections(measurements), *embed.sections(measurements)]
     if comparisons:
         sections.append(_tasks(measurements, setup, comparisons))
-    sections += [_text(measurements), _sequences(measurements), setup.section()]
+    sections += [_text(measurements, setup), _sequences(measurements), setup.section()]
     cards = _cards(summary, comparisons)
     if found:
         names = ", ".join(sign.name for sign in found)
@@ -208,14 +212,11 @@ def _tasks(measurements: Measurements, setup: Setup, comparisons: Sequence[Compa
     return Section("Tasks", [*parts, contaminated, Paragraph(CONTAMINATION_NOTE)] if contaminated.rows else parts)
 
 
-def _text(measurements: Measurements) -> Section:
-    read = measurements.numbers("corpus", "documents_read")
-    parts: list[Part] = [
-        text_tables.corpus(measurements),
-        Table(("Source", "Documents read"), [[f"`{uri}`", number] for uri, number in counted(read)]),
-    ]
-    if (dropped := text_tables.dropped(measurements)).rows:
-        parts.append(dropped)
+def _text(measurements: Measurements, setup: Setup) -> Section:
+    parts: list[Part] = [text_tables.corpus(measurements), text_tables.sources(measurements, setup.sources)]
+    parts.append(Paragraph(SOURCES_NOTE))
+    left_out = (text_tables.dropped(measurements), text_tables.dropped_by_source(measurements))
+    parts += [table for table in left_out if table.rows]
     return Section("Text and vocabulary", [*parts, text_tables.vocabulary(measurements)])
 
 

@@ -31,6 +31,12 @@ class Setup:
     def recipe(self) -> str | None:
         return self.params.get("recipe")
 
+    @property
+    def sources(self) -> dict[str, Mapping[str, Any]]:
+        """URI -> the entry of `corpus.sources`."""
+        entries = (self.params.get("corpus") or {}).get("sources", [])
+        return {each["uri"]: each for each in ({"uri": each} if isinstance(each, str) else each for each in entries)}
+
     def section(self) -> Section:
         named = {name: self.params[name] for name in ("recipe", *_SECTIONS) if self.params.get(name) is not None}
         rows = [[f"`{key}`", f"`{_shown(value)}`"] for key, value in params.flatten(named).items()]

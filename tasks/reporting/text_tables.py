@@ -1,7 +1,8 @@
 """The report's tables of the text, the vocabulary, the masked sequences and the pre-training."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, counted, percent
@@ -68,6 +69,25 @@ def corpus(measurements: Measurements) -> Table:
     return Table(("Text", "Documents", "Sentences", "Words", "MB", "Its sentences in train"), rows)
 
 
+def sources(measurements: Measurements, entries: Mapping[str, Mapping[str, Any]]) -> Table:
+    """How much of the text is of which source; `entries` of params.yaml, by URI, say its name and licence."""
+    read, rows = measurements.numbers("corpus", "documents_read"), []
+    for group in [each for each in measurements.groups("sources") if each.count("/") == 1]:
+        uri = measurements.word("sources", group, "uri")
+        entry, train = entries.get(uri, {}), f"{group}/train"
+        rows.append([
+            f"{entry['name']} (`{uri}`)" if entry.get("name") else f"`{uri}`",
+            entry.get("license") or NOTHING,
+            f"{entry.get('weight', 1):g}",
+            count(read[uri]),
+            *(count(measurements.number("sources", *place)) for place in ((group, "documents"), (train, "words"))),
+            f"{measurements.number('sources', train, 'bytes') / 1e6:,.1f}",
+            f"{percent(measurements.number('sources', group, 'train_share'))} %",
+        ])  # fmt: skip
+    header = ("Source", "Licence", "Weight", "Documents read", "Documents kept", "Words", "MB", "Share")
+    return Table(header, rows, left=("Licence",))
+
+
 def phases(measurements: Measurements) -> Table:
     """What the finished model comes to on held-out sequences of the length of each phase; empty where there is one."""
     first, second = (measurements.numbers("pretrain", group) for group in ("", "second_phase"))
@@ -89,6 +109,19 @@ def dropped(measurements: Measurements) -> Table:
         for reason, number in counted(measurements.numbers("corpus", "dropped"))
     ]
     return Table(("Left out because", "Number", "Threshold"), rows)
+
+
+def dropped_by_source(measurements: Measurements) -> Table:
+    """The same numbers, where there are several sources."""
+    found = measurements.below("corpus", "dropped_by_source")
+    if len(measurements.numbers("corpus", "documents_read")) == 1:
+        found = {}
+    rows = [
+        [f"`{uri}`", reason.replace("_", " "), number]
+        for uri, reasons in found.items()
+        for reason, number in counted(reasons)
+    ]
+    return Table(("Left out of", "Because", "Number"), rows, left=("Because",))
 
 
 def vocabulary(measurements: Measurements) -> Table:

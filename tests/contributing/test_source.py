@@ -9,7 +9,7 @@ import pytest
 
 from bertcore.corpus import sources
 from bertcore.corpus.build import build_corpus
-from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.config import CorpusConfig, SourceEntry
 from bertcore.corpus.documents import Document, corpus_shards
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.source import Keep, Source
@@ -54,7 +54,7 @@ def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_its_documents_become_a_corpus(uri: str, tmp_path: Path) -> None:
     place = tmp_path / "inputs" / "0"
     link(NamedSource("corpus.sources[0]", uri, place), place)  # as stage `inputs` does: DVC sees changes
-    config = CorpusConfig(sources=[uri], min_words=3, heldout_fraction=0.3)
+    config = CorpusConfig(sources=[SourceEntry(uri=uri)], min_words=3, heldout_fraction=0.3)
     (tmp_path / "out").mkdir()
     found = build_corpus(config, tmp_path / "inputs", tmp_path / "out").as_metrics()
     assert found["documents_read"] == {uri: 20} and found["dropped"] == {NO_LINES: 1}

@@ -29,7 +29,7 @@ from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.tokenizer import tokenizer_kind
 from tasks import mask, pretrain
 from tasks import params as task_params
-from tasks.paths import INPUTS, OBJECTIVE, TEXT, TOKENIZER
+from tasks.paths import INPUTS, OBJECTIVE, TEXT, TEXT_OF_SOURCES, TOKENIZER
 from tasks.tracking import runs as tracking
 from tasks.training import process as pretrain_process
 from tests.divided import divide_weights
@@ -93,6 +93,9 @@ def prepare(root: Path, values: dict[str, Any]) -> Path:
         for directory in (Path("data/shards"), TOKENIZER, INPUTS):
             directory.mkdir(parents=True)
         TEXT.write_text('{"language": "en", "sources": ["pydoc"]}')
+        of_pydoc = {"uri": "pydoc", "documents": 60, "train": {"words": 900, "bytes": 5000}, "train_share": 1.0}
+        TEXT_OF_SOURCES.parent.mkdir()
+        TEXT_OF_SOURCES.write_text(json.dumps({"sources": [of_pydoc]}))
         sections = task_params.read()
         kind = sections.get("tokenizer", {}).get("kind")
         read_by = READ_BY.get(kind, tokenizer)()

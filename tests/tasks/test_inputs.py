@@ -155,7 +155,7 @@ def set_path(values: dict[str, Any], path: str, value: Any) -> None:
         ),
         ("finetune", {}, "params.yaml: finetune.tasks: found nothing (null), expected a mapping of tasks"),
         ("corpus.sources", [], "params.yaml: corpus.sources: found an empty list, expected at least one source"),
-        ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list of texts"),
+        ("corpus.sources", "pydoc", "params.yaml: corpus.sources: found 'pydoc' (str), expected list of mappings"),
         (
             "corpus.sources",
             ["/none.txt"],

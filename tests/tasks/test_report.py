@@ -53,6 +53,16 @@ FILES: dict[str, Any] = {
         "train": {"documents": 90, "sentences": 900, "words": 9_000, "bytes": 50_000},
         "heldout": {"documents": 7, "sentences": 70, "words": 700, "bytes": 4_000},
         "heldout_sentences_in_train_share": 0.145,
+        "dropped_by_source": {
+            "pydoc": {"duplicate | copy": 3, "fewer than <8> words": 2},
+            "../texts/*.txt": {"duplicate | copy": 1},
+        },
+    },
+    "sources.json": {
+        "sources": [
+            {"uri": "pydoc", "documents": 95, "train": {"words": 8_500, "bytes": 45_000_000}, "train_share": 0.9},
+            {"uri": "../texts/*.txt", "documents": 2, "train": {"words": 500, "bytes": 5_000_000}, "train_share": 0.1},
+        ]
     },
     "tokenizer.json": {
         "vocab_size": 512,
@@ -580,6 +590,18 @@ def test_a_drop_stands_beside_the_number_that_decided_it(project: Path) -> None:
     assert "| too few words | 12 | 8 |" in markdown and "| exact duplicate | 3 | – |" in markdown
 
 
+def test_the_text_is_accounted_for_by_source(project: Path) -> None:
+    one = "{uri: pydoc, license: PSF-2.0, name: docs of Python, weight: 2}"
+    (project / "params.yaml").write_text(f"corpus: {{sources: [{one}, ../texts/*.txt]}}\n")
+    markdown, _, _ = make(project)
+    assert "| docs of Python (`pydoc`) | PSF-2.0 | 2 | 100 | 95 | 8,500 | 45.0 | 90.0 % |" in markdown
+    assert "| `../texts/*.txt` | – | 1 | 3 | 2 | 500 | 5.0 | 10.0 % |" in markdown
+    assert (
+        "| `pydoc` | duplicate \\| copy | 3 |" in markdown
+        and "| `../texts/*.txt` | duplicate \\| copy | 1 |" in markdown
+    )
+
+
 def test_a_term_that_the_report_has_never_heard_of_is_shown(project: Path) -> None:
     of_objective(project, next_token_loss=3.5, replaced_loss=0.2, replaced_accuracy=0.9)
     _, summary, _ = make(project, pictures=True)
@@ -590,7 +612,7 @@ def test_a_term_that_the_report_has_never_heard_of_is_shown(project: Path) -> No
     assert summary["pretrain"]["replaced_accuracy"] == 0.9
 
 
-@pytest.mark.parametrize("name", ["corpus", "tokenizer", "mask", "pretrain", "finetune/topic"])
+@pytest.mark.parametrize("name", ["corpus", "sources", "tokenizer", "mask", "pretrain", "finetune/topic"])
 def test_a_missing_required_file_is_one_line_and_writes_nothing(project: Path, name: str) -> None:
     (project / "metrics" / f"{name}.json").unlink()
     with pytest.raises(ArtifactError, match=rf"^metrics/{name}\.json: no such file, .*dvc repro \S+`$"):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bertcore.config import parse
 from bertcore.corpus import candidates, cleaning, overlap
 from bertcore.corpus.build import CorpusStatistics, build_corpus
-from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.config import CorpusConfig, SourceEntry
 from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.documents import corpus_shards, read_sentences, row_groups
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
@@ -28,12 +28,13 @@ from bertcore.files import checksum
 from tests.samples import write_corpus
 
 
-def build(tmp_path: Path, texts: list[str], **options: Any) -> tuple[dict[str, Any], Path]:
+def build(tmp_path: Path, texts: list[str], weight: float = 1.0, **options: Any) -> tuple[dict[str, Any], Path]:
     inputs, output = tmp_path / "inputs", tmp_path / "out"
     (inputs / "0").mkdir(parents=True, exist_ok=True)
     output.mkdir(exist_ok=True)
     (inputs / "0" / "t.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    config = CorpusConfig(sources=[str(inputs / "0" / "t.jsonl")], min_words=3, heldout_fraction=0.3, **options)
+    entry = SourceEntry(uri=str(inputs / "0" / "t.jsonl"), weight=weight)
+    config = CorpusConfig(sources=[entry], min_words=3, heldout_fraction=0.3, **options)
     return build_corpus(config, inputs, output).as_metrics(), output
 
 
@@ -60,19 +61,20 @@ def test_documents_are_split_into_sentences_and_every_drop_is_counted(tmp_path: 
 
 
 def test_the_split_depends_on_the_seed_and_the_id_alone(tmp_path: Path) -> None:
-    config = CorpusConfig(sources=["x"], heldout_fraction=0.2, seed=3)
+    config = CorpusConfig(sources=[SourceEntry(uri="x")], heldout_fraction=0.2, seed=3)
     sides = [config.split_of(f"doc:{index}") for index in range(5000)]
     assert sides == [config.split_of(f"doc:{index}") for index in range(5000)]
     assert 0.17 < sides.count("heldout") / 5000 < 0.23
     assert sides != [
-        CorpusConfig(sources=["x"], heldout_fraction=0.2, seed=4).split_of(f"doc:{i}") for i in range(5000)
+        CorpusConfig(sources=[SourceEntry(uri="x")], heldout_fraction=0.2, seed=4).split_of(f"doc:{i}")
+        for i in range(5000)
     ]
 
 
 def test_of_few_large_documents_one_is_held_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The one that a slightly larger share would hold out first."""
     (tmp_path / "t.txt").write_text("\n\n".join(TEXTS[:5]))
-    config = CorpusConfig(sources=[str(tmp_path / "t.txt")], heldout_fraction=1e-6)
+    config = CorpusConfig(sources=[SourceEntry(uri=str(tmp_path / "t.txt"))], heldout_fraction=1e-6)
     (tmp_path / "out").mkdir()
     metrics = build_corpus(config, tmp_path / "none", tmp_path / "out").as_metrics()
     assert (metrics["train"]["documents"], metrics["heldout"]["documents"]) == (4, 1)
@@ -186,7 +188,7 @@ def rows(output: Path, split: str) -> list[dict[str, Any]]:
 
 
 def test_weights_repeat_documents_of_the_training_split_behind_all_others(tmp_path: Path) -> None:
-    metrics, output = build(tmp_path, TEXTS, weights=[2.5])
+    metrics, output = build(tmp_path, TEXTS, weight=2.5)
     ids = [row["id"] for row in rows(output, "train")]
     once = [name for name in ids if "#" not in name]
     assert ids[: len(once)] == once and len(ids) == len(set(ids)) == metrics["train"]["documents"]
@@ -198,7 +200,7 @@ def test_weights_repeat_documents_of_the_training_split_behind_all_others(tmp_pa
 
 
 def test_a_weight_below_one_leaves_documents_out_and_counts_them(tmp_path: Path) -> None:
-    metrics, output = build(tmp_path, TEXTS, weights=[0.5])
+    metrics, output = build(tmp_path, TEXTS, weight=0.5)
     kept = len(rows(output, "train")) + len(rows(output, "heldout"))
     assert 10 < kept < 30 and metrics["dropped"] == {"not_drawn": 40 - kept}
 
@@ -249,7 +251,9 @@ def test_ids_that_documents_share_are_noticed(tmp_path: Path, caplog: pytest.Log
     said = []
     for seed in range(6):
         (tmp_path / str(seed)).mkdir()
-        config = CorpusConfig(sources=[str(tmp_path / "t.jsonl")], min_words=3, heldout_fraction=0.1, seed=seed)
+        config = CorpusConfig(
+            sources=[SourceEntry(uri=str(tmp_path / "t.jsonl"))], min_words=3, heldout_fraction=0.1, seed=seed
+        )
         caplog.clear()
         build_corpus(config, tmp_path / "none", tmp_path / str(seed))
         said.append("documents are held out, 80 were expected: many share an id" in caplog.text)
@@ -283,8 +287,10 @@ def mixed(tmp_path: Path, output: Path, count: int | None = None) -> CorpusStati
     )
     (tmp_path / "dev.txt").write_text("number 6 has a first sentence it HAS A second one")
     config = CorpusConfig(
-        sources=[str(tmp_path / "a.txt"), str(tmp_path / "b.txt")],
-        weights=[0.9, 2.5],
+        sources=[
+            SourceEntry(uri=str(tmp_path / "a.txt"), weight=0.9),
+            SourceEntry(uri=str(tmp_path / "b.txt"), weight=2.5),
+        ],
         min_words=3,
         heldout_fraction=0.2,
         near_duplicates=NearDuplicatesConfig(),
@@ -311,6 +317,29 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> Non
     assert set(alone.dropped) == reasons
     files = Counter(path.rpartition("-")[0] for path in contents(tmp_path / "1"))
     assert list(files) == ["heldout", "train", "train-x002", "train-x003"] and files["train"] > 1
+
+
+def test_every_document_of_every_source_is_accounted_for(tmp_path: Path) -> None:
+    statistics = mixed(tmp_path, tmp_path / "out")
+    metrics, dropped = statistics.as_metrics(), statistics.dropped_by_source()
+    rows = [row for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    sources = statistics.text_by_source()
+    for source in sources:
+        uri = source["uri"]
+        ids = [row["id"] for row in rows if row["source"] == uri]
+        first = [name for name in ids if "#" not in name]
+        assert source["documents"] == len(first) > 0
+        assert source["train"]["documents"] + source["heldout"]["documents"] == len(ids)
+        sentences = [each for row in rows if row["source"] == uri for each in row["sentences"]]
+        assert sum(source[split]["sentences"] for split in ("train", "heldout")) == len(sentences)
+        lines = dropped[uri].get("too_long_line", 0)
+        assert metrics["documents_read"][uri] == source["documents"] + sum(dropped[uri].values()) - lines
+    assert {key: sum(each["train"][key] for each in sources) for key in metrics["train"]} == metrics["train"]
+    assert sum((Counter(each) for each in dropped.values()), Counter()) == metrics["dropped"]
+    first, second = (dropped[each["uri"]] for each in sources)
+    assert second["exact_duplicate"] > first.get("exact_duplicate", 0)
+    shares = [each["train"]["bytes"] / metrics["train"]["bytes"] for each in sources]
+    assert [each["train_share"] for each in sources] == shares and sum(shares) == pytest.approx(1)
 
 
 def test_of_copies_the_first_is_kept_wherever_the_batches_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,11 +382,11 @@ import json, re, sys
 from pathlib import Path
 import pyarrow
 from bertcore.corpus.build import build_corpus
-from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.config import CorpusConfig, SourceEntry
 pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # as stage corpus does
 directory, name = Path(sys.argv[1]), sys.argv[2]
 (directory / "out").mkdir()
-config = CorpusConfig(sources=[str(directory / name)], heldout_fraction=float(sys.argv[3]))
+config = CorpusConfig(sources=[SourceEntry(uri=str(directory / name))], heldout_fraction=float(sys.argv[3]))
 statistics = build_corpus(config, directory / "none", directory / "out", count=2).as_metrics()
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 print(json.dumps([peak, statistics]))
@@ -436,7 +465,7 @@ def test_a_source_without_documents_is_counted_and_named(tmp_path: Path, caplog:
         (tmp_path / name).write_text(text)
     names = [str(tmp_path / name) for name in ("a.txt", "empty.txt")]
     (tmp_path / "out").mkdir()
-    config = CorpusConfig(sources=names, heldout_fraction=0.3)
+    config = CorpusConfig(sources=[SourceEntry(uri=name) for name in names], heldout_fraction=0.3)
     metrics = build_corpus(config, tmp_path / "none", tmp_path / "out").as_metrics()
     assert metrics["documents_read"] == {names[0]: 40, names[1]: 0}
     assert f"{names[1]}: no document in it" in caplog.messages
@@ -445,6 +474,6 @@ def test_a_source_without_documents_is_counted_and_named(tmp_path: Path, caplog:
 def test_documents_that_share_an_id_cannot_be_split(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"id": "en", "text": text}) + "\n" for text in TEXTS))
     (tmp_path / "out").mkdir()
-    config = CorpusConfig(sources=[str(tmp_path / "a.jsonl")])
+    config = CorpusConfig(sources=[SourceEntry(uri=str(tmp_path / "a.jsonl"))])
     with pytest.raises(InputError, match="all fell to the held-out text by their ids.*give every document an id"):
         build_corpus(config, tmp_path / "none", tmp_path / "out")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bertcore.config import parse
-from bertcore.corpus.config import CorpusConfig, copies
+from bertcore.corpus.config import CorpusConfig, SourceEntry, copies
 from bertcore.errors import ConfigError
 
 
@@ -24,8 +24,8 @@ def test_a_larger_weight_takes_the_same_documents_and_more() -> None:
 
 def test_entries_with_and_without_a_weight() -> None:
     config = parse(CorpusConfig, {"sources": ["a.txt", {"uri": "b.txt", "weight": 2}, {"uri": "c.txt"}]}, "corpus")
-    assert config.sources == ["a.txt", "b.txt", "c.txt"] and config.weights == [1.0, 2.0, 1.0]
-    assert parse(CorpusConfig, {"sources": ["a.txt"]}, "corpus").weights == []
+    assert config.uris == ["a.txt", "b.txt", "c.txt"] and [each.weight for each in config.sources] == [1.0, 2.0, 1.0]
+    assert parse(CorpusConfig, {"sources": ["a.txt"]}, "corpus").sources == [SourceEntry(uri="a.txt")]
 
 
 @pytest.mark.parametrize(
@@ -34,24 +34,22 @@ def test_entries_with_and_without_a_weight() -> None:
         ({"sources": [{"uri": "a", "wight": 1}]}, r"corpus.sources\[0\]: unknown key 'wight'; did you mean 'weight'"),
         (
             {"sources": ["a", {"weight": 1}]},
-            r"corpus.sources\[1\].uri: found nothing \(null\), expected the source's URI",
+            r"corpus.sources\[1\]: the key 'uri' is missing, expected text; add it",
         ),
-        ({"sources": [{"uri": "a", "weight": 0}]}, r"corpus.sources: found the weight 0, expected more than 0"),
-        ({"sources": [{"uri": "a", "weight": "x"}]}, r"corpus.weights\[0\]: found 'x' \(str\), expected number"),
-        ({"sources": [{"uri": "a"}], "weights": [1.0]}, r"corpus.weights: found beside sources that are"),
+        ({"sources": [{"uri": "a", "weight": 0}]}, r"corpus.sources\[0\].weight: found 0.0, expected more than 0"),
+        ({"sources": [{"uri": "a", "weight": "x"}]}, r"corpus.sources\[0\].weight: found 'x' \(str\), expected number"),
+        ({"sources": [{"uri": "a", "license": 4}]}, r"corpus.sources\[0\].license: found 4 \(int\), expected text"),
         (
             {"sources": [{"uri": "a", "wrapped": "yes"}]},
-            r"corpus.wrapped\[0\]: found 'yes' \(str\), expected true or false",
+            r"corpus.sources\[0\].wrapped: found 'yes' \(str\), expected true or false",
         ),
-        ({"sources": ["a", "b"], "wrapped": [True]}, r"corpus.wrapped: found 1, expected one for each of 2 sources"),
-        ({"sources": ["a", "b"], "weights": [1.0]}, r"corpus.weights: found 1, expected one for each of 2 sources"),
         ({"sources": ["a", {"uri": "a", "weight": 3}]}, r"corpus.sources: found 'a' twice.*{uri: a, weight: 2}"),
         (
             {"sources": ["a"], "min_words": 8, "quality": {"max_words": 7}},
             r"corpus.quality.max_words: found 7 with min_words 8, which drop every document",
         ),
         ({"sources": ["a"], "min_words": 0}, r"corpus.min_words: found 0, expected at least 1"),
-        ({"sources": [3]}, r"corpus.sources\[0\]: found 3 \(int\), expected text"),
+        ({"sources": [3]}, r"corpus.sources\[0\]: found 3 \(int\), expected a mapping with the keys uri"),
     ],
 )
 def test_entries_that_cannot_be_read_are_named(values: dict[str, Any], message: str) -> None:

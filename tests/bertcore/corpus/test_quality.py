@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bertcore.config import parse
-from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.config import CorpusConfig, SourceEntry
 from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig, count_words, few_letters, first_reason, keep_lines
@@ -55,10 +55,10 @@ def test_the_number_behind_a_reason_is_that_of_the_params() -> None:
     }
     quality = QualityConfig(**{name: number for name, (_, number) in numbers.items()})  # type: ignore[arg-type]
     others = {"near_duplicates": NearDuplicatesConfig(threshold=0.7), "contamination": ContaminationConfig(ngram=9)}
-    found = CorpusConfig(sources=["x"], min_words=4, quality=quality, **others).thresholds  # type: ignore[arg-type]
+    found = CorpusConfig(sources=[SourceEntry(uri="x")], min_words=4, quality=quality, **others).thresholds  # type: ignore[arg-type]
     beside = {"too_few_words": 4, "near_duplicate": 0.7, "in_evaluation_text": 9}
     assert found == dict(numbers.values()) | beside
-    assert CorpusConfig(sources=["x"]).thresholds == {"too_few_letters": 0.5, "too_few_words": 8}
+    assert CorpusConfig(sources=[SourceEntry(uri="x")]).thresholds == {"too_few_letters": 0.5, "too_few_words": 8}
 
 
 def test_lines_are_left_out_and_counted() -> None:

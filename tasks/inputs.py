@@ -100,7 +100,7 @@ def _check_sources(config: CorpusConfig) -> None:
     """Look at the files that the sources read, and name those of directories that none reads."""
     for index, entry in enumerate(config.sources):
         with naming(f"corpus.sources[{index}]"):
-            source = source_of(entry.uri, wrapped=entry.wrapped)
+            source = source_of(entry.uri, **entry.reading)
             source.look()
         if unread := source.unread:
             first = ", ".join(map(str, unread[:3])) + (", …" if len(unread) > 3 else "")

@@ -297,7 +297,7 @@ def _read(
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
     """The text of all sources, in blocks with the source's URI."""
     for index, entry in enumerate(config.sources):
-        source, dropped = source_of(entry.uri, wrapped=entry.wrapped), statistics.sources[entry.uri].dropped
+        source, dropped = source_of(entry.uri, **entry.reading), statistics.sources[entry.uri].dropped
         files = sorted(path for path in (inputs / str(index)).rglob("*") if path.is_file())
         for line in source.warnings(files):
             logger.warning(line)
@@ -317,7 +317,7 @@ def _megabytes(config: CorpusConfig) -> int | None:
     if config.max_documents is not None:
         return None
     try:
-        sizes = [source_of(uri).text_bytes() for uri in config.uris]
+        sizes = [source_of(each.uri, **each.reading).text_bytes() for each in config.sources]
     except ConfigError:
         return None
     return None if None in sizes else round(sum(size or 0 for size in sizes) / _MEGABYTE)

@@ -28,10 +28,17 @@ class SourceEntry:
     wrapped: bool = False
     """Whether its lines end where a page did, as in letters, scans and books: a paragraph goes on in the next line, a
     blank line ends it, and a `.txt` is one document."""
+    column: str | None = None
+    """The field of `.jsonl`, or the column of `.parquet` or of a set of the hub, that has the texts; None: `text`."""
     name: str | None = None
     """What the report and the encoder's card call it; None: by its URI."""
     license: str | None = None
     """Of its text, such as CC-BY-SA-3.0, for the report and the card."""
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How its source is opened, beside its URI."""
+        return {"wrapped": self.wrapped, "column": self.column}
 
     def __post_init__(self) -> None:
         within(self, "weight", f"more than 0 and at most {LARGEST_WEIGHT}", above=0, most=LARGEST_WEIGHT)

@@ -145,7 +145,7 @@ class Plan:
 
 def _size_of(source: SourceEntry, documents: int | None) -> float | None:
     with contextlib.suppress(ConfigError, InputError):  # its files may be where the corpus was made
-        return source_of(source.uri, wrapped=source.wrapped).text_bytes(documents)
+        return source_of(source.uri, **source.reading).text_bytes(documents)
     return None
 
 

@@ -11,18 +11,18 @@ from bertcore.corpus.sources.source import Source
 from bertcore.errors import ConfigError
 
 
-def source_of(uri: str, *, wrapped: bool = False) -> Source:
+def source_of(uri: str, *, wrapped: bool = False, column: str | None = None) -> Source:
     """The source that `uri` names; `ConfigError` for an unknown scheme or a malformed URI. `wrapped`: whether its lines
-    are wrapped."""
+    are wrapped; `column`: that of its texts, where it is another than the kind's own."""
     kind, separator, _ = uri.partition("://")
     if not separator:
-        return SOURCES.get(uri, LocalSource)(uri, wrapped=wrapped)
+        return SOURCES.get(uri, LocalSource)(uri, wrapped=wrapped, column=column)
     if f"{kind}://" not in SOURCES:
         known = [name.removesuffix("://") for name in SOURCES]
         raise ConfigError(
             f"{uri}: unknown kind of source {kind!r}; {suggest(kind, known)}, or a local file, glob or directory"
         )
-    return SOURCES[f"{kind}://"](uri, wrapped=wrapped)
+    return SOURCES[f"{kind}://"](uri, wrapped=wrapped, column=column)
 
 
 def look_for(uris: Iterable[str]) -> None:

@@ -4,8 +4,8 @@ A file is cut into blocks of whole documents by one process, which does no more 
 can tell the documents of a block.
 
 * `.txt`: UTF-8, one paragraph a line, a blank line ends a document; where lines are wrapped, the file is one document.
-* `.jsonl`: one object a line with the field `text` and optionally `id`.
-* `.parquet`: a column `text` and optionally `id`.
+* `.jsonl`: one object a line with the field `text`, or another one that is named, and optionally `id`.
+* `.parquet`: a column `text`, or another one that is named, and optionally `id`.
 """
 
 import json
@@ -32,16 +32,18 @@ NOT_UTF8, NOT_JSON, NO_TEXT, BEYOND_JSON = "not_utf8", "not_json_object", "no_te
 MEANINGS = {
     NOT_UTF8: "not UTF-8",
     NOT_JSON: "line is not a JSON object",
-    NO_TEXT: "no text in the field 'text'",
+    NO_TEXT: "no text in the field {column!r}",
     BEYOND_JSON: "line has too long a number or too deep a nesting",
 }
 """Of the reasons why a record is left out."""
 REMEDIES = {
     NOT_UTF8: "convert the file to UTF-8",
-    NOT_JSON: 'write an object on every line, such as {"text": "…"}',
-    NO_TEXT: "name the field with the text 'text'",
+    NOT_JSON: 'write an object on every line, such as {{"text": "…"}}',
+    NO_TEXT: "name the field that has it: {{uri: {uri}, column: NAME}}",
     BEYOND_JSON: "write the numbers as strings, or leave the field out",
 }
+COLUMN = "text"
+"""The field or column of the texts, unless another one is named."""
 BATCH_ROWS = 256
 _MOST_ROWS = 65_536
 """Of a block, where they have hardly any text."""
@@ -71,6 +73,8 @@ class FileBlock(Block):
     """Lines of the file before these."""
     wrapped: bool
     """Whether the lines of the file are wrapped."""
+    column: str
+    """That of the texts, where the format has any."""
 
     def documents(self, drops: Drops) -> Iterator[Document]:
         """With the ids `FILENAME:INDEX` or `FILENAME:ID`.
@@ -87,20 +91,21 @@ class FileBlock(Block):
         """Leave out the record at line `number`; the file's first one may not be."""
         path = Path(self.path)
         file = path.resolve() if path.is_symlink() else path  # stage inputs links the user's own
-        where = f"{file}:{number}: {MEANINGS[reason]}"
+        meaning, remedy = (said[reason].format(uri=self.uri, column=self.column) for said in (MEANINGS, REMEDIES))
+        where = f"{file}:{number}: {meaning}"
         if first:
-            raise InputError(f"{where}, in the file's first record; {REMEDIES[reason]} (docs/corpus.md)")
-        said = f"{where}; left out, and counted with all others like it: {REMEDIES[reason]} to keep them"
+            raise InputError(f"{where}, in the file's first record; {remedy} (docs/corpus.md)")
+        said = f"{where}; left out, and counted with all others like it: {remedy} to keep them"
         drops.said.setdefault(f"{self.path} {reason}", said)
         drops.counts[reason] += 1
 
 
-def cut(uri: str, path: Path, name: str, *, wrapped: bool) -> Iterator[FileBlock]:
+def cut(uri: str, path: Path, name: str, *, wrapped: bool, column: str) -> Iterator[FileBlock]:
     """The blocks of a file; `InputError` for a cut-off or damaged archive, and for one without an end of a document in
     more than `LONGEST_DOCUMENT` bytes."""
     index = line = 0
-    for data, size, records, lines in format_of(path, wrapped=wrapped).cut(path):
-        yield FileBlock(uri, str(path), name, data, size, index, line, wrapped)
+    for data, size, records, lines in format_of(path, wrapped=wrapped).cut(path, column):
+        yield FileBlock(uri, str(path), name, data, size, index, line, wrapped, column)
         index, line = index + records, line + lines
 
 
@@ -112,13 +117,17 @@ _Part = tuple[Any, int, int, int]
 class Format:
     """One of local files."""
 
-    cut: Callable[[Path], Iterator[_Part]]
+    cut: Callable[[Path, str], Iterator[_Part]]
+    """The parts of a file; those of columns hold no other text than that of the column named."""
     parse: Callable[[FileBlock, Drops], Iterator[tuple[str, str]]]
     """Key and text of each document."""
 
 
 def _cut_bytes(
-    path: Path, whole: Callable[[bytes, bool], tuple[int, int]], endless: Callable[[Path, int, bytes], None]
+    path: Path,
+    _column: str,
+    whole: Callable[[bytes, bool], tuple[int, int]],
+    endless: Callable[[Path, int, bytes], None],
 ) -> Iterator[_Part]:
     """`whole` says of some bytes, and whether they are the last ones, where the last whole record ends, and how many
     there are. `endless` is asked about bytes without one, and the number of lines before them."""
@@ -250,21 +259,21 @@ def _parse_json_lines(block: FileBlock, drops: Drops) -> Iterator[tuple[str, str
             continue
         if not isinstance(record, dict):
             block.drop(drops, NOT_JSON, number, first=index == 0)
-        elif not isinstance(record.get("text"), str):
-            is_other = "text" not in record or record["text"] is not None  # than a text or none
+        elif not isinstance(record.get(block.column), str):
+            is_other = block.column not in record or record[block.column] is not None  # than a text or none
             block.drop(drops, NO_TEXT, number, first=index == 0 and is_other)
         else:
-            yield _key(record.get("id"), index), record["text"]
+            yield _key(record.get("id"), index), record[block.column]
 
 
-def _cut_parquet(path: Path) -> Iterator[_Part]:
+def _cut_parquet(path: Path, column: str) -> Iterator[_Part]:
     """In blocks of ids and texts. Parquet promises UTF-8, but not every writer keeps it, and Arrow does not look: so
     texts are read as bytes."""
     try:
         with _unpacked(path) as plain, pq.ParquetFile(plain, pre_buffer=False, buffer_size=PARQUET_BUFFER) as file:
             rows: list[tuple[Any, bytes | None]] = []
             size = 0
-            for row in _rows(path, file):
+            for row in _rows(path, file, column):
                 rows.append(row)
                 size += len(row[1] or b"")
                 if size >= BLOCK or len(rows) == _MOST_ROWS:
@@ -281,19 +290,19 @@ def _cut_parquet(path: Path) -> Iterator[_Part]:
         raise damaged(path, OSError(str(error).splitlines()[0])) from None
 
 
-def _rows(path: Path, file: pq.ParquetFile) -> Iterator[tuple[Any, bytes | None]]:
+def _rows(path: Path, file: pq.ParquetFile, column: str) -> Iterator[tuple[Any, bytes | None]]:
     types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
-    for name in ("text", "id"):
+    for name in (column, "id"):
         if file.schema_arrow.names.count(name) > 1:
             raise InputError(f"{path}: found several columns {name!r}, expected one; rename the others")
-    if not _is_text(types.get("text")):
+    if not _is_text(types.get(column)):
         columns = ", ".join(f"{name} ({type_})" for name, type_ in types.items())
         raise InputError(
-            f"{path}: no text column 'text' among {columns or 'none'}; rename the column of the texts, or write it as "
-            "strings"
+            f"{path}: no text column {column!r} among {columns or 'none'}; name the column of the texts, {{uri: …, "
+            "column: NAME}, or write it as strings"
         )
-    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name for name in ("text", "id") if name in types]):
-        yield from zip(_ids(batch), _as_bytes(batch.column("text")).to_pylist(), strict=True)
+    for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=[name for name in (column, "id") if name in types]):
+        yield from zip(_ids(batch), _as_bytes(batch.column(column)).to_pylist(), strict=True)
 
 
 def _parse_rows(block: FileBlock, drops: Drops) -> Iterator[tuple[str, str]]:

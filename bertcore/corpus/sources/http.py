@@ -71,9 +71,10 @@ def parse_url(uri: str) -> tuple[str, str | None, str]:
 class HttpSource(Source):
     """A file at an address."""
 
-    def __init__(self, uri: str, *, wrapped: bool = False) -> None:
-        super().__init__(uri, wrapped=wrapped)
-        parse_url(uri)
+    def __init__(self, uri: str, *, wrapped: bool = False, column: str | None = None) -> None:
+        super().__init__(uri, wrapped=wrapped, column=column)
+        _, _, name = parse_url(uri)
+        local.check_column(uri, [Path(name)], column)
 
     @cached_property
     def _file(self) -> Path:
@@ -88,13 +89,13 @@ class HttpSource(Source):
 
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """Those of the downloaded file; see `fetch` and `local.read`."""
-        yield from local.read(self.uri, [self._file], dropped, wrapped=self.wrapped)
+        yield from local.read(self.uri, [self._file], dropped, wrapped=self.wrapped, column=self.column)
 
     def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[FileBlock]:
-        yield from local.blocks(self.uri, [self._file], wrapped=self.wrapped)
+        yield from local.blocks(self.uri, [self._file], wrapped=self.wrapped, column=self.column)
 
     def warnings(self, files: Sequence[Path]) -> list[str]:
-        return [] if self.wrapped else local.wrapped_lines(self.uri, [self._file])
+        return [] if self.wrapped else local.wrapped_lines(self.uri, [self._file], self.column)
 
 
 def cache_directory() -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from bertcore.compressed import compression_of, plain_ending, plain_name
 from bertcore.corpus.cleaning import seems_wrapped
 from bertcore.corpus.documents import Document
-from bertcore.corpus.sources.formats import ENDINGS, FORMATS, FileBlock, cut
+from bertcore.corpus.sources.formats import COLUMN, ENDINGS, FORMATS, FileBlock, cut
 from bertcore.corpus.sources.source import Drops, Keep, Source
 from bertcore.errors import ConfigError
 from bertcore.files import check_link, visible_files
@@ -53,17 +53,25 @@ def find_files(uri: str) -> list[Path]:
     return files
 
 
-def blocks(uri: str, paths: Sequence[Path], *, wrapped: bool = False) -> Iterator[FileBlock]:
-    """Those of `paths`, in that order."""
+def check_column(uri: str, paths: Sequence[Path], column: str | None) -> None:
+    """`ConfigError` where a column is named and none of `paths` has any."""
+    if column is not None and all(plain_ending(path) == ".txt" for path in paths):
+        raise ConfigError(f"{uri}: found column {column!r}, expected none, as .txt has no columns; leave it out")
+
+
+def blocks(uri: str, paths: Sequence[Path], *, wrapped: bool = False, column: str | None = None) -> Iterator[FileBlock]:
+    """Those of `paths`, in that order; `column` of the texts, where it is not the usual one."""
     for path, name in zip(paths, _names(paths), strict=True):
-        yield from cut(uri, path, name, wrapped=wrapped)
+        yield from cut(uri, path, name, wrapped=wrapped, column=column or COLUMN)
 
 
-def read(uri: str, paths: Sequence[Path], dropped: Counter[str], *, wrapped: bool = False) -> Iterator[Document]:
+def read(
+    uri: str, paths: Sequence[Path], dropped: Counter[str], *, wrapped: bool = False, column: str | None = None
+) -> Iterator[Document]:
     """The documents of `paths`, in that order, see `FileBlock.documents`; what is left out is counted in `dropped`, and
     the first of each file is named in the log."""
     drops = Drops(dropped)
-    for block in blocks(uri, paths, wrapped=wrapped):
+    for block in blocks(uri, paths, wrapped=wrapped, column=column):
         said = len(drops.said)
         try:
             yield from block.documents(drops)
@@ -72,9 +80,13 @@ def read(uri: str, paths: Sequence[Path], dropped: Counter[str], *, wrapped: boo
                 logger.warning(line)
 
 
-def wrapped_lines(uri: str, paths: Sequence[Path]) -> list[str]:
+def wrapped_lines(uri: str, paths: Sequence[Path], column: str | None = None) -> list[str]:
     """A line where the lines of some of `paths`, which nobody has told to be wrapped, seem to be."""
-    found = [path for path in paths[:_FILES] if seems_wrapped(each.text[:_CHARACTERS] for each in _first_of(uri, path))]
+    found = [
+        path
+        for path in paths[:_FILES]
+        if seems_wrapped(each.text[:_CHARACTERS] for each in _first_of(uri, path, column))
+    ]
     if not found:
         return []
     of_some = f", in {found[0].name} and {len(found) - 1} others" if len(found) > 1 else f", in {found[0].name}"
@@ -86,8 +98,8 @@ def wrapped_lines(uri: str, paths: Sequence[Path]) -> list[str]:
     ]
 
 
-def _first_of(uri: str, path: Path) -> Iterator[Document]:
-    documents = (document for block in blocks(uri, [path]) for document in block.documents(Drops()))
+def _first_of(uri: str, path: Path, column: str | None) -> Iterator[Document]:
+    documents = (each for block in blocks(uri, [path], column=column) for each in block.documents(Drops()))
     return islice(documents, _DOCUMENTS)
 
 
@@ -100,16 +112,20 @@ class LocalSource(Source):
 
     def documents(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[Document]:
         """See `read`."""
-        yield from read(self.uri, list(files) or find_files(self.uri), dropped, wrapped=self.wrapped)
+        paths = list(files) or find_files(self.uri)
+        yield from read(self.uri, paths, dropped, wrapped=self.wrapped, column=self.column)
 
     def blocks(self, files: Sequence[Path], dropped: Counter[str], keep: Keep) -> Iterator[FileBlock]:
-        yield from blocks(self.uri, list(files) or find_files(self.uri), wrapped=self.wrapped)
+        paths = list(files) or find_files(self.uri)
+        yield from blocks(self.uri, paths, wrapped=self.wrapped, column=self.column)
 
     def look(self) -> None:
         """Read the first record of each file, where a packed one need not be unpacked for it."""
-        for path in find_files(self.uri):
+        paths = find_files(self.uri)
+        check_column(self.uri, paths, self.column)
+        for path in paths:
             if not (plain_ending(path) == ".parquet" and compression_of(path)):
-                next(read(self.uri, [path], Counter(), wrapped=self.wrapped), None)
+                next(read(self.uri, [path], Counter(), wrapped=self.wrapped, column=self.column), None)
 
     @property
     def unread(self) -> Sequence[Path]:
@@ -117,7 +133,7 @@ class LocalSource(Source):
         return [item for item in visible_files(path) if plain_ending(item) not in FORMATS] if path.is_dir() else ()
 
     def warnings(self, files: Sequence[Path]) -> list[str]:
-        return [] if self.wrapped else wrapped_lines(self.uri, list(files) or find_files(self.uri))
+        return [] if self.wrapped else wrapped_lines(self.uri, list(files) or find_files(self.uri), self.column)
 
     def text_bytes(self, documents: int | None = None) -> float:
         whole = sum(file.stat().st_size * UNPACKED.get(file.suffix.lower(), 1.0) for file in self.files)

@@ -85,11 +85,12 @@ class Source:
     """File and columns of what a source of this kind keeps beside its documents, for tasks that are made from it. The
     column `split` is filled in from `document_id`."""
 
-    def __init__(self, uri: str, *, wrapped: bool = False) -> None:
+    def __init__(self, uri: str, *, wrapped: bool = False, column: str | None = None) -> None:
         """`ConfigError` where `uri` is malformed. Nothing is read yet. `wrapped`: whether its lines are wrapped, so
-        that a blank one ends no document."""
+        that a blank one ends no document. `column`: that of its texts; None: the one that texts of this kind have."""
         self.uri = uri
         self.wrapped = wrapped
+        self.column = column
 
     @property
     def files(self) -> Sequence[Path]:

@@ -76,9 +76,11 @@ class PydocSource(Source):
 
     RECORDS = ("docstrings.parquet", RECORD_SCHEMA)
 
-    def __init__(self, uri: str, *, wrapped: bool = False) -> None:
+    def __init__(self, uri: str, *, wrapped: bool = False, column: str | None = None) -> None:
         if wrapped:
             raise ConfigError(f"{uri}: found wrapped true, expected false, as its lines are paragraphs; leave it out")
+        if column is not None:
+            raise ConfigError(f"{uri}: found column {column!r}, expected none, as it has no columns; leave it out")
         super().__init__(uri)
 
     @property

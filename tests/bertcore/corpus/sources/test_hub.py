@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import HfApi, constants
 
+from bertcore.corpus.sources.hub import HubSource
+from bertcore.errors import ConfigError
 from bertcore.hub import HubLocation, commit_of, load
 from tests.hub_server import COMMIT, HubServer
 
@@ -97,6 +99,12 @@ def test_documents_and_errors(hub: HubServer, tmp_path: Path) -> None:
         (no_column, "no column 'body' among text"),
     ):
         assert found[0] == "InputError" and reason in found[1] and "\n" not in found[1]
+
+
+def test_the_column_stands_in_the_entry_or_in_the_address() -> None:
+    assert HubSource("hf://org/plain", column="body")._location.column == "body"
+    with pytest.raises(ConfigError, match=r"found column 'body' beside \?column=text, expected one of them"):
+        HubSource("hf://org/plain?split=dev&column=text", column="body")
 
 
 def test_the_endpoints_of_the_hub_are_called_and_no_other_host(hub: HubServer, tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.corpus.documents import Document
-from bertcore.corpus.sources import formats, local
-from bertcore.corpus.sources.source import gathered
+from bertcore.corpus.sources import formats, local, source_of
+from bertcore.corpus.sources.source import Block, Drops, gathered
 from bertcore.errors import ConfigError, InputError
 from tests.packing import pack
 
@@ -259,6 +259,36 @@ def test_cut_off_archives_are_errors(name: str, tmp_path: Path) -> None:
         read(path)
 
 
+def test_the_texts_may_stand_in_another_column(tmp_path: Path) -> None:
+    pack(tmp_path / "a.jsonl.gz", b'{"content": "one", "id": "x", "text": "other"}\n{"content": null}')
+    pack(tmp_path / "b.parquet", parquet(content=["two"], text=[1]))
+    pack(tmp_path / "c.txt", b"three")
+    source, dropped = source_of(str(tmp_path), column="content"), Counter[str]()
+    source.look()
+    found = [(each.id, each.text) for each in source.documents([], dropped, lambda _: None)]
+    assert found == [("a.jsonl:x", "one"), ("b.parquet:0", "two"), ("c.txt:0", "three")] and dropped == {"no_text": 1}
+    (line,) = [found for block in source.blocks([], dropped, lambda _: None) for found in said_of(block)]
+    assert "a.jsonl.gz:2: no text in the field 'content'; left out" in line
+    with pytest.raises(InputError, match=r"no text in the field 'body'.*name the field that has it: {uri: .*, column"):
+        source_of(str(tmp_path), column="body").look()
+    with pytest.raises(InputError, match="b.parquet: no text column 'body' among content .*; name the column of"):
+        source_of(str(tmp_path / "b.parquet"), column="body").look()
+
+
+def said_of(block: Block) -> list[str]:
+    """The lines for the log of what is left out of a block."""
+    drops = Drops()
+    list(block.documents(drops))
+    return list(drops.said.values())
+
+
+@pytest.mark.parametrize("uri", ["TEXTS/c.txt", "https://example.org/c.txt.gz", "pydoc"])
+def test_a_column_of_what_has_none_is_refused(uri: str, tmp_path: Path) -> None:
+    pack(tmp_path / "c.txt", b"three")
+    with pytest.raises(ConfigError, match="found column 'content', expected none"):
+        source_of(uri.replace("TEXTS", str(tmp_path)), column="content").look()
+
+
 def test_an_empty_file_has_no_documents(tmp_path: Path) -> None:
     assert read(pack(tmp_path / "a.txt", b""), pack(tmp_path / "a.jsonl.gz", b"\n\n")) == ([], Counter())
 
@@ -287,9 +317,7 @@ def test_a_look_tells_what_reading_would(tmp_path: Path) -> None:
     pack(tmp_path / "a.jsonl", b'{"text": "one"}')
     local.LocalSource(str(tmp_path)).look()
     pack(tmp_path / "z.jsonl.gz", b'{"content": "one"}')
-    with pytest.raises(
-        InputError, match=r"z.jsonl.gz:1: no text in the field 'text', .*; name the field with the text"
-    ):
+    with pytest.raises(InputError, match=r"z.jsonl.gz:1: no text in the field 'text', .*; name the field that has it"):
         local.LocalSource(str(tmp_path)).look()
 
 
@@ -387,7 +415,7 @@ def test_an_unpacked_file_has_no_name_that_a_killed_process_would_leave(
     path = pack(tmp_path / "a.parquet.gz", parquet(text=["one", "two"]))
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(formats.tempfile, "tempdir", str(tmp_path / "tmp"))
-    blocks = formats.cut("u", path, "a", wrapped=False)
+    blocks = formats.cut("u", path, "a", wrapped=False, column="text")
     assert len(next(blocks).data) == 2 and not list((tmp_path / "tmp").iterdir())
 
 

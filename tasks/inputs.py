@@ -18,6 +18,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from bertcore.corpus.config import CorpusConfig
+from bertcore.corpus.exclusion import excluded_ids
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.formats import ENDINGS
 from bertcore.embedding import FROM_CORPUS
@@ -66,6 +67,8 @@ def run(_: StageRun) -> None:
         for each in named(values):
             link(each, beside / each.place.relative_to(INPUTS))
         _check_sources(configs["corpus"])
+        with naming("corpus.exclude"):
+            excluded_ids(visible_files(beside / "corpus" / "exclude"))
         _check_vocabulary(configs["tokenizer"])
         _check_pretraining(configs["pretrain"], configs["tokenizer"])
         for each in minimal_pairs(values):

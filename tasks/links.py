@@ -88,6 +88,8 @@ def named(values: Mapping[str, Any]) -> Iterator[Named]:
     for index, uri in enumerate(_listed((corpus.get("contamination") or {}).get("texts"))):
         place = INPUTS / "corpus" / "contamination" / str(index)
         yield Named(f"corpus.contamination.texts[{index}]", uri, place)
+    if (exclude := corpus.get("exclude")) is not None:
+        yield Named("corpus.exclude", exclude, INPUTS / "corpus" / "exclude")
     yield Named("tokenizer.vocab_file", tokenizer.get("vocab_file"), VOCABULARY)
     if (merges := tokenizer.get("merges_file")) is not None:
         yield Named("tokenizer.merges_file", merges, MERGES)

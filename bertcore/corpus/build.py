@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from bertcore import workers
 from bertcore.corpus import cleaning
-from bertcore.corpus.candidates import AMOUNTS, Batch, EvaluationFiles, Examined, Use, examine, ngrams_of
+from bertcore.corpus.candidates import AMOUNTS, Batch, Examined, Files, Use, examine, ids_of, ngrams_of
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.digests import Digests
 from bertcore.corpus.documents import SPLITS, RecordWriter
 from bertcore.corpus.near_duplicates import NearDuplicates
 from bertcore.corpus.overlap import shared_sentences
 from bertcore.corpus.sources import source_of
-from bertcore.corpus.sources.source import Block, Source, gathered, in_blocks
+from bertcore.corpus.sources.source import Block, Keep, Source, gathered, in_blocks
 from bertcore.corpus.writing import ShardPlan, ShardPlans, write_shard
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
@@ -57,6 +57,8 @@ class CorpusStatistics:
     """What the log has said of records that are left out, see `Drops`."""
     least_draw: float = 1.0
     """Of the kept documents, the least of the numbers that decide the split."""
+    unmatched: int = 0
+    """Ids of `corpus.exclude` that no document has."""
     heldout_in_train: float = 0.0
     """Share of the held-out sentences that stand in the training text, too."""
 
@@ -104,6 +106,7 @@ class CorpusStatistics:
             "dropped": dict(sorted(self.dropped.items())),
             **{split: dict(self.kept[split]) for split in SPLITS},
             "heldout_sentences_in_train_share": self.heldout_in_train,
+            "excluded_ids_not_found": self.unmatched,
         }
 
     def dropped_by_source(self) -> dict[str, dict[str, int]]:
@@ -140,10 +143,12 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
     """
     if config.language not in cleaning.LANGUAGES.split():
         logger.warning("corpus.language: sentences of %r are split by English rules: it has none here", config.language)
-    evaluation = _evaluation_files(config, inputs)
-    if config.contamination is not None:
-        _check_evaluation(evaluation, config.contamination.ngram)
-    statistics = _write(config, inputs, output, evaluation, count)
+    contamination = config.contamination
+    evaluation = _files(inputs / "contamination", contamination.texts if contamination else [])
+    if contamination is not None:
+        _check_evaluation(evaluation, contamination.ngram)
+    exclude = _files(inputs / "exclude", [config.exclude] if config.exclude else [])
+    statistics = _write(config, inputs, output, evaluation, exclude, count)
     if not statistics.kept["heldout"]["documents"] and statistics.kept["train"]["documents"] > 1:
         nearest = statistics.least_draw
         logger.warning(
@@ -153,14 +158,14 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
         for path in output.iterdir():
             path.unlink()
         other = replace(config, heldout_fraction=math.nextafter(nearest, 1))
-        statistics = _write(other, inputs, output, evaluation, count)
+        statistics = _write(other, inputs, output, evaluation, exclude, count)
     _check_splits(config, statistics)
     _check_share(config, statistics)
     statistics.heldout_in_train = shared_sentences(output.resolve(), count)
     return statistics
 
 
-def _check_evaluation(files: EvaluationFiles, ngram: int) -> None:
+def _check_evaluation(files: Files, ngram: int) -> None:
     """A warning for each of `files` of which no text can be found in any document; `InputError` where none has any."""
     names = [Path(file).name for file, _ in files]
     long_enough = [ngrams_of((file,), ngram).long_enough for file in files]
@@ -175,18 +180,18 @@ def _check_evaluation(files: EvaluationFiles, ngram: int) -> None:
 
 
 def _write(
-    config: CorpusConfig, inputs: Path, output: Path, evaluation: EvaluationFiles, count: int | None
+    config: CorpusConfig, inputs: Path, output: Path, evaluation: Files, exclude: Files, count: int | None
 ) -> CorpusStatistics:
     """Read every source once. This process finds the blocks of the text and says which documents are kept; the workers
     do all else."""
     statistics = CorpusStatistics({uri: SourceStatistics() for uri in config.uris})
-    seen, plans = _Seen(config, output), ShardPlans(output)
+    seen, plans, unmatched = _Seen(config, output), ShardPlans(output), set(ids_of(exclude))
     parts = Path(mkdtemp(prefix=".parts-", dir=output.resolve()))
 
     def pieces() -> Iterator[Batch | ShardPlan]:
-        for number, (uri, blocks) in enumerate(_read(config, inputs, output, statistics)):
+        for number, (uri, blocks) in enumerate(_read(config, inputs, output, ids_of(exclude), statistics)):
             yield from plans.complete()
-            yield Batch(uri, blocks, str(parts / f"{number:08d}"), config, evaluation)
+            yield Batch(uri, blocks, str(parts / f"{number:08d}"), config, evaluation, exclude)
 
     progress, size = Progress("corpus", _megabytes(config)), 0
     for found in workers.run(_do, pieces(), count):
@@ -195,6 +200,7 @@ def _write(
                 part.unlink()
             continue
         statistics.add_read(found)
+        unmatched.difference_update(found.excluded)
         _keep(found, seen.objections(found), plans, statistics)
         megabytes, size = divmod(size + found.size, _MEGABYTE)
         if megabytes:
@@ -206,7 +212,17 @@ def _write(
     for uri, source in statistics.sources.items():
         if not source.read:
             logger.warning("%s: no document in it", uri)
-    return statistics
+    _warn_of_unmatched(unmatched)
+    return replace(statistics, unmatched=len(unmatched))
+
+
+def _warn_of_unmatched(ids: set[str]) -> None:
+    if ids:
+        logger.warning(
+            "corpus.exclude: %d of its ids are of no document that was read, such as %r; write them as the column id "
+            "of data/corpus has them, without the #2, #3, … of further copies (docs/corpus.md)",
+            *(len(ids), min(ids)),
+        )
 
 
 def _do(piece: Batch | ShardPlan) -> Examined | list[Path]:
@@ -293,7 +309,7 @@ def _remedy(config: CorpusConfig, split: str, statistics: CorpusStatistics) -> s
 
 
 def _read(
-    config: CorpusConfig, inputs: Path, output: Path, statistics: CorpusStatistics
+    config: CorpusConfig, inputs: Path, output: Path, unwanted: frozenset[str], statistics: CorpusStatistics
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
     """The text of all sources, in blocks with the source's URI."""
     for index, entry in enumerate(config.sources):
@@ -302,7 +318,7 @@ def _read(
         for line in source.warnings(files):
             logger.warning(line)
         with _record_writer(source, output, config) as writer:
-            keep = writer.add if writer else _forget
+            keep = _all_but(unwanted, writer) if writer else _forget
             if config.max_documents is None:
                 blocks = source.blocks(files, dropped, keep)
             else:
@@ -333,14 +349,17 @@ def _record_writer(source: Source, output: Path, config: CorpusConfig) -> Abstra
     return RecordWriter(output / name, schema, config.split_of)
 
 
+def _all_but(unwanted: frozenset[str], writer: RecordWriter) -> Keep:
+    """Keeps the records of all other documents."""
+    return lambda record: None if record["document_id"] in unwanted else writer.add(record)
+
+
 def _forget(_: object) -> None:
     """For sources that keep no records."""
 
 
-def _evaluation_files(config: CorpusConfig, inputs: Path) -> EvaluationFiles:
-    """As stage `inputs` has linked them, else those of the config."""
-    if config.contamination is None:
-        return ()
-    linked = sorted(path for path in (inputs / "contamination").rglob("*") if path.is_file())
-    paths = linked or [Path(text) for text in config.contamination.texts]
+def _files(links: Path, given: list[str]) -> Files:
+    """As stage `inputs` has linked them, else those of the config; none where it names none."""
+    linked = sorted(path for path in links.rglob("*") if path.is_file()) if given else []
+    paths = linked or [Path(name).expanduser() for name in given]
     return tuple((str(path.absolute()), checksum(path)) for path in paths)

@@ -20,14 +20,15 @@ from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import Ngrams, evaluation_texts
 from bertcore.corpus.documents import CORPUS_SCHEMA, Document
+from bertcore.corpus.exclusion import excluded_ids
 from bertcore.corpus.near_duplicates import Signatures, signatures
 from bertcore.corpus.sorted_files import SIZE
 from bertcore.corpus.sources.source import Block, Drops
 from bertcore.corpus.writing import write_part
 
-EvaluationFiles = tuple[tuple[str, str], ...]
-"""Absolute path and SHA-256 of each file of evaluation texts. The workers of a cluster outlive a run: what they keep of
-a file is what had this content."""
+Files = tuple[tuple[str, str], ...]
+"""Absolute path and SHA-256 of files that decide what is dropped. The workers of a cluster outlive a run: what they
+keep of a file is what had this content."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,10 @@ class Batch:
     part: str
     """Absolute path of their parts, before `-NAME` (see `Use`)."""
     config: CorpusConfig
-    evaluation: EvaluationFiles
+    evaluation: Files
     """The texts that the corpus must not hold."""
+    exclude: Files
+    """The ids of documents that it must not hold."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ class Examined:
     """Documents in them."""
     drops: Drops
     """What the source leaves out, and how many documents (and lines) the filters drop, by reason."""
+    excluded: list[str]
+    """The ids of documents that are dropped for them."""
     digests: list[bytes]
     """(N,): alike for exact copies only."""
     signatures: Signatures | None
@@ -109,7 +114,11 @@ def examine(batch: Batch) -> Examined:
     """Write the parts of a batch, and say what is in them."""
     config, drops = batch.config, Drops()
     documents = [document for block in batch.blocks for document in block.documents(drops)]
-    kept = list(_cleaned(_drawn(documents, config, drops.counts), config, drops.counts))
+    unwanted = ids_of(batch.exclude)
+    excluded = [document.id for document in documents if document.id in unwanted]
+    drops.counts.update(["excluded"] * len(excluded))
+    wanted = (document for document in documents if document.id not in unwanted)
+    kept = list(_cleaned(_drawn(wanted, config, drops.counts), config, drops.counts))
     if config.contamination:
         met = ngrams_of(batch.evaluation, config.contamination.ngram).meet([each.text for each in kept])
         drops.counts.update(["in_evaluation_text"] * int(met.sum()))
@@ -125,6 +134,7 @@ def examine(batch: Batch) -> Examined:
         size=sum(block.size for block in batch.blocks),
         read=len(documents),
         drops=drops,
+        excluded=excluded,
         digests=[hashlib.blake2b(document.text.encode(), digest_size=SIZE).digest() for document in kept],
         signatures=signatures([document.text for document in kept], near.ngram) if near else None,
         draws=draws,
@@ -151,7 +161,7 @@ def _copied(documents: pa.Table, copy: int) -> pa.Table:
     return documents.set_column(0, "id", pc.binary_join_element_wise(documents["id"], str(copy + 1), "#"))
 
 
-def _drawn(documents: list[Document], config: CorpusConfig, dropped: Counter[str]) -> Iterator[Document]:
+def _drawn(documents: Iterable[Document], config: CorpusConfig, dropped: Counter[str]) -> Iterator[Document]:
     for document in documents:
         if config.copies_of(document):
             yield document
@@ -171,6 +181,12 @@ def _cleaned(documents: Iterable[Document], config: CorpusConfig, dropped: Count
 
 
 @lru_cache(maxsize=1)
-def ngrams_of(files: EvaluationFiles, ngram: int) -> Ngrams:
+def ids_of(files: Files) -> frozenset[str]:
+    """Those in `files`, kept for this process."""
+    return excluded_ids(Path(file) for file, _ in files)
+
+
+@lru_cache(maxsize=1)
+def ngrams_of(files: Files, ngram: int) -> Ngrams:
     """Of the texts in `files`, kept for this process."""
     return Ngrams([text for file, _ in files for text in evaluation_texts(Path(file))], ngram)

@@ -60,6 +60,8 @@ class CorpusConfig:
     """What counts as nearly the same document; None drops exact copies only."""
     contamination: ContaminationConfig | None = None
     """Evaluation texts that the corpus must not hold; None drops nothing (stage `contamination` measures it anyway)."""
+    exclude: str | None = None
+    """A file of the ids of documents that are dropped, one a line, as the column `id` of data/corpus has them."""
     heldout_fraction: float = 0.02
     """Share of the documents that pre-training never sees; of two and more documents, one at least."""
     language: str = "en"
@@ -91,6 +93,8 @@ class CorpusConfig:
                 f"quality.max_words: found {self.quality.max_words} with min_words {self.min_words}, which drop every "
                 "document; raise it or lower min_words"
             )
+        if self.exclude is not None and "://" in self.exclude:
+            raise ValueError(f"exclude: found {self.exclude}, expected a local file; download it and name the file")
         within(self, "heldout_fraction", "a share between 0 and 1", above=0, below=1)
         if not re.fullmatch("[a-z]{2,3}", self.language):
             known = suggest(self.language, cleaning.LANGUAGES.split())

@@ -310,6 +310,7 @@ def test_a_model_that_a_stage_writes_starts_a_task_in_a_tree_of_its_own_alone(
         ("corpus.sources", ["data/*/*.txt"], "which the pipeline writes"),
         ("corpus.sources", ["data/[c]orpus/mine.txt"], "which the pipeline writes"),
         ("corpus.contamination", {"texts": ["predictions/mine.txt"]}, "which the pipeline writes"),
+        ("corpus.exclude", "data/corpus/mine.txt", "which the pipeline writes"),
         ("tokenizer.vocab_file", "models/tokenizer/vocab.txt", "which the pipeline writes"),
         ("embed", {"pairs": "data/shards/pairs.jsonl"}, "which the pipeline writes"),
         ("finetune.tasks", {"cola": {"format": "glue/cola", "data": "data/examples"}}, "which the pipeline writes"),
@@ -587,6 +588,7 @@ def test_a_name_of_the_hub_is_refused_with_its_key_and_how_to_download_it(
     ("where", "value"),
     [
         ("corpus.contamination", {"texts": [""]}),
+        ("corpus.exclude", ""),
         ("tokenizer.vocab_file", ""),
         ("minimal_pairs.pairs", ""),
         ("pretrain.eval_pairs", {"pairs": ""}),
@@ -600,6 +602,27 @@ def test_an_empty_path_is_refused_with_its_key(where: str, value: Any, values: d
     values["pretrain"]["model"], values["embed"] = {}, {}
     set_path(values, where, value)
     with pytest.raises(ConfigError, match=rf"^params\.yaml: {where}.*: found '', expected a path"):
+        check(values)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a.txt:1\n\xff\n", r"corpus\.exclude: .*ids\.txt: byte 8 is not UTF-8; convert"),
+        (None, r"corpus\.exclude: found 'ids.txt', where nothing is, expected a file"),
+    ],
+)
+def test_a_file_of_ids_that_cannot_be_read_is_told_at_once(
+    content: bytes | None, message: str, project: Path, values: dict[str, Any]
+) -> None:
+    if content is not None:
+        Path("ids.txt").write_bytes(content)
+    values["corpus"]["exclude"] = "ids.txt"
+    write(project, values)
+    with pytest.raises(InputError, match=rf"^params\.yaml: {message}"):
+        run()
+    values["corpus"]["exclude"] = "https://example.org/ids.txt"
+    with pytest.raises(ConfigError, match=r"corpus\.exclude: found https://.*expected a local file; download it"):
         check(values)
 
 

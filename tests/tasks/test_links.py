@@ -15,6 +15,7 @@ PARAMS = """
 corpus:
   sources: [pydoc, texts, {uri: "law-*.txt"}, "https://host/a.txt"]
   contamination: {texts: [dev]}
+  exclude: excluded.txt
 tokenizer: {vocab_file: model/vocab.json, merges_file: model/merges.txt}
 pretrain:
   {init_from: model, objective: distillation, objective_options: {teacher: model}, eval_pairs: {pairs: pairs}}
@@ -34,6 +35,7 @@ FILES = (
     "texts/deep/b.txt",
     "law-1.txt",
     "dev/a.tsv",
+    "excluded.txt",
     "pairs/a.jsonl",
     "anchors/a.jsonl",
     "own/train.tsv",
@@ -66,6 +68,7 @@ def test_every_name_has_a_place(tree: Path) -> None:
         "corpus/1/deep/b.txt": tree / "texts/deep/b.txt",
         "corpus/2/law-1.txt": tree / "law-1.txt",
         "corpus/contamination/0/a.tsv": tree / "dev/a.tsv",
+        "corpus/exclude/excluded.txt": tree / "excluded.txt",
         "vocabulary/vocab.json": tree / "model/vocab.json",
         "vocabulary/merges/merges.txt": tree / "model/merges.txt",
         "minimal_pairs/0/a.jsonl": tree / "pairs/a.jsonl",

@@ -4,27 +4,31 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.config import parse
-from bertcore.corpus import candidates, cleaning, overlap
+from bertcore.corpus import candidates, cleaning, overlap, sources
 from bertcore.corpus.build import CorpusStatistics, build_corpus
 from bertcore.corpus.config import CorpusConfig, SourceEntry
 from bertcore.corpus.contamination import ContaminationConfig
-from bertcore.corpus.documents import corpus_shards, read_sentences, row_groups
+from bertcore.corpus.documents import Document, corpus_shards, read_sentences, row_groups
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 from bertcore.corpus.sources import formats
+from bertcore.corpus.sources.source import Keep, Source
 from bertcore.corpus.writing import ShardPlans
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
+from tests.import_closure import ROOT
 from tests.samples import write_corpus
 
 
@@ -285,6 +289,7 @@ def mixed(tmp_path: Path, output: Path, count: int | None = None) -> CorpusStati
     (tmp_path / "b.txt").write_text(
         "\n\n".join([*words[20:], *(each.replace("word7 ", "") for each in words[:9]), *TEXTS])
     )
+    (tmp_path / "ids.txt").write_text("b.txt:15\na.txt:9")
     (tmp_path / "dev.txt").write_text("number 6 has a first sentence it HAS A second one")
     config = CorpusConfig(
         sources=[
@@ -296,6 +301,7 @@ def mixed(tmp_path: Path, output: Path, count: int | None = None) -> CorpusStati
         near_duplicates=NearDuplicatesConfig(),
         contamination=ContaminationConfig(texts=[str(tmp_path / "dev.txt")], ngram=9),
         quality=QualityConfig(max_line_characters=600),
+        exclude=str(tmp_path / "ids.txt"),
     )
     output.mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -314,9 +320,66 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(tmp_path: Path) -> Non
     alone, two = (mixed(tmp_path, tmp_path / str(count), count) for count in (1, 2))
     assert alone == two and contents(tmp_path / "1") == contents(tmp_path / "2")
     reasons = {"exact_duplicate", "in_evaluation_text", "near_duplicate", "not_drawn", "too_few_words", "too_long_line"}
-    assert set(alone.dropped) == reasons
+    assert set(alone.dropped) == {*reasons, "excluded"} and alone.unmatched == 0
     files = Counter(path.rpartition("-")[0] for path in contents(tmp_path / "1"))
     assert list(files) == ["heldout", "train", "train-x002", "train-x003"] and files["train"] > 1
+
+
+def test_documents_are_left_out_by_their_ids(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "ids.txt").write_text("t.jsonl:3\r\n\nt.jsonl:39\nt.jsonl:40\nelsewhere.txt:1")
+    metrics, output = build(tmp_path, TEXTS, exclude=str(tmp_path / "ids.txt"))
+    assert metrics["dropped"] == {"excluded": 2} and metrics["excluded_ids_not_found"] == 2
+    assert "corpus.exclude: 2 of its ids are of no document that was read, such as 'elsewhere.txt:1'" in caplog.text
+    assert build(tmp_path, TEXTS)[0]["excluded_ids_not_found"] == 0
+    left = {f"t.jsonl:{index}" for index in range(40)} - {"t.jsonl:3", "t.jsonl:39"}
+    assert ids_of(build(tmp_path, TEXTS, exclude=str(tmp_path / "ids.txt"))[1]) == left
+    linked = tmp_path / "inputs" / "exclude" / "ids.txt"  # as stage `inputs` leaves it
+    linked.parent.mkdir()
+    linked.write_text("t.jsonl:5")
+    assert "t.jsonl:5" not in ids_of(build(tmp_path, TEXTS, exclude="not/here.txt")[1])
+
+
+def ids_of(corpus: Path) -> set[str]:
+    return {name for path in corpus.glob("*.parquet") for name in pq.read_table(path)["id"].to_pylist()}
+
+
+def test_a_copy_of_an_excluded_document_stays(tmp_path: Path) -> None:
+    """The id is what is left out, not the text: who wants a text out names every document that has it."""
+    (tmp_path / "ids.txt").write_text("t.jsonl:0")
+    metrics, output = build(tmp_path, [*TEXTS, TEXTS[0]], exclude=str(tmp_path / "ids.txt"))
+    assert metrics["dropped"] == {"excluded": 1} and "t.jsonl:40" in ids_of(output)
+
+
+def test_records_of_an_excluded_document_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithRecords(Source):
+        RECORDS = ("records.parquet", pa.schema([("document_id", pa.string()), ("split", pa.string())]))
+
+        def documents(self, files: Any, dropped: Counter[str], keep: Keep) -> Iterator[Document]:
+            for index, text in enumerate(TEXTS):
+                keep({"document_id": f"own:{index}"})
+                yield Document(f"own:{index}", text, self.uri)
+
+    monkeypatch.setitem(sources.SOURCES, "own", WithRecords)
+    (tmp_path / "ids.txt").write_text("own:7")
+    (tmp_path / "out").mkdir()
+    config = CorpusConfig(sources=[SourceEntry(uri="own")], heldout_fraction=0.3, exclude=str(tmp_path / "ids.txt"))
+    build_corpus(config, tmp_path / "none", tmp_path / "out", 1)
+    kept = pq.read_table(tmp_path / "out" / "records.parquet")["document_id"].to_pylist()
+    assert kept == [f"own:{index}" for index in range(40) if index != 7]
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"), [("t.jsonl:3", 3), ("number 5 has a first sentence. It has", 5), ("not there", None)]
+)
+def test_the_documents_program_tells_whether_a_text_was_read(asked: str, index: int | None, tmp_path: Path) -> None:
+    build(tmp_path, TEXTS)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "out").rename(tmp_path / "data" / "corpus")
+    page = (ROOT / "docs" / "corpus.md").read_text(encoding="utf-8")
+    program = page.partition("```python\n")[2].partition("```")[0]
+    done = subprocess.run([sys.executable, "-c", program, asked], cwd=tmp_path, capture_output=True, check=True)
+    found = [line.split()[-1] for line in done.stdout.decode().splitlines()]
+    assert found == ([] if index is None else [f"t.jsonl:{index}"])
 
 
 def test_every_document_of_every_source_is_accounted_for(tmp_path: Path) -> None:

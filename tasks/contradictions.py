@@ -9,6 +9,7 @@ from typing import Any
 from bertcore.compressed import read_json
 from bertcore.config import parse
 from bertcore.corpus.cleaning import MARKS_ARE_LETTERS
+from bertcore.corpus.config import ENGLISH
 from bertcore.embedding.config import EmbedConfig
 from bertcore.errors import ArtifactError, BertcoreError, ConfigError, InputError
 from bertcore.examples.formats import FORMATS
@@ -71,6 +72,26 @@ def check_pretraining(configs: Configs) -> None:
             f"{model.segments}, expected 2 segments to tell the parts of a pair apart; set it to 2, or "
             "mask.packing to 'full_sentences' and pretrain.objective to 'mlm'"
         )
+
+
+def cautions(configs: Configs) -> list[str]:
+    """What works, and is probably not meant: a line each."""
+    corpus, tokenizer = configs["corpus"], configs["tokenizer"]
+    if corpus.language == ENGLISH:
+        return []
+    found = []
+    if _loses_marks(tokenizer) and tokenizer.lowercase is None:
+        found.append(
+            f"tokenizer.lowercase: found null with corpus.language {corpus.language!r}: capitals become small letters, "
+            "and accents are taken off (é, ż and ö are e, z and o), which may make one word of two; set it to false to "
+            "keep both, or to true where that is meant"
+        )
+    if "boilerplate" in corpus.quality.english:
+        found.append(
+            f"corpus.quality.drop_boilerplate_lines: found true with corpus.language {corpus.language!r}: the phrases "
+            "are English ones; give those of your language as corpus.quality.boilerplate"
+        )
+    return [f"params.yaml: {each}" for each in found]
 
 
 def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
@@ -178,14 +199,17 @@ def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
 
 def _check_marks(tokenizer: TokenizerConfig, language: str) -> None:
     """Whether lower-casing, which takes off all combining marks, would make other words of the language's own."""
-    if tokenizer.kind != "wordpiece" or tokenizer.vocab_file is not None or tokenizer.lowercase is False:
-        return
-    if language in MARKS_ARE_LETTERS.split():
+    if _loses_marks(tokenizer) and language in MARKS_ARE_LETTERS.split():
         raise ConfigError(
             f"params.yaml: tokenizer.lowercase: found {'null' if tokenizer.lowercase is None else 'true'} with "
             f"corpus.language {language!r}, expected false: lower-casing takes off combining marks, which are letters "
             "there (vowels, voicing); set it to false"
         )
+
+
+def _loses_marks(tokenizer: TokenizerConfig) -> bool:
+    """Whether it is trained to lower-case."""
+    return tokenizer.kind == "wordpiece" and tokenizer.vocab_file is None and tokenizer.lowercase is not False
 
 
 def _check_kind(tokenizer: TokenizerConfig, model: EncoderConfig) -> None:

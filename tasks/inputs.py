@@ -59,6 +59,8 @@ def run(_: StageRun) -> None:
     environment.check()
     values = params.read()
     configs, tasks = check(values)
+    for line in contradictions.cautions(configs):
+        logger.warning(line)
     entries = params.task_entries(values)
     for name, task in tasks.items():  # not among what `check` looks at: `finetune-flow` copies such a model first
         check_no_output(f"finetune.tasks.{name}.init_from", task.init_from, FINETUNED)

@@ -15,6 +15,7 @@ from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 
 LARGEST_WEIGHT = 100
+ENGLISH = "en"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,7 @@ class CorpusConfig:
     """A file of the ids of documents that are dropped, one a line, as the column `id` of data/corpus has them."""
     heldout_fraction: float = 0.02
     """Share of the documents that pre-training never sees; of two and more documents, one at least."""
-    language: str = "en"
+    language: str = ENGLISH
     """Its code (ISO 639): whose rules split the sentences. Any other code of two or three letters is
     taken, too, with a warning: its sentences are split by the rules of another language, mostly English."""
     seed: int = 1
@@ -99,6 +100,12 @@ class CorpusConfig:
         if not re.fullmatch("[a-z]{2,3}", self.language):
             known = suggest(self.language, cleaning.LANGUAGES.split())
             raise ValueError(f"language: found {self.language!r}, expected a code of two or three letters; {known}")
+        if self.language != ENGLISH and "stop_words" in self.quality.english:
+            raise ValueError(
+                f"quality.stop_words: found nothing (null) with language {self.language!r} and min_stop_words "
+                f"{self.quality.min_stop_words}, which counts English words; give those of your language, or set "
+                "min_stop_words to 0"
+            )
 
     @cached_property
     def uris(self) -> list[str]:

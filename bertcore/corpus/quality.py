@@ -41,6 +41,8 @@ class QualityConfig:
 
     drop_boilerplate_lines: bool = False
     """Leave out lines with phrases of web pages' menus and notices, such as "privacy policy"."""
+    boilerplate: list[str] | None = None
+    """These phrases, in small or capital letters; None: English ones."""
     max_line_characters: int | None = None
     """Leave out longer lines, such as packed code or data."""
     max_repeated_line_share: float | None = None
@@ -56,7 +58,9 @@ class QualityConfig:
     max_mean_word_length: float | None = None
     """Drop documents whose words have more characters on average (Gopher: 10)."""
     min_stop_words: int = 0
-    """Drop documents with fewer different ones of eight common English words (Gopher: 2)."""
+    """Drop documents with fewer different ones of the `stop_words` (Gopher: 2)."""
+    stop_words: list[str] | None = None
+    """Words that nearly every text has, as blanks part them; None: eight English ones, as Gopher has them."""
 
     def __post_init__(self) -> None:
         for name in ("max_repeated_line_share", "min_letter_share"):
@@ -71,11 +75,32 @@ class QualityConfig:
                 f"min_mean_word_length: found {least} with max_mean_word_length {most}, which drop every document; "
                 "expected the least to be the smaller one"
             )
-        within(self, "min_stop_words", f"0 to {len(STOP_WORDS)}", least=0, most=len(STOP_WORDS))
+        most_words = len(self._stop_words)
+        within(self, "min_stop_words", f"0 to {most_words}, the stop words there are", least=0, most=most_words)
+        for name, key, is_on in (
+            ("boilerplate", "drop_boilerplate_lines", self.drop_boilerplate_lines),
+            ("stop_words", "min_stop_words", self.min_stop_words > 0),
+        ):
+            given = getattr(self, name)
+            if given is not None and not is_on:
+                raise ValueError(f"{name}: found {given} without {key}, which reads them; set {key}, or {name} to null")
+            if given is not None and not (given and all(each.strip() for each in given)):
+                raise ValueError(f"{name}: found {given}, expected words; give some, or null for English ones")
+
+    @property
+    def _stop_words(self) -> frozenset[str]:
+        return STOP_WORDS if self.stop_words is None else frozenset(each.lower() for each in self.stop_words)
+
+    @property
+    def english(self) -> list[str]:
+        """The fields that are on, and have nothing but English words to go by."""
+        boilerplate = self.drop_boilerplate_lines and self.boilerplate is None
+        stop_words = self.min_stop_words > 0 and self.stop_words is None
+        return ["boilerplate"] * boilerplate + ["stop_words"] * stop_words
 
     def line_filters(self) -> list[Filter]:
         """The filters of lines that are on."""
-        filters: list[Filter] = [boilerplate] if self.drop_boilerplate_lines else []
+        filters: list[Filter] = [boilerplate(_phrases(self.boilerplate))] if self.drop_boilerplate_lines else []
         return filters + [too_long_line(limit) for limit in [self.max_line_characters] if limit is not None]
 
     def document_filters(self, min_words: int) -> list[Filter]:
@@ -87,7 +112,7 @@ class QualityConfig:
             None if self.max_words is None else too_many_words(self.max_words),
             None if least is None and most is None else word_length(least or 0.0, most or float("inf")),
             None if self.max_repeated_line_share is None else repeated_lines(self.max_repeated_line_share),
-            few_stop_words(self.min_stop_words) if self.min_stop_words else None,
+            few_stop_words(self.min_stop_words, self._stop_words) if self.min_stop_words else None,
         ]
         return [each for each in filters if each is not None]
 
@@ -131,9 +156,13 @@ def _visible(text: str) -> int:
     return len(text) - text.count(" ") - text.count("\n")
 
 
-def boilerplate(line: str) -> str | None:
-    """A filter of lines that say what web pages say everywhere."""
-    return "boilerplate_line" if BOILERPLATE.search(line) else None
+def boilerplate(phrases: re.Pattern[str]) -> Filter:
+    """Of lines that say what web pages say everywhere."""
+    return lambda line: "boilerplate_line" if phrases.search(line) else None
+
+
+def _phrases(given: list[str] | None) -> re.Pattern[str]:
+    return BOILERPLATE if given is None else re.compile("|".join(map(re.escape, given)), re.IGNORECASE)
 
 
 def too_long_line(limit: int) -> Filter:
@@ -191,5 +220,5 @@ def repeated_lines(share: float) -> Filter:
     return check
 
 
-def few_stop_words(least: int) -> Filter:
-    return lambda text: "too_few_stop_words" if len(STOP_WORDS.intersection(text.lower().split())) < least else None
+def few_stop_words(least: int, words: frozenset[str]) -> Filter:
+    return lambda text: "too_few_stop_words" if len(words.intersection(text.lower().split())) < least else None

@@ -230,6 +230,35 @@ def test_local_files_are_linked_and_their_content_is_what_dvc_sees(project: Path
     assert Path("data/inputs/cola/dev.tsv").is_symlink()
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"corpus.language": "pl"}, ["tokenizer.lowercase: found null with corpus.language 'pl': capitals become"]),
+        ({"corpus.language": "pl", "tokenizer.lowercase": False}, []),
+        ({"corpus.language": "pl", "tokenizer.lowercase": True}, []),
+        ({"corpus.language": "pl", "tokenizer.kind": "byte_bpe"}, []),
+        (
+            {"corpus.language": "pl", "tokenizer.lowercase": True, "corpus.quality.drop_boilerplate_lines": True},
+            ["corpus.quality.drop_boilerplate_lines: found true with corpus.language 'pl': the phrases are English"],
+        ),
+    ],
+)
+def test_what_is_probably_not_meant_of_another_language_is_said(
+    changes: dict[str, Any], said: list[str], project: Path, values: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    (project / "text.txt").write_text("Some text.\n")
+    values["corpus"]["sources"] = ["text.txt"]
+    values["recipe"] = None
+    for path, value in changes.items():
+        set_path(values, path, value)
+    write(project, values)
+    run()
+    warned = [record.message for record in caplog.records if record.name == "tasks.inputs"]
+    assert len(warned) == len(said)
+    assert all(line.startswith(f"params.yaml: {start}") for line, start in zip(warned, said, strict=True))
+
+
 def test_files_of_a_source_that_are_not_read_are_said(
     project: Path, values: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -22,6 +22,11 @@ def test_a_larger_weight_takes_the_same_documents_and_more() -> None:
     assert few < many
 
 
+def test_stop_words_of_another_language_are_taken() -> None:
+    quality = {"min_stop_words": 2, "stop_words": ["der", "und"]}
+    assert parse(CorpusConfig, {"sources": ["a"], "language": "de", "quality": quality}, "corpus").quality.english == []
+
+
 def test_entries_with_and_without_a_weight() -> None:
     config = parse(CorpusConfig, {"sources": ["a.txt", {"uri": "b.txt", "weight": 2}, {"uri": "c.txt"}]}, "corpus")
     assert config.uris == ["a.txt", "b.txt", "c.txt"] and [each.weight for each in config.sources] == [1.0, 2.0, 1.0]
@@ -47,6 +52,10 @@ def test_entries_with_and_without_a_weight() -> None:
         (
             {"sources": ["a"], "min_words": 8, "quality": {"max_words": 7}},
             r"corpus.quality.max_words: found 7 with min_words 8, which drop every document",
+        ),
+        (
+            {"sources": ["a"], "language": "de", "quality": {"min_stop_words": 2}},
+            r"corpus.quality.stop_words: found nothing \(null\) with language 'de' and min_stop_words 2, which",
         ),
         ({"sources": ["a"], "min_words": 0}, r"corpus.min_words: found 0, expected at least 1"),
         ({"sources": [3]}, r"corpus.sources\[0\]: found 3 \(int\), expected a mapping with the keys uri"),

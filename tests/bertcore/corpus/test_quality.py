@@ -37,6 +37,8 @@ def reason(text: str, min_words: int = 1, **options: Any) -> str | None:
         ("same\nsame\nsame\nother", {"max_repeated_line_share": 0.5}, None),
         ("the names of animals", {"min_stop_words": 2}, None),
         ("the name the name", {"min_stop_words": 2}, "too_few_stop_words"),
+        ("the name of the dog", {"min_stop_words": 2, "stop_words": ["der", "und", "die"]}, "too_few_stop_words"),
+        ("Der Hund und die Katze", {"min_stop_words": 3, "stop_words": ["der", "UND", "die"]}, None),
     ],
 )
 def test_documents(text: str, options: dict[str, Any], expected: str | None) -> None:
@@ -69,6 +71,12 @@ def test_lines_are_left_out_and_counted() -> None:
     assert counts == {"boilerplate_line": 2, "too_long_line": 1}
 
 
+def test_phrases_of_another_language_are_looked_for_in_place_of_the_english_ones() -> None:
+    quality = QualityConfig(drop_boilerplate_lines=True, boilerplate=["alle Rechte vorbehalten", "c++ (alt)"])
+    text = "Ein Satz.\nALLE RECHTE VORBEHALTEN!\nall rights reserved\nC++ (alt) bis 1998"
+    assert keep_lines(text, quality.line_filters(), Counter()) == "Ein Satz.\nall rights reserved"
+
+
 def test_by_default_no_line_is_left_out_and_only_letters_count() -> None:
     config = QualityConfig()
     assert config.line_filters() == [] and len(config.document_filters(8)) == 2
@@ -86,7 +94,11 @@ def test_by_default_no_line_is_left_out_and_only_letters_count() -> None:
             {"min_mean_word_length": 9, "max_mean_word_length": 3},
             "q.min_mean_word_length: found 9.0 with max_mean_word_length 3.0, which drop every document",
         ),
-        ({"min_stop_words": 9}, "q.min_stop_words: found 9, expected 0 to 8"),
+        ({"min_stop_words": 9}, "q.min_stop_words: found 9, expected 0 to 8, the stop words there are"),
+        ({"min_stop_words": 2, "stop_words": ["und", "Und"]}, "q.min_stop_words: found 2, expected 0 to 1"),
+        ({"stop_words": ["und"]}, r"q.stop_words: found \['und'\] without min_stop_words, which reads them; set"),
+        ({"boilerplate": ["Impressum"]}, r"q.boilerplate: found \['Impressum'\] without drop_boilerplate_lines"),
+        ({"boilerplate": [], "drop_boilerplate_lines": True}, r"q.boilerplate: found \[\], expected words; give some"),
     ],
 )
 def test_values_out_of_range_are_named(values: dict[str, Any], message: str) -> None:

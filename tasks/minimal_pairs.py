@@ -20,7 +20,7 @@ from bertcore.model.huggingface import load_kind
 from bertcore.shards.store import Manifest, TokenShard
 from bertcore.tokens.tokenizer import load_tokenizer
 from tasks import params
-from tasks.paths import CORPUS, METRICS, MINIMAL_PAIRS, PREDICTIONS, PRETRAINED, SHARDS
+from tasks.paths import CORPUS, METRICS, MINIMAL_PAIRS, PREDICTIONS, PRETRAINED, SHARDS, TEXT
 from tasks.stage import main
 from tasks.tracking.runs import StageRun
 
@@ -44,7 +44,9 @@ def run(stage_run: StageRun) -> None:
 
 
 def _pairs(config: MinimalPairsConfig) -> list[Pair]:
-    return make_pairs(CORPUS) if config.pairs == EMBEDDED else read_numbered(MINIMAL_PAIRS, len(config.files))
+    if config.pairs == EMBEDDED:
+        return make_pairs(CORPUS, json.loads(TEXT.read_text(encoding="utf-8"))["language"])
+    return read_numbered(MINIMAL_PAIRS, len(config.files))
 
 
 def _scores(pairs: Sequence[Pair], config: MinimalPairsConfig) -> dict[str, NDArray[np.float64]]:

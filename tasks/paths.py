@@ -18,8 +18,8 @@ MERGES = VOCABULARY / "merges"
 MINIMAL_PAIRS = INPUTS / "minimal_pairs"
 EVAL_PAIRS = INPUTS / "eval_pairs"
 TEXT = INPUTS / "text.json"
-"""What the card of an encoder says of its text: `sources` and `language` of section corpus, and none of what only
-changes the text where it changes `CORPUS`, too."""
+"""What the card of an encoder says of its text, and its minimal pairs depend on: `sources` and `language` of section
+corpus, and none of what only changes the text where it changes `CORPUS`, too."""
 CORPUS = Path("data/corpus")
 TOKENIZER = Path("models/tokenizer")
 SHARDS = Path("data/shards")

@@ -45,19 +45,23 @@ COUNTED_BYTES = 200_000_000
 PUNCTUATION = r"([!-/:-@\[-`{-~])"
 """A word of its own where words are counted, as for BERT's tokenizer."""
 
-CONTRASTS: dict[str, list[tuple[str, str]]] = {
-    "indefinite article": [("a", "an")],
-    "number agreement": [
-        ("is", "are"),
-        ("was", "were"),
-        ("has", "have"),
-        ("does", "do"),
-        ("this", "these"),
-        ("that", "those"),
-    ],
+Contrasts = dict[str, list[tuple[str, str]]]
+"""Phenomenon -> words that the grammar of a language does not let stand for each other."""
+
+CONTRASTS: dict[str, Contrasts] = {
+    "en": {
+        "indefinite article": [("a", "an")],
+        "number agreement": [
+            ("is", "are"),
+            ("was", "were"),
+            ("has", "have"),
+            ("does", "do"),
+            ("this", "these"),
+            ("that", "those"),
+        ],
+    }
 }
-"""Phenomenon -> words that English grammar does not let stand for each other. In a corpus of another language few or
-none occur in both directions, so there are no such pairs."""
+"""By the language's code. Word order and words in context are asked of every language."""
 
 _TIE = 1e-9
 """Nats by which neighbours do not speak for either sentence."""
@@ -104,12 +108,15 @@ Cell = tuple[str, str]
 """A paradigm; the direction of the change, and whether its neighbours speak for it."""
 
 
-def make_pairs(corpus: Path) -> list[Pair]:
-    """The pairs of a corpus, by paradigm, in an order that has no meaning; no sentence is used twice."""
+def make_pairs(corpus: Path, language: str) -> list[Pair]:
+    """The pairs of a corpus, by paradigm, in an order that has no meaning; no sentence is used twice. Its language, as
+    `corpus.language` has it, decides which contrasts are asked."""
+    contrasts = CONTRASTS.get(language, {})
+    contrast_of = _by_word(contrasts)
     train = list(row_groups(corpus_shards(corpus, "train")))
     sentences, counts = _read(row_groups(corpus_shards(corpus, "heldout")), train)
     substitutes = _substitutes(counts)
-    changes = [change for sentence in sentences for change in _changes(sentence, substitutes)]
+    changes = [change for sentence in sentences for change in _changes(sentence, substitutes, contrast_of)]
     if not changes:
         return []
     gains = _gains(changes, train)
@@ -118,7 +125,7 @@ def make_pairs(corpus: Path) -> list[Pair]:
         sign = "" if change.phenomenon in LOCAL else "likely" if gain > 0 else "unlikely"
         if not sign or abs(gain) > _TIE:
             options[change.sentence].append(((change.paradigm, f"{change.direction} {sign}".strip()), change))
-    return balanced(sorted(options.items(), key=lambda item: item[0].draw("order")))
+    return balanced(sorted(options.items(), key=lambda item: item[0].draw("order")), contrasts)
 
 
 def _read(heldout: Iterable[RowGroup], train: Iterable[RowGroup]) -> tuple[list[Sentence], Counter[str]]:
@@ -171,12 +178,16 @@ def _substitutes(counts: Mapping[str, int]) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def _changes(sentence: Sentence, substitutes: Mapping[str, Sequence[tuple[str, str]]]) -> Iterator[Change]:
+def _changes(
+    sentence: Sentence,
+    substitutes: Mapping[str, Sequence[tuple[str, str]]],
+    contrast_of: Mapping[str, tuple[str, tuple[str, str]]],
+) -> Iterator[Change]:
     """All changes of single words; of those for a more frequent and for a rarer word, one a place and direction."""
     words = sentence.words
     for place in sentence.places:
         word = words[place]
-        if known := _CONTRAST_OF.get(word):
+        if known := contrast_of.get(word):
             phenomenon, contrast = known
             other = contrast[1] if word == contrast[0] else contrast[0]
             yield _replaced(sentence, place, other, f"{phenomenon}: {'/'.join(contrast)}", phenomenon, word)
@@ -193,21 +204,18 @@ def _replaced(sentence: Sentence, place: int, word: str, paradigm: str, phenomen
     return Change(sentence, paradigm, phenomenon, direction, changed)
 
 
-_CONTRAST_OF = {
-    word: (phenomenon, contrast)
-    for phenomenon, contrasts in CONTRASTS.items()
-    for contrast in contrasts
-    for word in contrast
-}
+def _by_word(contrasts: Contrasts) -> dict[str, tuple[str, tuple[str, str]]]:
+    """Word -> phenomenon and contrast."""
+    return {word: (phenomenon, pair) for phenomenon, pairs in contrasts.items() for pair in pairs for word in pair}
 
 
-def _paradigms() -> dict[str, list[Cell]]:
+def _paradigms(contrasts: Contrasts) -> dict[str, list[Cell]]:
     """Every paradigm's cells."""
     signs = ("likely", "unlikely")
     found = {"word order": [("word order", sign) for sign in signs]}
     directions = {"word in context": ("rarer", "more frequent")}
-    for phenomenon, contrasts in CONTRASTS.items():
-        directions |= {f"{phenomenon}: {'/'.join(contrast)}": contrast for contrast in contrasts}
+    for phenomenon, pairs in contrasts.items():
+        directions |= {f"{phenomenon}: {'/'.join(pair)}": pair for pair in pairs}
     for paradigm, words in directions.items():
         local = paradigm.startswith(LOCAL)
         cells = words if local else [f"{word} {sign}" for word in words for sign in signs]
@@ -234,9 +242,9 @@ def _line(words: pa.ListArray, known: pa.StringArray) -> Ids:
     return np.insert(ids.astype(np.int64), words.offsets.to_numpy(), len(known) + 1)
 
 
-def balanced(options: Iterable[tuple[Sentence, Sequence[tuple[Cell, Change]]]]) -> list[Pair]:
+def balanced(options: Iterable[tuple[Sentence, Sequence[tuple[Cell, Change]]]], contrasts: Contrasts) -> list[Pair]:
     """Of every paradigm the same number of pairs in each of its cells; a sentence is given to its scarcest cell."""
-    options, paradigms = list(options), _paradigms()
+    options, paradigms = list(options), _paradigms(contrasts)
     supply = Counter(cell for _, choices in options for cell in {cell for cell, _ in choices})
     room = {
         cell: min(PAIRS.get(paradigm, CONTRAST_PAIRS) // len(cells), *(supply[each] for each in cells))

@@ -18,7 +18,7 @@ from bertcore.shards.encoding import WordEncoder
 from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from tasks import minimal_pairs
-from tasks.paths import CORPUS, INPUTS, METRICS, PREDICTIONS, PRETRAINED, SHARDS, TOKENIZER
+from tasks.paths import CORPUS, INPUTS, METRICS, PREDICTIONS, PRETRAINED, SHARDS, TEXT, TOKENIZER
 from tasks.tracking.runs import StageRun
 from tests.samples import sentences, tokenizer, vocabulary, write_corpus
 
@@ -33,8 +33,9 @@ class Recorder:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for directory in (CORPUS, SHARDS, TOKENIZER):
+    for directory in (CORPUS, SHARDS, TOKENIZER, INPUTS):
         directory.mkdir(parents=True)
+    TEXT.write_text('{"language": "en", "sources": ["texts/"]}')
     texts = {"train": sentences(400, seed=1), "heldout": [f"Now {text}" for text in sentences(200, seed=2)]}
     for split, part in texts.items():
         write_corpus(CORPUS, split, [part])

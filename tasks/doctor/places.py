@@ -43,15 +43,15 @@ _ROOM = 1.25
 def check_disk(plan: Plan, free: int | None = None) -> Finding:
     """What the run leaves in this tree at most, against the free disk (`free` bytes in place of a look).
 
-    DVC keeps a copy of every output in its cache, where the file system cannot share blocks.
+    An output and DVC's cache of it are the same files: .dvc/config has them linked.
     """
     text_bytes, unknown = plan.text_bytes()
     embedding = plan.configs["embed"].pairs is not None
     outputs = plan.data_bytes(text_bytes) + plan.models_bytes + embedding * plan.model_bytes
-    need = 2 * outputs + plan.checkpoint_bytes + (1 + len(plan.tasks) + embedding) * _LOGGED
+    need = outputs + plan.checkpoint_bytes + (1 + len(plan.tasks) + embedding) * _LOGGED
     available = shutil.disk_usage(Path.cwd()).free if free is None else free
     text = (
-        f"at most about {size(need)} for {size(text_bytes)} of text, the models, DVC's copies of both and checkpoints; "
+        f"at most about {size(need)} for {size(text_bytes)} of text, what is made of it, models and checkpoints; "
         f"{size(available)} are free"
     )
     if unknown:
@@ -59,7 +59,7 @@ def check_disk(plan: Plan, free: int | None = None) -> Finding:
     if need * _ROOM <= available:
         return ok("disk", text)
     remedy = "free some space, or set corpus.max_documents or a smaller preset in params.yaml"
-    there = 2 * sum(map(bytes_below, (CORPUS.parent, PRETRAINED.parent))) if need > available else 0
+    there = sum(map(bytes_below, (CORPUS.parent, PRETRAINED.parent))) if need > available else 0
     if there:
         text += f"; {size(there)} of that lie here, if they are of this run"
     return Finding(level="FAIL" if need - there > available else "warn", name="disk", text=text, remedy=remedy)

@@ -198,8 +198,9 @@ def _remember(place: Path, saved: SavedModel, digest: str) -> None:
 def share_with_dvc() -> None:
     """Have logged weights be the files of DVC's cache, as soon as these are there.
 
-    DVC copies an output into its cache when its stage has ended, and makes the output a link to that: the file that the
-    logged model shares with the stage would then be a copy of its own. A later stage puts the link in its place.
+    Where the cache holds the same bytes already when a stage has ended, or lies on another disk, DVC makes the output a
+    link to its own file: the one that the logged model shares with the stage would then be a second copy. A later stage
+    puts a link in its place.
     """
     if not _MARKS.is_dir():
         return

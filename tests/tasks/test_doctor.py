@@ -311,10 +311,10 @@ def test_an_average_and_the_end_of_a_stable_phase_are_kept_in_checkpoints(tree: 
     assert stable.checkpoint_bytes * 3 == base.checkpoint_bytes * 4
 
 
-def test_disk_is_taken_by_the_copies_in_the_cache_and_by_every_model(tree: Path) -> None:
+def test_disk_is_taken_by_the_data_and_by_every_model_once(tree: Path) -> None:
     first, vectors = plan(), Plan.read({**params.read(), "embed": {"pairs": "neighbours"}})
     written = first.data_bytes(first.text_bytes()[0]) + first.models_bytes
-    need = 2 * written + first.checkpoint_bytes + (1 + len(first.tasks)) * places._LOGGED
+    need = written + first.checkpoint_bytes + (1 + len(first.tasks)) * places._LOGGED
     levels = [places.check_disk(first, free=int(share * need)).level for share in (0.99, 1.01, 1.26)]
     assert levels == ["FAIL", "warn", "ok"]
     assert places.check_disk(vectors, free=int(1.26 * need)).level == "warn"

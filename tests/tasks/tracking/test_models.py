@@ -259,7 +259,7 @@ def test_weights_are_not_kept_twice(project: dict[str, Path]) -> None:
     assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 0
     (logged,) = weights_of("colours")
     assert logged.samefile(saved)
-    # As DVC does: a copy into the cache, to which the output becomes a link.
+    # As DVC does where its cache holds the same bytes already: the output becomes a link to those.
     shutil.copy(saved, "cache")
     saved.unlink()
     os.link("cache", saved)

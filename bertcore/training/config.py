@@ -86,7 +86,7 @@ class PretrainConfig(OptimizationConfig):
     eval_pairs: EvalPairsConfig | None = None
     """Minimal pairs scored at every evaluation, by the first process while the others wait; None = none."""
     checkpoint_seconds: int = 120
-    """Seconds between two checkpoints."""
+    """Seconds between two checkpoints; 50 times as many as the last one took to write, where that is more."""
     checkpoint_steps: int | None = None
     """Steps between two checkpoints, beside those by the clock; None = by the clock alone."""
     loss_spike: float | None = None

@@ -1,6 +1,7 @@
 """Who follows a training and may stop it, and when a checkpoint is written."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -14,6 +15,10 @@ from bertcore.training.metrics import Report, silent
 from bertcore.training.state import TrainingState
 from bertcore.training.stopping import StopRequest
 
+_TIMES = 50
+"""How many times as long as writing a checkpoint took until the clock asks for the next: all processes wait for it, and
+so lose at most a fiftieth of their time, however large the model and slow the disk."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Supervision:
@@ -23,6 +28,8 @@ class Supervision:
     run_id: str = ""
     """Where the reports go; a checkpoint says it."""
     stop: StopRequest = field(default_factory=StopRequest)
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, of which some pass between two checkpoints."""
 
 
 class Interrupted(Exception):  # noqa: N818  (nobody's error, and never seen by the user)
@@ -45,16 +52,19 @@ class Keeper:
         self._config, self._state, self._checkpoints = config, state, checkpoints
         self._accelerator, self._control, self._supervision = accelerator, control, supervision
         self._stable = None if config.stable_steps is None else stable
+        self._clock, self._writing = supervision.clock, 0.0
         self.restart_clock()
 
     def restart_clock(self) -> None:
         """Count `checkpoint_seconds` from now on."""
-        self._saved = time.monotonic()
+        self._saved = self._clock()
 
     def save(self) -> None:
         """Write a checkpoint; every process must ask."""
+        began = self._clock()
         self._save_in(self._checkpoints)
         self.restart_clock()
+        self._writing = self._saved - began
 
     def _save_in(self, checkpoints: Checkpoints) -> None:
         self._state.save(checkpoints, self._accelerator, self._control, self._supervision.run_id)
@@ -72,7 +82,7 @@ class Keeper:
         Every process must ask.
         """
         config, main = self._config, self._accelerator.is_main_process
-        timed = main and time.monotonic() - self._saved > config.checkpoint_seconds
+        timed = main and self._clock() - self._saved > max(config.checkpoint_seconds, _TIMES * self._writing)
         stop, due = self._control.sum([self._supervision.stop.requested, timed])
         counted = config.checkpoint_steps is not None and self._state.step % config.checkpoint_steps == 0
         if self._stable is not None and self._state.step == config.stable_steps:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,11 @@ def config(**values: object) -> PretrainConfig:
 
 
 def training(
-    directory: Path, settings: PretrainConfig | None = None, report=lambda step, metrics: None, stable=None
+    directory: Path,
+    settings: PretrainConfig | None = None,
+    report=lambda step, metrics: None,
+    stable=None,
+    clock=time.monotonic,
 ) -> Pretraining:
     settings = settings or config()
     mask = MaskConfig(sequence_length=48, max_predictions_per_seq=8)
@@ -54,7 +59,7 @@ def training(
     loader = Loader(lambda epoch: source, settings.batch_size, settings.seed, ramp=ramp)
     accelerator = distributed.make_accelerator()
     data, checkpoints = TrainingData(batches=loader, heldout=source), Checkpoints(directory / "checkpoints")
-    return Pretraining(settings, model, data, accelerator, checkpoints, Supervision(report=report), stable)
+    return Pretraining(settings, model, data, accelerator, checkpoints, Supervision(report=report, clock=clock), stable)
 
 
 def weights(run: Pretraining) -> dict[str, torch.Tensor]:

@@ -1,7 +1,9 @@
-"""A stable phase is trained once for trainings of several lengths, and each has the bits that it has alone."""
+"""When checkpoints are written; a stable phase is trained once for trainings of several lengths, and each has the bits
+that it has alone."""
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from bertcore.training.checkpoint import Checkpoints
@@ -25,6 +27,28 @@ def assert_same(one: Pretraining, other: Pretraining) -> None:
     assert one.state.history.curves == other.state.history.curves
     for name, tensor in weights(one).items():
         assert torch.equal(weights(other)[name], tensor), name
+
+
+@pytest.mark.parametrize(("writing", "expected"), [(0.0, [4, 8, 12, 13]), (0.125, [4, 11, 13])])
+def test_slow_checkpoints_take_at_most_a_fiftieth_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: float, expected: list[int]
+) -> None:
+    now, saved, save = 0.0, [], Checkpoints.save
+
+    def pass_a_second(_step: int, metrics: dict[str, float]) -> None:
+        nonlocal now
+        now += "train/loss" in metrics
+
+    def save_slowly(self: Checkpoints, step: int, state: dict[str, object]) -> None:
+        nonlocal now
+        now += writing
+        saved.append(step)
+        save(self, step, state)
+
+    monkeypatch.setattr(Checkpoints, "save", save_slowly)
+    settings = config(max_steps=13, logging_steps=1, checkpoint_seconds=3)
+    training(tmp_path, settings, pass_a_second, clock=lambda: now).run()
+    assert saved == expected
 
 
 def test_a_longer_training_goes_on_from_the_stable_phase_of_a_shorter_one(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bertcore.apply.finetuned import FineTuned
+from bertcore.apply.finetuned import FineTuned, Predicted
 from bertcore.errors import TextError
 from bertcore.examples.files import is_empty
 from bertcore.examples.schema import QUESTION_ANSWERING
@@ -19,9 +19,12 @@ from bertcore.finetune.question_answering import Answers
 
 def answer(model: FineTuned, questions: pa.Table, progress: str | None = None) -> Answers:
     """The answers to `questions` (`schema.QUESTION_ANSWERING`; their own answers may be null)."""
-    found = model.predict(questions, progress).predictions
-    assert isinstance(found, Answers)
-    return found
+    return _answers(model.predict(questions, progress))
+
+
+def _answers(found: Predicted) -> Answers:
+    assert isinstance(found.predictions, Answers)
+    return found.predictions
 
 
 def check_pairs(pairs: Sequence[tuple[str, str]]) -> None:
@@ -36,7 +39,8 @@ def answer_pairs(
     model: FineTuned, pairs: Sequence[tuple[str, str]], progress: str | None = None
 ) -> list[dict[str, Any]]:
     """For each (question, context) the `answer`, and the `best` ones with `probability`, `start` and `end`: the
-    characters of the place in the context that it was cut out of; null for "".
+    characters of the place in the context that it was cut out of; null for "". `cut`: whether the model has not seen
+    all of the question.
 
     `TextError` for a question or a context without words.
     """
@@ -45,13 +49,15 @@ def answer_pairs(
         {"id": str(number), "title": "", "context": context, "question": question, "answers": None}
         for number, (question, context) in enumerate(pairs)
     ]
-    found = answer(model, pa.Table.from_pylist(rows, QUESTION_ANSWERING), progress)
+    predicted = model.predict(pa.Table.from_pylist(rows, QUESTION_ANSWERING), progress)
+    found = _answers(predicted)
     return [
         {
             "answer": found.predicted[row["id"]],
             "best": [_placed(each) for each in found.n_best[row["id"]]],
+            "cut": cut,
         }
-        for row in rows
+        for row, cut in zip(rows, predicted.cut, strict=True)
     ]
 
 

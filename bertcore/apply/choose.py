@@ -29,7 +29,9 @@ class Asked:
 
 def choose(model: FineTuned, asked: Sequence[Asked], progress: str | None = None) -> list[dict[str, Any]]:
     """For each context the best `choice` with its `index` from 0 and its `probability` among the choices; `ranked` has
-    all of them so, the best first. `TextError` for a context or a choice without words, or fewer than two choices."""
+    all of them so, the best first; `cut`: whether the model has not seen all of the context or of a choice.
+
+    `TextError` for a context or a choice without words, or fewer than two choices."""
     rows = []
     for number, each in enumerate(asked):
         try:
@@ -44,7 +46,8 @@ def choose_rows(model: FineTuned, table: pa.Table, progress: str | None = None) 
     """The same of a table in the schema `MULTIPLE_CHOICE`, whose labels may be null."""
     found = model.predict(table, progress)
     logits = of_examples(found.features, found.logits)
-    return [_ranked(*each) for each in zip(table["choices"].to_pylist(), logits, strict=True)]
+    rows = map(_ranked, table["choices"].to_pylist(), logits)
+    return [{**row, "cut": cut} for row, cut in zip(rows, found.cut, strict=True)]
 
 
 def _ranked(choices: list[str], logits: NDArray[np.float32]) -> dict[str, Any]:

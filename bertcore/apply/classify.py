@@ -18,19 +18,20 @@ CLASSIFY, REGRESS = ("classify", "classify-multi"), ("regress",)
 
 def classify(model: FineTuned, texts: Sequence[Text], progress: str | None = None) -> list[dict[str, Any]]:
     """For each text `label` and its `probability`; of sets `labels`; of a number `score`. Beside a label or labels the
-    `probabilities` of all that there are, the largest first."""
+    `probabilities` of all that there are, the largest first. `cut`: whether the model has not seen all of the text."""
     found = model.predict(_table(model, texts), progress)
     predicted = found.predictions.predicted
     if model.labels is None:
-        return [{"score": score} for score in predicted]
+        return [{"score": score, "cut": cut} for score, cut in zip(predicted, found.cut, strict=True)]
     logits = found.features.pooled(found.logits).astype(np.float64)
     is_set = _is_set(model)
     rows = []
-    for label, row in zip(predicted, 1 / (1 + np.exp(-logits)) if is_set else softmax(logits), strict=True):
+    shares = 1 / (1 + np.exp(-logits)) if is_set else softmax(logits)
+    for label, row, cut in zip(predicted, shares, found.cut, strict=True):
         order = np.argsort(-row, kind="stable")
         probabilities = {model.labels[index]: float(row[index]) for index in order}
         best = {"labels": label} if is_set else {"label": label, "probability": probabilities[label]}
-        rows.append({**best, "probabilities": probabilities})
+        rows.append({**best, "probabilities": probabilities, "cut": cut})
     return rows
 
 

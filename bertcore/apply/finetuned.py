@@ -53,6 +53,8 @@ class Predicted:
     """The sequences that the rows were read as; `counts` says what they do not show."""
     logits: NDArray[np.float32]
     """Of all sequences, or of all their tokens."""
+    cut: list[bool]
+    """Of each row, whether the model has not seen all of its texts."""
     predictions: Any
     """As stage `finetune` has them: the family's `Predictions`."""
 
@@ -115,7 +117,8 @@ class FineTuned:
         self.unseen.update({name: features.counts.get(name, 0) for name in UNSEEN})
         logits = logits_of(self.model, features, self.accelerator, progress)
         predictions = self.family.predict(table, features, logits, self.model)
-        return Predicted(features=features, logits=logits, predictions=predictions)
+        cut = np.zeros(table.num_rows, np.bool_) if features.cut is None else features.cut
+        return Predicted(features=features, logits=logits, cut=cut.tolist(), predictions=predictions)
 
 
 def _task(description: Description, fields: tuple[str, ...]) -> RunConfig:

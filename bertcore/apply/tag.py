@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from bertcore.apply.finetuned import FineTuned
+from bertcore.apply.finetuned import FineTuned, Predicted
 from bertcore.examples.schema import TAGGING
 from bertcore.examples.tag_schemes import detect, entities
 from bertcore.finetune.tagging import Tagged
@@ -49,21 +49,30 @@ def count_words(texts: Iterable[str], most: int) -> int:
 
 def tag_words(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None = None) -> Tagged:
     """The tags of sentences whose words are known."""
+    return _tagged(_predicted(model, sentences, progress))
+
+
+def _predicted(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None) -> Predicted:
     rows = [{"id": str(number), "words": list(words), "tags": None} for number, words in enumerate(sentences)]
-    predicted = model.predict(pa.Table.from_pylist(rows, TAGGING), progress).predictions
-    assert isinstance(predicted, Tagged)
-    return predicted
+    return model.predict(pa.Table.from_pylist(rows, TAGGING), progress)
+
+
+def _tagged(found: Predicted) -> Tagged:
+    assert isinstance(found.predictions, Tagged)
+    return found.predictions
 
 
 def tag(
     model: FineTuned, texts: Sequence[str], words: Words = "marks", progress: str | None = None
 ) -> list[dict[str, Any]]:
     """For each text its `words`, each with `word`, `tag`, `start` and `end` (characters), and its `entities`, each with
-    `text`, `label`, `start` and `end`, as the tags mark them: none where they are such as parts of speech."""
+    `text`, `label`, `start` and `end`, as the tags mark them: none where they are such as parts of speech. `cut`:
+    whether the model has not seen all of a word."""
     found = [words_of(text, words) for text in texts]
     marks = detect([model.labels or []]) is not None
-    tagged = tag_words(model, [[each.word for each in row] for row in found], progress)
-    return [_row(*each, marks) for each in zip(texts, found, tagged.predicted, strict=True)]
+    predicted = _predicted(model, [[each.word for each in row] for row in found], progress)
+    rows = zip(texts, found, _tagged(predicted).predicted, predicted.cut, strict=True)
+    return [{**_row(text, own, tags, marks), "cut": cut} for text, own, tags, cut in rows]
 
 
 def _row(text: str, words: list[Word], tags: list[str], marks: bool) -> dict[str, Any]:

@@ -21,6 +21,8 @@ Record = Mapping[str, Any]
 Flatten = Callable[[Record], Iterable[Record]]
 """What a record is in a table whose cells are words and numbers: any number of rows."""
 
+_COUNTED = "cut"
+"""What servers say of each text, and commands once of all: `texts.say_unseen`."""
 SHOWN = ("table", "jsonl", "csv", "tsv")
 
 
@@ -60,6 +62,7 @@ def numbered(found: Iterable[tuple[str, Record]]) -> Iterator[Record]:
 def write(options: argparse.Namespace, records: Iterable[Record], flatten: Flatten | None = None) -> None:
     """`records` to where the arguments of `add_output` say. Nothing half-written is left where a file is asked for."""
     flat = flatten or (lambda record: [record])
+    records = ({name: value for name, value in record.items() if name != _COUNTED} for record in records)
     if options.out is None:
         shown = options.format or ("table" if sys.stdout.isatty() else "jsonl")
         _PRINTERS[shown](sys.stdout, records, flat)

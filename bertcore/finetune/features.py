@@ -66,6 +66,8 @@ class Features:
     """Whether a target belongs to a token and not to a sequence."""
     groups: NDArray[np.int64] | None = None
     """(G + 1,): the sequences groups[g] to groups[g + 1] are learned in one batch; None: each sequence by itself."""
+    cut: NDArray[np.bool_] | None = None
+    """(examples,) whether the sequences of one leave out something at an end of its texts; None: nobody has looked."""
     counts: dict[str, int] = field(default_factory=dict)
     """What the sequences do not show of the texts, by reason -> number of examples."""
 

@@ -53,7 +53,9 @@ class MultipleChoice(Family):
         sizes = np.asarray([len(choices) for choices in columns[2]], dtype=np.int64)
         groups, rows = offsets_of(sizes), np.repeat(np.arange(len(sizes)), sizes)
         read = self._reader.read(pairs, _targets(table, groups))
-        return replace(read, groups=groups, examples=rows, counts={"choices_cut": read.counts["truncated"]})
+        assert read.cut is not None, "texts that nobody has looked at"
+        cut = np.bincount(rows, weights=read.cut, minlength=len(sizes)) > 0
+        return replace(read, groups=groups, examples=rows, cut=cut, counts={"choices_cut": read.counts["truncated"]})
 
     def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats over the choices of each example."""

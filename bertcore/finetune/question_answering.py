@@ -145,10 +145,10 @@ class QuestionAnswering(Family):
         distinct = list(dict.fromkeys(table["context"].to_pylist()))
         contexts = dict(zip(distinct, self._encode(distinct), strict=True))
         parts: list[_Question] = []
-        counts = {"questions_cut": 0, "contexts_in_windows": 0, "answers_without_tokens": 0}
+        cut = np.asarray([len(question) > self._task.max_query_length for question in questions], dtype=np.bool_)
+        counts = {"questions_cut": int(cut.sum()), "contexts_in_windows": 0, "answers_without_tokens": 0}
         for question, context in zip(questions, table["context"].to_pylist(), strict=True):
             part = self._question(question, *contexts[context])
-            counts["questions_cut"] += len(question) > self._task.max_query_length
             counts["contexts_in_windows"] += len(part.spans) > 1
             parts.append(part)
         targets = None
@@ -161,6 +161,7 @@ class QuestionAnswering(Family):
             token_types=concatenated([part.token_types for part in parts], np.int8),
             lengths=concatenated([part.lengths for part in parts], np.int64),
             targets=targets,
+            cut=cut,
             counts=counts,
             examples=np.repeat(np.arange(len(parts)), [len(part.spans) for part in parts]),
             context_starts=np.repeat([part.before for part in parts], [len(part.spans) for part in parts]),

@@ -122,9 +122,10 @@ class Tagging(Family):
         places: list[NDArray[np.int64]] = []
         pieces_of_words: list[NDArray[np.int64]] = []
         counts = {"words_cut": 0, "words_without_pieces": 0, "sentences_in_windows": 0}
+        cut: list[bool] = []
         total = 0
         for sentences in chunks(table["words"].to_pylist()):
-            for pieces, sizes in self._pieces(sentences, counts):
+            for pieces, sizes in self._pieces(sentences, counts, cut):
                 parts, owned = self._windows(pieces, sizes)
                 sequences += parts
                 places.append(owned + total)
@@ -139,6 +140,7 @@ class Tagging(Family):
             lengths=np.asarray([len(sequence) for sequence in sequences], dtype=np.int64),
             targets=self._targets(table, len(tokens), word_places, sizes),
             per_token=True,
+            cut=np.asarray(cut, dtype=np.bool_),
             counts=counts,
             word_places=word_places,
         )
@@ -178,9 +180,10 @@ class Tagging(Family):
         return Tagged(words=words, predicted=predicted, gold=table["tags"].to_pylist())
 
     def _pieces(
-        self, sentences: Sequence[list[str]], counts: dict[str, int]
+        self, sentences: Sequence[list[str]], counts: dict[str, int], cut: list[bool]
     ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """The pieces of each sentence and the number of pieces of each of its words: at least one, and what fits."""
+        """The pieces of each sentence and the number of pieces of each of its words: at least one, and what fits. Adds
+        to `cut` whether that is less than all of a word."""
         result = []
         for words, encoding in zip(sentences, self._encode(sentences), strict=True):
             word_of = np.asarray(encoding.word_ids, dtype=np.int64)
@@ -192,7 +195,8 @@ class Tagging(Family):
                 word_of = np.asarray(encoding.word_ids, dtype=np.int64)
                 sizes = np.bincount(word_of, minlength=len(words))
             pieces = np.asarray(encoding.ids, dtype=np.int64)
-            if len(sizes) and sizes.max() > self._capacity:
+            cut.append(bool((sizes > self._capacity).any()))
+            if cut[-1]:
                 counts["words_cut"] += int((sizes > self._capacity).sum())
                 inside = np.arange(len(pieces)) - (np.cumsum(sizes) - sizes)[word_of]
                 pieces, sizes = pieces[inside < self._capacity], np.minimum(sizes, self._capacity)

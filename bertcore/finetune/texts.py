@@ -51,31 +51,34 @@ class TextReader:
         tokens: list[NDArray[np.int64]] = []
         types: list[NDArray[np.int64]] = []
         examples: list[int] = []
-        counts = {"truncated": 0} | ({"in_windows": 0} if self._in_windows else {})
-        for row, sequences in enumerate(self._windows(texts, counts) if self._in_windows else self._one(texts, counts)):
+        cut: list[bool] = []
+        for row, (sequences, is_cut) in enumerate(self._windows(texts) if self._in_windows else self._one(texts)):
             for ids, kinds in sequences:
                 tokens.append(ids)
                 types.append(kinds)
                 examples.append(row)
+            cut.append(is_cut)
         rows = np.asarray(examples, dtype=np.int64)
+        in_windows = {"in_windows": int((np.bincount(rows) > 1).sum())} if self._in_windows else {}
         return TextFeatures(
             tokens=concatenated(tokens, np.int32),
             token_types=concatenated(types, np.int8),
             lengths=np.asarray([len(ids) for ids in tokens], dtype=np.int64),
             targets=None if targets is None else targets[rows],
-            counts=counts,
+            cut=np.asarray(cut, dtype=np.bool_),
+            counts={"truncated": sum(cut), **in_windows},
             examples=rows,
         )
 
-    def _one(self, texts: Sequence[Text], counts: dict[str, int]) -> Iterator[list[tuple[Any, Any]]]:
+    def _one(self, texts: Sequence[Text]) -> Iterator[tuple[list[tuple[Any, Any]], bool]]:
+        """The sequence of each text, and whether it is cut."""
         for part in chunks(texts):
             for encoding in self._cut.encode_batch_fast(part):
-                counts["truncated"] += bool(encoding.overflowing)
-                yield [(np.asarray(encoding.ids), np.asarray(encoding.type_ids))]
+                yield [(np.asarray(encoding.ids), np.asarray(encoding.type_ids))], bool(encoding.overflowing)
 
-    def _windows(self, texts: Sequence[Text], counts: dict[str, int]) -> Iterator[list[tuple[Any, Any]]]:
-        """Windows move over the only text, or over the longer one of a pair, the shorter one standing in all of them:
-        whole, or cut to half of the room."""
+    def _windows(self, texts: Sequence[Text]) -> Iterator[tuple[list[tuple[Any, Any]], bool]]:
+        """The sequences of each text, and whether it is cut. Windows move over the only text, or over the longer one of
+        a pair, the shorter one standing in all of them: whole, or cut to half of the room."""
         for part in chunks(texts):
             first = self._ids([text if isinstance(text, str) else text[0] for text in part])
             second = self._ids(["" if isinstance(text, str) else text[1] for text in part])
@@ -83,19 +86,20 @@ class TextReader:
                 if isinstance(text, str):
                     room = self._length - self._vocabulary.special_per_text
                     found = [(a[start:end], None) for start, end in token_windows(len(a), room, self._stride)]
+                    is_cut = False
                 else:
-                    found = list(self._pair(a, b, counts))
-                counts["in_windows"] += len(found) > 1
-                yield [self._vocabulary.sequence(*pair) for pair in found]
+                    found, is_cut = self._pair(a, b)
+                yield [self._vocabulary.sequence(*pair) for pair in found], is_cut
 
-    def _pair(self, a: Any, b: Any, counts: dict[str, int]) -> Iterator[tuple[Any, Any]]:
+    def _pair(self, a: Any, b: Any) -> tuple[list[tuple[Any, Any]], bool]:
         room, swapped = self._length - self._vocabulary.special_per_pair, len(a) >= len(b)
         short, long = (b, a) if swapped else (a, b)
-        if len(short) + len(long) > room and len(short) > room // 2:
+        is_cut = len(short) + len(long) > room and len(short) > room // 2
+        if is_cut:
             short = short[: room // 2]
-            counts["truncated"] += 1
-        for start, end in token_windows(len(long), room - len(short), self._stride):
-            yield (long[start:end], short) if swapped else (short, long[start:end])
+        spans = token_windows(len(long), room - len(short), self._stride)
+        parts = (long[start:end] for start, end in spans)
+        return [(part, short) if swapped else (short, part) for part in parts], is_cut
 
     def _ids(self, texts: list[str]) -> list[list[int]]:
         return [each.ids for each in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]

@@ -81,7 +81,11 @@ class FilledText(BaseModel):
     masks: list[list[Word]]
 
 
-class Label(BaseModel):
+class _Read(BaseModel):
+    cut: Annotated[bool, Field(description="whether the model has not read all of what it was given")]
+
+
+class Label(_Read):
     """The class of a text, or the set of its labels, and what all labels are given."""
 
     label: str | None = None
@@ -90,7 +94,7 @@ class Label(BaseModel):
     probabilities: dict[str, float]
 
 
-class Score(BaseModel):
+class Score(_Read):
     """A number for a text."""
 
     score: float
@@ -114,7 +118,7 @@ class Entity(BaseModel):
     end: int
 
 
-class TaggedText(BaseModel):
+class TaggedText(_Read):
     """The words and the entities of a text."""
 
     words: list[TaggedWord]
@@ -130,7 +134,7 @@ class Span(BaseModel):
     end: int | None
 
 
-class AnswerResult(BaseModel):
+class AnswerResult(_Read):
     """The answer to a question, and the best ones."""
 
     answer: str
@@ -145,7 +149,7 @@ class Choice(BaseModel):
     probability: float
 
 
-class ChoiceResult(Choice):
+class ChoiceResult(Choice, _Read):
     """The best choice of a context, and all of them, the best first."""
 
     ranked: list[Choice]

@@ -20,6 +20,7 @@ from mlflow.types.schema import (
 )
 
 _TEXT, _WHOLE, _REAL = DataType.string, DataType.long, DataType.double
+_CUT = {"cut": DataType.boolean}
 
 HEADS = {
     "ForSequenceClassification": "classify",
@@ -83,18 +84,24 @@ def _objects(**kinds: Any) -> Array:
 
 _OUTPUTS: dict[str, dict[str, Any]] = {
     "fill-mask": {"masks": Array(_objects(word=_TEXT, probability=_REAL, text=_TEXT))},
-    "classify": {"label": _TEXT, "probability": _REAL, "probabilities": Map(_REAL)},
-    "classify-multi": {"labels": Array(_TEXT), "probabilities": Map(_REAL)},
-    "regress": {"score": _REAL},
+    "classify": {"label": _TEXT, "probability": _REAL, "probabilities": Map(_REAL), **_CUT},
+    "classify-multi": {"labels": Array(_TEXT), "probabilities": Map(_REAL), **_CUT},
+    "regress": {"score": _REAL, **_CUT},
     "tag": {
         "words": _objects(word=_TEXT, tag=_TEXT, start=_WHOLE, end=_WHOLE),
         "entities": _objects(text=_TEXT, label=_TEXT, start=_WHOLE, end=_WHOLE),
+        **_CUT,
     },
     # No answer stands nowhere, and has null places.
-    "answer": {"answer": _TEXT, "best": _objects(text=_TEXT, probability=_REAL, start=AnyType(), end=AnyType())},
+    "answer": {
+        "answer": _TEXT,
+        "best": _objects(text=_TEXT, probability=_REAL, start=AnyType(), end=AnyType()),
+        **_CUT,
+    },
     "choose": {
         **{"choice": _TEXT, "index": _WHOLE, "probability": _REAL},
         "ranked": _objects(choice=_TEXT, index=_WHOLE, probability=_REAL),
+        **_CUT,
     },
     "embed": {"vector": Array(_REAL)},
 }

@@ -156,6 +156,7 @@ async function send() {
     if (state.use !== use) return; // another tab was chosen meanwhile, whose results these are not
     at("results").replaceChildren(...found.map((each, number) => element("section", null, { class: "result" }, [
       ...(names[number] ? [element("h2", names[number])] : []), ...row.show(each, values),
+      ...(each.some((one) => one.cut) ? [element("p", "This was longer than what the model reads: it has not seen the end.")] : []),
     ])));
     say(`${Math.round(performance.now() - began)} ms`);
   } catch (error) {

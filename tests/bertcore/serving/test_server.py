@@ -177,6 +177,21 @@ def test_which_of_several_texts_cannot_be_used_is_said(server: Server) -> None:
     assert status == 422 and found["detail"].startswith("text 2: 'no mask': found no [MASK]")
 
 
+def test_each_text_that_is_cut_is_said(server: Server) -> None:
+    short, long = "the red cat", "the red cat " * 20
+    asked: dict[str, dict[str, Any]] = {
+        "classify": {"texts": [long, short], "model": "colours"},
+        "tag": {"texts": ["cat" * 20, short]},
+        "answer": {"questions": [long, short], "context": "the cat is red"},
+    }
+    for use, body in asked.items():
+        status, rows, _ = server.request(f"/v1/{use}", body)
+        assert (status, [row["cut"] for row in rows]) == (200, [True, False]), use
+    for choices, cut in (([long, short], True), ([short, "a dog"], False)):
+        (row,) = server.request("/v1/choose", {"context": "a cat", "choices": choices})[1]
+        assert row["cut"] is cut
+
+
 def test_metrics_count_uses_and_nothing_that_a_user_made_up(server: Server) -> None:
     server.request("/v1/classify", {"texts": ["a", "the red cat " * 20]})
     server.request("/v1/secret-name", {})

@@ -7,29 +7,33 @@ of its own, so that on a small machine they take some of the server's time. Text
 """
 
 import http.client
+import itertools
 import json
-import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
 
-from benchmarks import machine
+from benchmarks import results
+from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.results import show
 
 CLIENTS = (1, 4, 16, 64, 256)
+QUEUE = 128
+"""Texts that wait at most."""
 WORDS = ("list", "file", "read", "write", "of", "the", "a", "in", "one", "step", "where", "returned", "as", "copy")
 
 
-def texts(count: int) -> list[str]:
+@cache
+def texts() -> list[str]:
+    """Made once: making them for every client would be a part of the seconds in which few of 256 clients ask."""
     generator = np.random.default_rng(1)
-    return [" ".join(generator.choice(WORDS, size)) for size in generator.integers(8, 65, count)]
+    return [" ".join(generator.choice(WORDS, size)) for size in generator.integers(8, 65, 64)]
 
 
 class Client(threading.Thread):
@@ -39,17 +43,16 @@ class Client(threading.Thread):
         super().__init__(daemon=True)
         split = urlsplit(address)
         self._connection = http.client.HTTPConnection(split.hostname or "", split.port, timeout=60)
-        self._texts, self._until = texts(64)[number % 64 :], until
+        self._texts, self._until = texts()[number % 64 :], until
         self.seconds: list[float] = []
         """Of the requests that were answered 200."""
         self.refused = 0
 
     def run(self) -> None:
-        place = 0
-        while time.perf_counter() < self._until:
-            body = json.dumps({"texts": [self._texts[place % len(self._texts)]]})
-            place += 1
-            began = time.perf_counter()
+        for text in itertools.cycle(self._texts):
+            body = json.dumps({"texts": [text]})
+            if (began := time.perf_counter()) >= self._until:
+                break
             self._connection.request("POST", "/v1/classify", body, {"content-type": "application/json"})
             answer = self._connection.getresponse()
             answer.read()
@@ -80,30 +83,34 @@ def measure(address: str, clients: int, seconds: float) -> dict[str, str]:
     }
 
 
-def serve(model: Path, options: Sequence[str]) -> tuple["subprocess.Popen[str]", str]:
-    """The server, and its address."""
-    command = [sys.executable, "-m", "bertcore", "serve", str(model), "--port", "0", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+def serve(model: Path) -> tuple["subprocess.Popen[str]", str]:
+    """The server, and its address; `RuntimeError` where it ends at once, after what it has said itself."""
+    options = ["--port", "0", "--max-queue", str(QUEUE), "--max-texts", "1"]
+    command = [sys.executable, "-m", "bertcore", "serve", str(model), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()
-    return process, process.stdout.readline().strip()
+    address = process.stdout.readline().strip()
+    if not address:
+        raise RuntimeError(f"{' '.join(command)} ended with status {process.wait()}")
+    return process, address
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/finetuned/topic"), help="that classifies")
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each row (default: %(default)s)")
-    parser.add_argument("--queue", type=int, default=128, help="texts that wait at most (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each row (%(default)s)")
     options = parser.parse_args()
-    process, address = serve(options.model, ["--max-queue", str(options.queue)])
+    process, address = serve(options.model)
     try:
         measure(address, 4, 2.0)
         rows = [measure(address, clients, options.seconds) for clients in CLIENTS]
     finally:
         process.terminate()
         process.wait(timeout=60)
-    work = f"{options.model.name}, one text of 8 to 64 words a request, at most {options.queue} texts waiting"
-    show("serving", {**machine.describe(), "work": work, "seconds": f"{options.seconds:g} a row"}, rows, options.keep)
+    work = f"{options.model.name}, one text of 8 to 64 words a request, at most {QUEUE} texts waiting"
+    facts = {**describe(), "work": work, "seconds": f"{options.seconds:g} a row"}
+    results.show("serving", facts, rows, options.keep)
 
 
 if __name__ == "__main__":

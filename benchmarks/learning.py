@@ -15,12 +15,13 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from multiprocessing import get_context
-from typing import Any
+from typing import Protocol, TypeVar
 
 import torch
 
@@ -33,7 +34,7 @@ from bertcore.config import parse
 from bertcore.files import write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderModule
-from bertcore.model.config import build_pretraining
+from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.names import BERT as NAMES
 from bertcore.objectives.cross_entropy import cross_entropy
 from bertcore.recipes import with_recipe
@@ -47,6 +48,8 @@ HELDOUT = 1024
 """Sequences."""
 SENTENCES = MaskConfig(sequence_length=128, packing="full_sentences", duplicates=0, max_predictions_per_seq=None)
 """What is trained on by Hugging Face's loop, and what all sides are judged on."""
+POINTS = 10
+"""Evaluations of each side."""
 PEER = "Hugging Face"
 
 
@@ -61,30 +64,33 @@ class Point:
     accuracy: float
 
 
-@dataclass(frozen=True)
-class Budget:
-    """Of one side."""
+class Side(Protocol):
+    """A training that is told how far it is."""
 
-    seconds: float
-    points: int
-    """Evaluations."""
+    model: ModelConfig
+
+    def step(self, progress: float) -> int:
+        """One step, after that share of all (0 to 1); the real tokens in it."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """The weights, by our names."""
 
 
 class Ours:
     """`bertcore` with a recipe."""
 
-    def __init__(self, recipe: str, setting: Setting) -> None:
+    def __init__(self, setting: Setting, recipe: str) -> None:
         values = with_recipe({"recipe": recipe, "pretrain": {"model": {"preset": setting.preset}}})
         own = {**values["pretrain"], "objective": "mlm", "batch_size": setting.batch_size, "max_steps": 10**6}
         own.pop("second_phase", None)
         config = parse(PretrainConfig, own, "benchmark")
         mask = replace(SENTENCES, masked_lm_prob_start=values["mask"].get("masked_lm_prob_start"))
-        self.progress = 0.0
-        self._training = our_training(setting, config, mask, lambda _: mask.rule_at(self.progress))
-        self.peak, self.model = config.learning_rate, config.model
+        self._progress = 0.0
+        self._training = our_training(setting, config, mask, lambda _: mask.rule_at(self._progress))
+        self._peak, self.model = config.learning_rate, config.model
 
-    def step(self, rate: float) -> int:
-        self._training.rate = rate
+    def step(self, progress: float) -> int:
+        self._progress, self._training.rate = progress, self._peak * _factor(progress)
         return self._training.train_step()
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -94,13 +100,13 @@ class Ours:
 class HuggingFace:
     """`transformers`' model in a plain loop."""
 
-    def __init__(self, peak: float, setting: Setting) -> None:
-        self.peak, self._training = peak, HuggingFaceTraining(setting, mask=SENTENCES)
-        self.model, self.progress = setting.model, 0.0
+    def __init__(self, setting: Setting, peak: float) -> None:
+        self._peak, self._training = peak, HuggingFaceTraining(setting, mask=SENTENCES)
+        self.model = setting.model
 
-    def step(self, rate: float) -> int:
+    def step(self, progress: float) -> int:
         for group in self._training.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = self._peak * _factor(progress)
         return self._training.train_step()
 
     def state(self) -> dict[str, torch.Tensor]:
@@ -110,32 +116,32 @@ class HuggingFace:
         )
 
 
-SIDES: dict[str, Callable[..., Any]] = {PEER: HuggingFace}
-"""The others are `Ours`, by the names of their recipes."""
+def _factor(progress: float) -> float:
+    """Linear warm-up, then linear to 0 at the end of the budget."""
+    return max(min(progress / WARMUP, (1 - progress) / (1 - WARMUP)), 0.0) + 1e-4
 
 
-def measure(name: str, setting: Setting, option: Any, cores: list[int]) -> float:
+def measure(make: Callable[[], Side], cores: Sequence[int]) -> float:
     """The seconds of a step on `cores`, the median of many."""
-    side, seconds = _start(name, setting, option, cores), []
+    _keep_to(cores)
+    side, seconds = make(), []
     for _ in range(MEASURED):
         began = time.perf_counter()
-        side.step(0.1 * side.peak)
+        side.step(0.1 * WARMUP)
         seconds.append(time.perf_counter() - began)
     return statistics.median(seconds[MEASURED // 4 :])
 
 
 def train(
-    name: str, setting: Setting, option: Any, cores: list[int], step_seconds: float, budget: Budget
+    name: str, make: Callable[[], Side], setting: Setting, steps: int, step_seconds: float, cores: Sequence[int]
 ) -> list[Point]:
-    """Train one side for as many steps as its budget holds at its speed; its curve."""
-    side, steps = _start(name, setting, option, cores), int(budget.seconds / step_seconds)
+    """Train one side for `steps`; its curve."""
+    _keep_to(cores)
+    side, tokens, curve = make(), 0, list[Point]()
     judge = build_pretraining(side.model.build(Text(setting.text).vocabulary.size)).eval()
-    curve: list[Point] = []
-    tokens = 0
     for step in range(steps):
-        side.progress = step / steps
-        tokens += side.step(side.peak * _factor(side.progress))
-        if (step + 1) * budget.points // steps > len(curve):
+        tokens += side.step(step / steps)
+        if (step + 1) * POINTS // steps > len(curve):
             left_out = judge.load_state_dict(side.state(), strict=False)
             assert not left_out.unexpected_keys, left_out
             curve.append(Point((step + 1) * step_seconds, step + 1, tokens, *heldout(judge, setting)))
@@ -143,15 +149,9 @@ def train(
     return curve
 
 
-def _start(name: str, setting: Setting, option: Any, cores: list[int]) -> Any:
+def _keep_to(cores: Sequence[int]) -> None:
     os.sched_setaffinity(0, cores)
     torch.set_num_threads(len(cores))
-    return SIDES.get(name, Ours)(option, setting)
-
-
-def _factor(progress: float) -> float:
-    """Linear warm-up, then linear to 0 at the end of the budget."""
-    return max(min(progress / WARMUP, (1 - progress) / (1 - WARMUP)), 0.0) + 1e-4
 
 
 @torch.no_grad()
@@ -174,7 +174,6 @@ def main() -> None:
     parser = make_parser(__doc__, "--preset", "--batch")
     text_arguments(parser, ".benchmarks/learning")
     parser.add_argument("--minutes", type=float, default=20, help="training time of each side (%(default)s)")
-    parser.add_argument("--points", type=int, default=10, help="evaluations of each side (%(default)s)")
     parser.add_argument("--recipe", nargs="+", default=["modern"], help="of ours (modern)")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="peak of Hugging Face's (%(default)s)")
     parser.add_argument("--whole", action="store_true", help="one after the other, each on all cores")
@@ -183,37 +182,42 @@ def main() -> None:
 
     text = prepared(arguments)
     setting = Setting(text.directory, arguments.preset, 128, arguments.batch, 0.1)
-    sides = {**{recipe: recipe for recipe in arguments.recipe}, PEER: arguments.learning_rate}
+    sides: dict[str, Callable[[], Side]] = {recipe: partial(Ours, setting, recipe) for recipe in arguments.recipe}
+    sides[PEER] = partial(HuggingFace, setting, arguments.learning_rate)
     cores = sorted(os.sched_getaffinity(0))
     half = max(len(cores) // 2, 1)
     shares = [cores] if arguments.whole else [cores[:half], cores[-half:]]
     known = text.directory / f"speed-{arguments.preset}-{arguments.batch}-{len(shares[0])}.json"
     speeds = json.loads(known.read_text(encoding="utf-8")) if known.is_file() else {}
     if missing := [name for name in sides if name not in speeds]:
-        speeds |= _in_turns({name: (setting, sides[name]) for name in missing}, shares, measure)
+        speeds |= _in_turns({name: partial(measure, sides[name]) for name in missing}, shares)
         write_json(known, speeds)
     print(f"seconds of a step: {speeds}", flush=True)
-    if not arguments.measure:
-        budget = Budget(60 * arguments.minutes, arguments.points)
-        work = {name: (setting, option) for name, option in sides.items()}
-        _show(_in_turns(work, shares, train, lambda name: (speeds[name], budget)), arguments, text, len(shares[0]))
+    if arguments.measure:
+        return
+    work = {
+        name: partial(train, name, make, setting, int(60 * arguments.minutes / speeds[name]), speeds[name])
+        for name, make in sides.items()
+    }
+    _show(_in_turns(work, shares), arguments, text, len(shares[0]))
+
+
+Found = TypeVar("Found")
 
 
 def _in_turns(
-    sides: dict[str, tuple[Setting, Any]],
-    shares: list[list[int]],
-    work: Callable[..., Any],
-    further: Callable[[str], tuple[Any, ...]] = lambda _: (),
-) -> dict[str, Any]:
-    """What `work` finds for each side, each in a process of its own, as many at a time as `shares`."""
-    found: dict[str, Any] = {}
-    names = list(sides)
+    work: Mapping[str, Callable[[Sequence[int]], Found]], shares: Sequence[Sequence[int]]
+) -> dict[str, Found]:
+    """What is found for each name, each in a process of its own with one of `shares` of the cores, as many at a time
+    as there are."""
+    found: dict[str, Found] = {}
+    names = list(work)
     for first in range(0, len(names), len(shares)):
         with ExitStack() as stack:
             running = {}
             for name, share in zip(names[first : first + len(shares)], shares, strict=False):
                 pool = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
-                running[name] = pool.submit(work, name, *sides[name], share, *further(name))
+                running[name] = pool.submit(work[name], share)
             found |= {name: each.result() for name, each in running.items()}
     return found
 

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import results
+from benchmarks import data, results
 from benchmarks.clones import make_clone, place_of, repro, restore_params, vary_params
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.tasks import prepare
 from tasks.params import values_of
 from tasks.paths import METRICS
 from tasks.reporting.comparison import Comparison, read_comparison
@@ -48,12 +47,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="the real data sets")
     arguments = parser.parse_args()
     text = arguments.trials.read_text(encoding="utf-8")
-    wanted, names_data = values_of(text, arguments.trials), "real/" in text or "prepared/" in text
-    if names_data and not arguments.data:
+    wanted = values_of(text, arguments.trials)
+    if data.is_named_in(text) and not arguments.data:
         sys.exit(f"{arguments.trials}: names real/ or prepared/, found no --data; give the directory of the real data")
     clone = place_of(arguments.trials, arguments.directory)
-    if make_clone(clone) and names_data:
-        prepare(arguments.data.resolve(), clone, text)
+    if make_clone(clone) and arguments.data:
+        data.prepare(arguments.data.resolve(), clone, text)
     rows, references = list[dict[str, str]](), list[dict[str, str]]()
     tasks = wanted.get("tasks", {})
     for name, change in wanted["trials"].items():
@@ -68,7 +67,7 @@ def main() -> None:
     restore_params(clone)  # the commit that is noted is a clean one
     base = ", ".join(f"{key} {value}" for key, value in wanted.get("base", {}).items())
     command = f"python -m benchmarks.recipes {arguments.trials}" + (" --data DATA" if arguments.data else "")
-    facts = {**describe(clone), "every trial": base, "repeated by": command}
+    facts = {**describe(clone), "every trial": base, "repeated by": f"`{command}`"}
     results.show(arguments.trials.stem, facts, rows, arguments.keep)
 
 

@@ -16,21 +16,20 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributed import Client
 from ruamel.yaml import YAML
 
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
+from flows.environment import ROOT
 from tasks.tracking.lineage import dvc_hash
 
-ROOT = Path(__file__).parents[1]
 STAGES = {
     "corpus": "data/corpus",
     "corpus, near duplicates too": "data/corpus",
@@ -55,9 +54,6 @@ def main() -> None:
     parser = make_parser(__doc__, turns=2)
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="files, as corpus.sources has them")
     parser.add_argument("--half", type=Path, nargs="+", help="about half as much text, for the memory")
-    parser.add_argument(
-        "--stages", nargs="+", choices=STAGES, default=list(STAGES), help="of these; each needs those before it (all)"
-    )
     parser.add_argument("--dask", action="store_true", help="measure a Dask cluster, too (requirements-dask.lock)")
     arguments = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[:2]
@@ -66,28 +62,36 @@ def main() -> None:
     ways: dict[str, tuple[Sequence[int], int]] = {ONE: (cores[:1], 0), TWO: (cores, 0)}
     if arguments.dask:
         ways |= {DASK_ONE: (cores, 1), DASK_TWO: (cores, 2)}
-    found: dict[str, dict[str, list[Run]]] = {stage: defaultdict(list) for stage in arguments.stages}
-    made: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="bertcore-scaling-") as directory:
-        for turn in range(arguments.turns):
-            for way, (own, workers) in ways.items():
-                tree = prepare(Path(directory) / f"{turn}-{way}", arguments.text)
-                with _cluster(tree, workers) as address:
-                    for stage, run in runs(tree, arguments.stages, own, address):
-                        found[stage][way].append(run)
-                        digest = dvc_hash(tree / STAGES[stage])
-                        if made.setdefault(stage, digest) != digest:
-                            raise RuntimeError(f"{stage}: other bytes by {way}")
-                shutil.rmtree(tree)
+        found = _in_turns(ways, arguments.turns, arguments.text, Path(directory))
         half = {}
         if arguments.half:
-            half = dict(runs(prepare(Path(directory) / "half", arguments.half), arguments.stages, cores, None))
+            half = dict(runs(prepare(Path(directory) / "half", arguments.half), arguments.half, cores, None))
     facts = {key: value for key, value in describe().items() if key in ("device", "commit", "versions")}
     facts["work"] = f"{_megabytes(arguments.text)} MB in {len(arguments.text)} files as they lie there"
     if half:
         facts["half"] = f"{_megabytes(arguments.half)} MB"
     facts["seconds"] = f"by the clock, the least of {arguments.turns} turns; the bytes of all are the same"
     results.show("data-scaling", facts, list(_rows(found, half)), keep=arguments.keep)
+
+
+def _in_turns(
+    ways: Mapping[str, tuple[Sequence[int], int]], turns: int, text: Sequence[Path], directory: Path
+) -> dict[str, dict[str, list[Run]]]:
+    """The runs of each stage by way, which is cores and Dask workers; `RuntimeError` where one makes other bytes."""
+    found: dict[str, dict[str, list[Run]]] = {stage: defaultdict(list) for stage in STAGES}
+    made: dict[str, str] = {}
+    for turn in range(turns):
+        for way, (cores, workers) in ways.items():
+            tree = prepare(directory / f"{turn}-{way}", text)
+            with _cluster(tree, workers) as address:
+                for stage, run in runs(tree, text, cores, address):
+                    found[stage][way].append(run)
+                    digest = dvc_hash(tree / STAGES[stage])
+                    if made.setdefault(stage, digest) != digest:
+                        raise RuntimeError(f"{stage}: other bytes by {way}")
+            shutil.rmtree(tree)
+    return found
 
 
 def _rows(found: dict[str, dict[str, list[Run]]], half: dict[str, Run]) -> Iterator[dict[str, str]]:
@@ -112,6 +116,20 @@ def prepare(tree: Path, text: Sequence[Path]) -> Path:
     return tree
 
 
+def runs(tree: Path, text: Sequence[Path], cores: Sequence[int], address: str | None) -> Iterator[tuple[str, Run]]:
+    """Each stage in `tree`, once; the corpus that the later ones read is that without the search."""
+    for stage in STAGES:
+        name, searched = stage.split(",")[0], "near duplicates" in stage
+        if searched:
+            shutil.move(tree / "data/corpus", tree / "data/plain")
+            _write_params(tree, text, near_duplicates=True)
+        yield stage, _run(tree, name, cores, address)
+        if searched:
+            shutil.rmtree(tree / "data/corpus")
+            shutil.move(tree / "data/plain", tree / "data/corpus")
+            _write_params(tree, text, near_duplicates=False)
+
+
 def _write_params(tree: Path, text: Sequence[Path], near_duplicates: bool) -> None:
     search = {"threshold": 0.8, "ngram": 5} if near_duplicates else None
     values: dict[str, Any] = {
@@ -129,21 +147,6 @@ def _write_params(tree: Path, text: Sequence[Path], near_duplicates: bool) -> No
         YAML().dump(values, file)
 
 
-def runs(tree: Path, stages: Sequence[str], cores: Sequence[int], address: str | None) -> Iterator[tuple[str, Run]]:
-    """Each of `stages` in `tree`, once; the corpus that the later ones read is that without the search."""
-    text = [Path(source) for source in YAML(typ="safe").load((tree / "params.yaml").read_text())["corpus"]["sources"]]
-    for stage in stages:
-        name, searched = stage.split(",")[0], "near duplicates" in stage
-        if searched:
-            shutil.move(tree / "data/corpus", tree / "data/plain")
-            _write_params(tree, text, near_duplicates=True)
-        yield stage, _run(tree, name, cores, address)
-        if searched:
-            shutil.rmtree(tree / "data/corpus")
-            shutil.move(tree / "data/plain", tree / "data/corpus")
-            _write_params(tree, text, near_duplicates=False)
-
-
 def _run(tree: Path, stage: str, cores: Sequence[int], address: str | None) -> Run:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "BERTCORE_PIPELINE_RUN": "scaling"}
     if address:
@@ -155,8 +158,8 @@ def _run(tree: Path, stage: str, cores: Sequence[int], address: str | None) -> R
         )
         os.sched_setaffinity(process.pid, cores)
         _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"stage {stage} ended with status {status}:\n{(tree / 'stage.log').read_text()}")
+    if code := os.waitstatus_to_exitcode(status):
+        raise RuntimeError(f"stage {stage} ended with status {code}:\n{(tree / 'stage.log').read_text()}")
     return Run(time.monotonic() - began, 1024 * usage.ru_maxrss)
 
 
@@ -185,6 +188,8 @@ def _cluster(tree: Path, workers: int) -> Iterator[str | None]:
                     raise RuntimeError(f"{name} ended with status {process.returncode}")
                 time.sleep(0.1)
         address = YAML(typ="safe").load(place.read_text())["address"]
+        from distributed import Client  # of requirements-dask.lock
+
         with Client(address) as client:
             client.wait_for_workers(workers, timeout=60)
         yield address

@@ -7,7 +7,6 @@ kept in benchmarks/results/ with --keep.
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -66,7 +65,9 @@ def blocks(corpus: Path, count: int) -> list[RowGroup]:
 def shards(corpus: Path, tokenizer: Path, count: int) -> Work:
     """A shard worker: a block read from Parquet, encoded, written as an Arrow file, checksummed."""
     groups = iter(blocks(corpus, count))
-    places = str(tokenizer.resolve()), tempfile.mkdtemp()
+    work = corpus.parent / "work"
+    work.mkdir(exist_ok=True)
+    places = str(tokenizer.resolve()), str(work)
     return lambda: encode(ShardPlan("block.arrow", "train", (next(groups),), *places)).tokens
 
 

@@ -22,7 +22,7 @@ from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.options import CLOCKS, make_parser
 from benchmarks.steps import Batch, Loss, PlainTraining
-from benchmarks.text import Text, prepared, text_arguments
+from benchmarks.text import SEED, Text, prepared, text_arguments
 from benchmarks.turns import Work, row, take_turns
 from bertcore.instances.config import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
@@ -34,8 +34,6 @@ from bertcore.training import distributed
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loop import Pretraining, TrainingData
-
-OPTIMIZER = {"optimizer": "adamw", "learning_rate": 1e-4, "epsilon": 1e-6, "weight_decay": 0.01, "max_grad_norm": 1.0}
 
 
 @dataclass(frozen=True)
@@ -78,13 +76,18 @@ class Setting:
         options = dict(recipe.get("objective_options", {}))
         if recipe["objective"] == "distillation":
             options["teacher"] = str(self.teacher)
-        values: dict[str, Any] = {"objective": recipe["objective"], "objective_options": options, **OPTIMIZER}
-        return PretrainConfig(model=model, batch_size=self.batch_size, max_steps=10**6, **values)
+        return PretrainConfig(
+            model=model,
+            objective=recipe["objective"],
+            objective_options=options,
+            batch_size=self.batch_size,
+            max_steps=10**6,
+        )
 
     def save_weights(self) -> None:
         """Of the model, its companions and its teacher, a BERT of the same preset."""
         vocabulary = Text(self.text).vocabulary
-        torch.manual_seed(1)
+        torch.manual_seed(SEED)
         if "teacher" in self.config.objective_options:
             teacher = build_pretraining(ModelConfig(preset=self.preset).build(vocabulary.size, vocabulary.pad))
             save_pretrained(teacher, self.teacher)

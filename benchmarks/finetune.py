@@ -42,27 +42,25 @@ class Setting:
     """What both sides do."""
 
     task: RunConfig
-    dev_examples: int
     model: Path
     """A Hugging Face BERT directory with its tokenizer."""
-    scores: Path
-    """A directory where every variant writes its accuracies on dev."""
+    folder: Path
+    """Where every variant writes its accuracies on dev."""
 
     @cached_property
     def examples(self) -> ExampleSet:
         found = formats.read(self.task.format, Path(self.task.data), {})
-        splits = {"train": found.splits["train"], "dev": found.splits["dev"].slice(0, self.dev_examples)}
-        return replace(found, splits=splits)
+        return replace(found, splits={split: found.splits[split] for split in ("train", "dev")})
 
     def prepare(self) -> Finetuning:
         return Finetuning(self.task, self.examples, load_tokenizer(self.model))
 
     def note(self, variant: str, dev_accuracy: float) -> None:
-        with (self.scores / variant).open("a", encoding="utf-8") as file:
+        with (self.folder / variant).open("a", encoding="utf-8") as file:
             file.write(json.dumps(dev_accuracy) + "\n")
 
     def noted(self, variant: str) -> float:
-        lines = (self.scores / variant).read_text(encoding="utf-8").splitlines()
+        lines = (self.folder / variant).read_text(encoding="utf-8").splitlines()
         return statistics.median(json.loads(line) for line in lines)
 
 
@@ -97,15 +95,10 @@ class Rows(torch.utils.data.Dataset[dict[str, list[int]]]):
         return self.rows[index]
 
 
-def huggingface(setting: Setting, grouped: bool, name: str) -> Work:
-    """For turns: one run of `transformers.Trainer`."""
-    transformers.utils.logging.set_verbosity_error()
+def _trainer_arguments(setting: Setting, grouped: bool) -> transformers.TrainingArguments:
     task = setting.task
-    examples = setting.prepare().examples  # the same choice of training examples
-    train, dev = (Rows(examples, split, setting) for split in ("train", "dev"))
-    tokenizer = transformers.AutoTokenizer.from_pretrained(setting.model)
-    arguments = transformers.TrainingArguments(
-        output_dir=tempfile.mkdtemp(prefix="bertcore-benchmark-"),
+    return transformers.TrainingArguments(
+        output_dir=str(setting.folder),
         num_train_epochs=task.epochs,
         per_device_train_batch_size=task.batch_size,
         per_device_eval_batch_size=8 * task.batch_size,
@@ -122,6 +115,16 @@ def huggingface(setting: Setting, grouped: bool, name: str) -> Work:
         logging_strategy="no",
         disable_tqdm=True,
     )
+
+
+def huggingface(setting: Setting, grouped: bool, name: str) -> Work:
+    """For turns: one run of `transformers.Trainer`."""
+    transformers.utils.logging.set_verbosity_error()
+    task = setting.task
+    examples = setting.prepare().examples  # the same choice of training examples
+    train, dev = (Rows(examples, split, setting) for split in ("train", "dev"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(setting.model)
+    arguments = _trainer_arguments(setting, grouped)
 
     def work() -> int:
         torch.manual_seed(task.seed)
@@ -159,15 +162,13 @@ def main() -> None:
     )
     parser.add_argument("--vocab", type=Path, help="vocab.txt, uncased, for --preset")
     parser.add_argument("--examples", type=int, default=4000, help="training examples (%(default)s)")
-    parser.add_argument("--dev-examples", type=int, default=872, help="dev examples (%(default)s)")
     parser.add_argument("--epochs", type=int, default=1, help="(%(default)s)")
     parser.add_argument("--learning-rate", type=float, default=3e-4, help="(%(default)s)")
-    parser.add_argument("--warmup", type=int, default=1, help="runs of every variant before the turns (%(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bertcore-benchmark-") as folder:
         setting = _setting(arguments, Path(folder))
         variants = {name: partial(make, setting, name=name) for name, make in VARIANTS.items()}
-        measured = take_turns(variants, arguments.turns, units=1, warmup=arguments.warmup)
+        measured = take_turns(variants, arguments.turns, units=1, warmup=1)
         accuracies = {name: {"dev accuracy": f"{100 * setting.noted(name):.1f}"} for name in measured}
         first = measured["bertcore"]
         rows = [{"variant": name, **row(first, turns, accuracies[name])} for name, turns in measured.items()]
@@ -187,9 +188,8 @@ def _setting(arguments: argparse.Namespace, folder: Path) -> Setting:
         learning_rate=arguments.learning_rate,
         max_train_examples=arguments.examples,
     )
-    (folder / "scores").mkdir()
     model = arguments.model or _random_model(arguments, folder)
-    return Setting(task, arguments.dev_examples, model, folder / "scores")
+    return Setting(task, model, folder)
 
 
 def _random_model(arguments: argparse.Namespace, folder: Path) -> Path:

@@ -20,9 +20,9 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from benchmarks import machine
+from benchmarks import results
+from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.results import show
 from benchmarks.turns import Turns, Work, faster
 from bertcore.apply.prepacked import pack
 from bertcore.commands.onnx_scores import onnx_logits
@@ -71,8 +71,7 @@ def ours(directory: Path, lengths: tuple[int, ...]) -> Work:
     return work
 
 
-def theirs(directory: Path, lengths: tuple[int, ...], of: str) -> Work:
-    """`of`: as `bertcore.precision.precision`."""
+def theirs(directory: Path, lengths: tuple[int, ...], bfloat16: bool) -> Work:
     model = transformers.AutoModelForSequenceClassification.from_pretrained(directory).eval()
     features, device = features_of(lengths), "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device)
@@ -81,7 +80,7 @@ def theirs(directory: Path, lengths: tuple[int, ...], of: str) -> Work:
     def work() -> int:
         rows = np.split(features.tokens.astype(np.int64), np.cumsum(features.lengths)[:-1])
         ids, mask = _padded(rows, int(features.lengths.max()))
-        with torch.autocast(device, torch.bfloat16, enabled=of == "bf16"):
+        with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
             model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits.float().cpu().numpy()
         return len(features.tokens)
 
@@ -119,6 +118,18 @@ def optimum(python: Path, directory: Path, lengths: tuple[int, ...]) -> Work:
         return sum(lengths)
 
     return work
+
+
+def variants_of(place: Path, model: Path, lengths: tuple[int, ...]) -> dict[str, Work]:
+    """All but optimum's; the exported files lie in `place`."""
+    variants = {"bertcore": ours(model, lengths)}
+    if precision() == "bf16":
+        variants["transformers, bfloat16"] = theirs(model, lengths, bfloat16=True)
+    return variants | {
+        "transformers, float32": theirs(model, lengths, bfloat16=False),
+        "ONNX Runtime, float32": runtime(place / "float32.onnx", lengths),
+        "ONNX Runtime, int8": runtime(place / "int8.onnx", lengths),
+    }
 
 
 _WARMUP = 2
@@ -176,21 +187,13 @@ def main() -> None:
         print(onnx.export(model, place / "float32.onnx"))
         print(onnx.export(model, place / "int8.onnx", int8=True))
         for case, lengths in CASES.items():
-            variants = {
-                "bertcore": ours(model, lengths),
-                f"transformers, {'bfloat16' if precision() == 'bf16' else 'float32'}": theirs(
-                    model, lengths, precision()
-                ),
-                "transformers, float32": theirs(model, lengths, "no"),
-                "ONNX Runtime, float32": runtime(place / "float32.onnx", lengths),
-                "ONNX Runtime, int8": runtime(place / "int8.onnx", lengths),
-            }
+            variants = variants_of(place, model, lengths)
             if options.optimum:
                 variants["optimum"] = optimum(options.optimum, model, lengths)
             rows += rows_of(case, in_turns(variants, options.turns, UNITS[len(lengths)]))
     work = f"{options.architecture} {options.preset}, {ENTRIES:,} entries, from token ids to the logits of 4 classes"
-    facts = {**machine.describe(), "work": work, "turns": str(options.turns)}
-    show(f"inference-{options.architecture}-{options.preset}", facts, rows, options.keep)
+    facts = {**describe(), "work": work, "turns": str(options.turns)}
+    results.show(f"inference-{options.architecture}-{options.preset}", facts, rows, options.keep)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ windows as a mask on all pairs of tokens, as it was computed before. `transforme
 process of its own, whose peak memory is told; a training step reads `--tokens` tokens or one sequence.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -89,23 +90,10 @@ def main() -> None:
         batch = max(options.tokens // length, 1)
         setting = Setting(text.directory, "modern", options.preset, length, batch, max(options.lengths), window=128)
         setting.save_weights()
-        for work, sides in WORK.items():
-            variants = {
-                "bertcore": partial(sides["bertcore"], setting),
-                "all pairs, masked": partial(masked, work, setting),
-                "transformers": partial(sides["transformers"], setting),
-            }
-            measured = take_turns(variants, options.turns, 1, warmup=1, clock=clock)
-            rows += [
-                {
-                    "work": work,
-                    "tokens": f"{1 if work == 'reading' else batch} x {length:,}",
-                    "by": name,
-                    **row(measured["bertcore"], turns, rate="tokens/s"),
-                }
-                for name, turns in measured.items()
-            ]
-            print(*rows[-len(variants) :], sep="\n", flush=True)
+        for work in WORK:
+            found = _rows(work, setting, options.turns, clock)
+            print(*found, sep="\n", flush=True)
+            rows += found
     facts = {
         **describe(),
         "work": f"modern {options.preset}, {text.vocabulary.size:,} entries; a step of recipe modern with AdamW, or "
@@ -114,6 +102,20 @@ def main() -> None:
         "time": of_time,
     }
     results.show(f"long_texts-{options.preset}", facts, rows, keep=options.keep)
+
+
+def _rows(work: str, setting: Setting, turns: int, clock: Callable[[], float]) -> list[dict[str, str]]:
+    variants = {
+        "bertcore": partial(WORK[work]["bertcore"], setting),
+        "all pairs, masked": partial(masked, work, setting),
+        "transformers": partial(WORK[work]["transformers"], setting),
+    }
+    measured = take_turns(variants, turns, 1, warmup=1, clock=clock)
+    tokens = f"{1 if work == 'reading' else setting.batch_size} x {setting.length:,}"
+    return [
+        {"work": work, "tokens": tokens, "by": name, **row(measured["bertcore"], found, rate="tokens/s")}
+        for name, found in measured.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
 from benchmarks.plain_masking import Plain, documents_of
-from benchmarks.text import Text, mask_config, prepared, text_arguments
+from benchmarks.text import SEED, Text, mask_config, prepared, text_arguments
 from benchmarks.turns import Turns, Work, faster, take_turns
 from bertcore.audit import Audit
 from bertcore.instances.config import MaskConfig
@@ -98,7 +98,7 @@ def loader_drawn(setting: Setting) -> Work:
         ]
 
     counts = tuple(len(source) for source in open_epoch(0))
-    return _feed(Loader(partial(open_epoch, counts=counts), _BATCH_SIZE, seed=1))
+    return _feed(Loader(partial(open_epoch, counts=counts), _BATCH_SIZE, SEED))
 
 
 def loader_static(setting: Setting) -> Work:
@@ -112,7 +112,7 @@ def loader_static(setting: Setting) -> Work:
         path = directory / f"{number}.arrow"
         instances.write(path)
         sources.append(StaticInstances(path, len(instances)))
-    return _feed(Loader(lambda epoch: sources, _BATCH_SIZE, seed=1))
+    return _feed(Loader(lambda epoch: sources, _BATCH_SIZE, SEED))
 
 
 def _feed(loader: Loader) -> Work:

@@ -5,6 +5,7 @@ and without the writing of records, which makes it faster than the published pro
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from random import Random
 
 from bertcore.shards.store import TokenShard
@@ -119,7 +120,7 @@ class Plain:
         chosen.sort()
         return [position for position, _ in chosen], [label for _, label in chosen]
 
-    @property
+    @cached_property
     def _continues(self) -> bytes:
         return self.vocabulary.continues.tobytes()
 

@@ -23,7 +23,6 @@ def main() -> None:
     text_arguments(parser, ".benchmarks/step", 400)
     parser.add_argument("--dropout", type=float, default=0.1, help="of activations and attention (%(default)s)")
     parser.add_argument("--steps", type=int, default=4, help="steps of a turn (%(default)s)")
-    parser.add_argument("--warmup", type=int, default=5, help="steps of every variant before the turns (%(default)s)")
     parser.add_argument("--no-compile", action="store_true", help="leave out both sides with torch.compile")
     arguments = parser.parse_args()
 
@@ -34,7 +33,7 @@ def main() -> None:
         variants["bertcore, compiled"] = partial(ours, setting, compiled=True)
         variants["Hugging Face, compiled"] = partial(huggingface, setting, compiled=True)
     peak = gemm_peak_flops()
-    measured = take_turns(variants, arguments.turns, arguments.steps, arguments.warmup)
+    measured = take_turns(variants, arguments.turns, arguments.steps, warmup=5)
     flops, real = _per_token(text, setting)
     facts = {
         **describe(),

@@ -15,5 +15,4 @@ def show(name: str, facts: Mapping[str, str], rows: Sequence[Mapping[str, str]],
     text = f"# {name}\n\n{listed}\n\n{pd.DataFrame(rows).fillna('–').to_markdown(index=False)}\n"
     print(text)
     if keep:
-        DIRECTORY.mkdir(exist_ok=True)
         (DIRECTORY / f"{name}.md").write_text(text, encoding="utf-8")

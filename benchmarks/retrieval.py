@@ -14,15 +14,16 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from benchmarks import machine
+from benchmarks import results
+from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.results import show
 from bertcore.apply.compact import PRECISIONS, Precision, compact, restored
 from bertcore.apply.embed import Embedder
 from bertcore.embedding.config import EmbedConfig
@@ -68,16 +69,17 @@ def systems(options: argparse.Namespace) -> dict[str, Unit]:
         "mean of the embeddings": Embedder.load(options.model, layer=0).unit,
         "random weights": untrained.unit,
     }
-    for name, _, place in map(_named, options.trained):
-        trained = Embedder.load(Path(place))
+    for name, place in options.trained:
+        trained = Embedder.load(place)
         found[name] = trained.unit
         found |= {f"{name}, {width} numbers": partial(_cut, trained, width) for width in WIDTHS}
         found |= {f"{name}, {precision}": partial(_kept, trained, precision) for precision in PRECISIONS[1:]}
-    return found | {name: Embedder.load(Path(place)).unit for name, _, place in map(_named, options.published)}
+    return found | {name: Embedder.load(place).unit for name, place in options.published}
 
 
-def _named(given: str) -> tuple[str, str, str]:
-    return given.partition("=")
+def named(given: str) -> tuple[str, Path]:
+    name, place = given.split("=", 1)
+    return name, Path(place)
 
 
 def _cut(embedder: Embedder, width: int, texts: list[str]) -> NDArray[np.float32]:
@@ -99,8 +101,9 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--model", type=Path, default=Path("models/pretrained"))
     parser.add_argument("--corpus", type=Path, default=Path("data/corpus"))
-    parser.add_argument("--trained", nargs="*", default=[], metavar="NAME=DIR", help="directories of stage embed")
-    parser.add_argument("--published", nargs="*", default=[], metavar="NAME=DIR", help="directories of others")
+    pairs: dict[str, Any] = {"type": named, "nargs": "*", "default": [], "metavar": "NAME=DIR"}
+    parser.add_argument("--trained", help="directories of stage embed", **pairs)
+    parser.add_argument("--published", help="directories of others", **pairs)
     parser.add_argument("--sts", type=Path, help="directory of STS-B in GLUE's layout")
     parser.add_argument("--name", default="docstrings", help="of the text, for the file of the result (%(default)s)")
     options = parser.parse_args()
@@ -112,10 +115,10 @@ def main() -> None:
         found = search.score(unit(search.queries) @ unit(search.passages).T)
         rows.append(_row(name, found, similarity.score(unit) if similarity else None))
     work = f"{len(search.queries):,} held-out beginnings of {options.name}, each to what follows it among all"
-    facts = {**machine.describe(), "model": str(options.model), "work": work}
+    facts = {**describe(), "model": str(options.model), "work": work}
     if similarity:
         facts["STS-B"] = f"{len(similarity.gold):,} pairs of dev, Spearman's correlation x100; no label was used"
-    show(f"retrieval-{options.name}", facts, rows, options.keep)
+    results.show(f"retrieval-{options.name}", facts, rows, options.keep)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ from flows.ui import MLFLOW_PORT
 from tasks.tracking import runs as tracking
 from tasks.tracking.curves import Unreported
 
-CACHED = {"dvc repro, all cached": ["-m", "dvc", "repro"], "the flow, all cached": ["-m", "flows.launch"]}
 WAYS = {"dvc repro": ["-m", "dvc", "repro"], "the flow": ["-m", "flows.launch"]}
 SMALL = {"corpus.max_documents": 3000, "pretrain.max_steps": 20, "pretrain.eval_steps": 20, "finetune.tasks": {}}
 """Changes of params.yaml with which eleven stages compute next to nothing."""
@@ -48,7 +47,9 @@ def main() -> None:
     parser.add_argument("--first", action="store_true", help="measure the first run in fresh clones, too")
     parser.add_argument("--curves", action="store_true", help="measure what MLflow takes for a point, too")
     arguments = parser.parse_args()
-    commands = dict(_imports()) | (CACHED if arguments.cached else {})
+    commands = dict(_imports())
+    if arguments.cached:
+        commands |= {f"{name}, all cached": command for name, command in WAYS.items()}
     seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
     for _ in range(arguments.turns):
         for name, command in commands.items():

@@ -10,7 +10,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from benchmarks.text import Text, mask_config
+from benchmarks.text import SEED, Text, mask_config
 from benchmarks.turns import Work
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import Instances
@@ -33,7 +33,6 @@ class Setting:
     sequence_length: int
     batch_size: int
     dropout: float
-    seed: int = 1
 
     @property
     def model(self) -> ModelConfig:
@@ -61,9 +60,9 @@ def our_training(
     """With `config`'s objective and optimizer, on BERT's pairs or the sequences of `mask`, masked by `rule`."""
     text, mask = Text(setting.text), mask or mask_config(setting.sequence_length)
     accelerator = distributed.make_accelerator()
-    torch.manual_seed(setting.seed)
+    torch.manual_seed(SEED)
     model = build_pretraining(config.model.build(text.vocabulary.size))
-    loader = text.loader(mask, setting.batch_size, setting.seed, rule)
+    loader = text.loader(mask, setting.batch_size, rule)
     checkpoints = Checkpoints(setting.text / "checkpoints")
     return OurTraining(config, model, TrainingData(batches=loader), accelerator, checkpoints)
 
@@ -74,7 +73,8 @@ Loss = Callable[[Batch], Tensor]
 
 class PlainTraining:
     """The loop that `transformers`' documentation teaches: fused AdamW and bf16 autocast, on the device of the
-    `trained` parameters; padded to the longest sequence of the batch."""
+    `trained` parameters; padded to the longest sequence of the batch. AdamW's numbers are the defaults of
+    `PretrainConfig`."""
 
     def __init__(self, loader: Loader, loss: Loss, trained: Iterable[nn.Parameter]) -> None:
         self._loader, self._loss, self._trained = loader, loss, list(trained)
@@ -100,9 +100,9 @@ class HuggingFaceTraining(PlainTraining):
 
     def __init__(self, setting: Setting, compiled: bool = False, mask: MaskConfig | None = None) -> None:
         text, pairs = Text(setting.text), mask is None
-        loader = text.loader(mask or mask_config(setting.sequence_length), setting.batch_size, setting.seed)
+        loader = text.loader(mask or mask_config(setting.sequence_length), setting.batch_size)
         shape = setting.model.build(text.vocabulary.size)
-        torch.manual_seed(setting.seed)
+        torch.manual_seed(SEED)
         config = transformers.BertConfig(
             vocab_size=shape.vocab_size,
             hidden_size=shape.hidden_size,
@@ -121,7 +121,7 @@ class HuggingFaceTraining(PlainTraining):
 def ours(setting: Setting, compiled: bool = False) -> Work:
     """For turns, each in a process of its own."""
     os.environ["BERTCORE_COMPILE"] = str(int(compiled))
-    config = PretrainConfig(model=setting.model, batch_size=setting.batch_size, max_steps=10**6, seed=setting.seed)
+    config = PretrainConfig(model=setting.model, batch_size=setting.batch_size, max_steps=10**6, seed=SEED)
     return our_training(setting, config).train_step
 
 
@@ -130,10 +130,10 @@ def huggingface(setting: Setting, compiled: bool = False) -> Work:
     return HuggingFaceTraining(setting, compiled).train_step
 
 
-def padded(instances: Instances, width: int | None = None) -> dict[str, np.ndarray]:
-    """A batch as `transformers` expects it: (B, L) arrays, padded to the longest sequence or to `width`."""
+def padded(instances: Instances) -> dict[str, np.ndarray]:
+    """A batch as `transformers` expects it: (B, L) arrays, padded to the longest sequence."""
     lengths = instances.lengths
-    width = width or int(lengths.max())
+    width = int(lengths.max())
     column = np.arange(len(instances.tokens)) - np.repeat(instances.offsets[:-1], lengths)
     place = np.repeat(np.arange(len(lengths)) * width, lengths) + column
     flat = {

@@ -17,6 +17,9 @@ from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.tokens.wordpiece import load_vocabulary, make_tokenizer, save_tokenizer
 from bertcore.training.loader import Loader
 
+SEED = 1
+"""Of the order of batches, on both sides, and of weights."""
+
 
 @dataclass(frozen=True)
 class Text:
@@ -63,11 +66,9 @@ class Text:
             for entry in Manifest.read(self.directory).of_split(split)
         ]
 
-    def loader(
-        self, mask: MaskConfig, batch_size: int, seed: int = 1, rule: Callable[[int], MaskingRule] | None = None
-    ) -> Loader:
+    def loader(self, mask: MaskConfig, batch_size: int, rule: Callable[[int], MaskingRule] | None = None) -> Loader:
         counts = {source.name: len(source) for source in self.sources(mask, "train")}
-        return Loader(lambda epoch: self.sources(mask, "train", epoch, counts), batch_size, seed, rule=rule)
+        return Loader(lambda epoch: self.sources(mask, "train", epoch, counts), batch_size, SEED, rule=rule)
 
 
 def mask_config(sequence_length: int) -> MaskConfig:

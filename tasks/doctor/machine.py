@@ -80,6 +80,9 @@ VARIABLES = tuple(
         "MICRO_BATCH",
         "PRECISION",
         "PROCESSES",
+        "SBATCH_DATA",
+        "SBATCH_FINETUNE",
+        "SBATCH_PRETRAIN",
         "STAGES_AT_ONCE",
         "TOKEN",
     )

@@ -1,10 +1,47 @@
-"""What a Slurm job makes of what Slurm says; on a real one: test_slurm.py."""
+"""What is given to Slurm, and what a job makes of what Slurm says; on a real one: test_slurm.py."""
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from infra.slurm import job
+from tests.import_closure import ROOT
+
+SBATCH = """#!/bin/sh
+printf '%s\\n' "$*" >> jobs.log
+wc -l < jobs.log
+"""
+
+
+def submitted(tree: Path, *arguments: str, **variables: str) -> list[list[str]]:
+    """The words of the three commands that infra/slurm/submit.sh gives to a stand-in for sbatch."""
+    (tree / "bin").mkdir()
+    (tree / "bin" / "sbatch").write_text(SBATCH)
+    (tree / "bin" / "sbatch").chmod(0o755)
+    script = tree / "infra" / "slurm" / "submit.sh"
+    script.parent.mkdir(parents=True)
+    shutil.copy(ROOT / "infra" / "slurm" / "submit.sh", script)
+    path = os.pathsep.join([str(tree / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    subprocess.run([str(script), *arguments], env=os.environ | {"PATH": path} | variables, cwd=tree, check=True)
+    return [line.split() for line in (tree / "jobs.log").read_text().splitlines()]
+
+
+def test_a_job_has_options_of_its_own_behind_those_of_all(tmp_path: Path) -> None:
+    (tmp_path / "node1").touch()  # which a pattern would find
+    data, pretrain, finetune = submitted(
+        tmp_path,
+        *("2", "--gres=gpu:8", "--time=8:00:00"),
+        BERTCORE_SBATCH_DATA="--gres=none  --exclude=node[1-4]",
+        BERTCORE_SBATCH_FINETUNE="--gres=gpu:2",
+    )
+    common, script = ["--gres=gpu:8", "--time=8:00:00"], "infra/slurm/job.sh"
+    assert data[-7:] == [*common, "--gres=none", "--exclude=node[1-4]", script, "mask", "contamination"]
+    assert pretrain[-4:] == [*common, script, "pretrain"] and "--nodes=2" in pretrain
+    assert finetune[-4:] == [*common, "--gres=gpu:2", script] and "--dependency=afterok:2" in finetune
 
 
 @pytest.mark.parametrize(

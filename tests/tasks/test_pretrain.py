@@ -157,8 +157,9 @@ def test_a_finished_training_is_saved_again_without_a_step(tmp_path: Path) -> No
     assert training.finish() == 0, training.log.read_text()
     result, curves, run_id = training.result(), training.curves(), training.run_id
     timing = json.loads((training.root / "metrics/timing/pretrain.json").read_text())
-    for out in ("models/pretrained", "metrics"):
+    for out in ("models/pretrained", "metrics/timing", "metrics/curves"):
         shutil.rmtree(training.root / out)
+    (training.root / "metrics/pretrain.json").unlink()
     assert training.finish() == 0, training.log.read_text()
     assert training.resumed == [20] and training.run_id == run_id
     assert training.result() == result and training.curves() == curves

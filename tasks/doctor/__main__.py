@@ -58,11 +58,12 @@ PLANNED: dict[str, Callable[[Plan], Finding]] = {
     "disk": places.check_disk,
     "time": machine.check_time,
     "loss": loss.check_loss,
+    "heldout": loss.check_heldout,
     "vocabulary": vocabulary.check_vocabularies,
     "entries": vocabulary.check_vocabulary_size,
 }
 """Checks of the training that params.yaml asks for."""
-OF_PRETRAINING = ("memory", "time", "loss")
+OF_PRETRAINING = ("memory", "time", "loss", "heldout")
 """Those of them that are of stage `pretrain` alone."""
 
 

@@ -1,10 +1,16 @@
-"""Which loss is normal for the training that params.yaml asks for."""
+"""Which loss is normal for the training that params.yaml asks for, and how much text it is measured on."""
+
+import numpy as np
 
 from tasks.doctor.budget import TOKENS_PER_PARAMETER
 from tasks.doctor.estimate import parameters
-from tasks.doctor.findings import Finding, ok
+from tasks.doctor.findings import Finding, ok, warn
 from tasks.doctor.plan import Plan
 from tasks.reporting.normal import Curve, alike, read_curves
+
+_MUCH, _ENOUGH = 100, 10
+"""Times as much held-out text as an evaluation reads: what is worth a word, and what leaves choice to all that reads it
+(the tasks and pairs of the corpus, too)."""
 
 
 def check_loss(plan: Plan) -> Finding:
@@ -20,6 +26,22 @@ def check_loss(plan: Plan) -> Finding:
     if config.init_from is None and (each := plan.tokens / count) < TOKENS_PER_PARAMETER:
         text += f"; {each:.1f} tokens for each parameter, of which {TOKENS_PER_PARAMETER} are worth reading (make plan)"
     return ok("loss", text)
+
+
+def check_heldout(plan: Plan) -> Finding:
+    """Whether far more text is held out than evaluations read: a fixed share of a large text is much."""
+    share, tokens = plan.configs["corpus"].heldout_fraction, plan.text_tokens()
+    length = max(mask.sequence_length for mask in plan.configs["mask"].phases)
+    read = plan.configs["pretrain"].eval_sequences * length
+    if not tokens:
+        return ok("heldout", "how much text is held out is known when the text has been read")
+    text = (
+        f"about {_millions(share * tokens)} tokens are held out, of which an evaluation reads {_millions(read)} at most"
+    )
+    if share * tokens <= _MUCH * read:
+        return ok("heldout", text)
+    fraction = np.format_float_positional(_ENOUGH * read / tokens, precision=1, fractional=False)
+    return warn("heldout", text, f"set corpus.heldout_fraction to about {fraction}: the rest is trained on")
 
 
 def _expected(curve: Curve, tokens: int) -> str:

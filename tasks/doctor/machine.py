@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ UNCERTAINTY = 1.3
 """How far the estimate of the memory may be off, to either side."""
 LONG_DAYS = 14
 """A pre-training that takes longer is hardly meant for this machine."""
+_WORTH_COMPILING = 10
+"""Minutes: compiling takes one to two of a training, and saves a third of it."""
 
 
 def check_versions(lock: Path) -> Finding:
@@ -139,10 +142,18 @@ def check_time(plan: Plan) -> Finding:
         f"pre-training about {duration(minutes)}: {flops:.2g} FLOPs at {gigaflops(speed)} GFLOP/s, as measured "
         f"now; models {size(plan.models_bytes)}, checkpoints {size(plan.checkpoint_bytes)}"
     )
+    if gains_by_compiling(minutes, device().type):
+        text += "; BERTCORE_COMPILE=1 made a base 1.45 times as fast on one GPU (benchmarks/results/gpu.md)"
     if minutes > LONG_DAYS * 24 * 60:
         remedy = "lower pretrain.max_steps or take a smaller preset; or is another machine meant?"
         return warn("time", text, remedy)
     return ok("time", text)
+
+
+def gains_by_compiling(minutes: float, kind: str) -> bool:
+    """Whether a training of so many minutes on a device of this kind would be faster compiled, and can be."""
+    compiler = shutil.which(os.environ.get("CXX", "g++"))  # as torch looks for it
+    return kind == "cuda" and minutes >= _WORTH_COMPILING and compiler is not None and not distributed.compiled()
 
 
 def memory(root: Path = Path("/")) -> Memory:

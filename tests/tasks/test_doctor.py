@@ -28,7 +28,7 @@ from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training import distributed
 from tasks import inputs, links, params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
-from tasks.doctor.__main__ import check_params, check_recipe, examine
+from tasks.doctor.__main__ import OF_PRETRAINING, check_params, check_recipe, examine
 from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan, _load
@@ -333,7 +333,7 @@ def test_what_lies_there_already_is_no_reason_to_end_a_run(tree: Path) -> None:
 
 def test_a_run_without_pre_training_needs_no_memory_for_it(tree: Path) -> None:
     names = [[finding.name for finding in examine(stages)] for stages in ((), ("pretrain", "report"), ("report",))]
-    assert names[0] == names[1] and [name for name in names[0] if name not in names[2]] == ["memory", "time", "loss"]
+    assert names[0] == names[1] and [name for name in names[0] if name not in names[2]] == list(OF_PRETRAINING)
 
 
 def test_a_training_of_weeks_is_a_warning(tree: Path) -> None:
@@ -342,12 +342,48 @@ def test_a_training_of_weeks_is_a_warning(tree: Path) -> None:
     assert "lower pretrain.max_steps" in finding.remedy
 
 
+def test_a_long_training_on_a_gpu_is_told_of_compiling(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", sys.executable)  # any program
+    assert machine.gains_by_compiling(60.0, "cuda")
+    assert not machine.gains_by_compiling(5.0, "cuda") and not machine.gains_by_compiling(60.0, "cpu")
+    monkeypatch.setenv("BERTCORE_COMPILE", "1")
+    assert not machine.gains_by_compiling(60.0, "cuda")
+    monkeypatch.delenv("BERTCORE_COMPILE")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert not machine.gains_by_compiling(60.0, "cuda")
+    monkeypatch.setattr(machine, "gains_by_compiling", lambda minutes, kind: True)
+    assert "BERTCORE_COMPILE=1 made a base 1.45 times as fast" in machine.check_time(plan()).text
+
+
 def test_the_time_follows_from_the_steps(tree: Path) -> None:
     text = machine.check_time(plan()).text
     assert "pre-training about" in text and "GFLOP/s, as measured now" in text and "models" in text
     short = plan(pretrain={"max_steps": 170, "warmup_steps": 0, "eval_steps": 10**6})
     long = plan(pretrain={"max_steps": 1700, "warmup_steps": 0, "eval_steps": 10**6})
     assert 5 < long.flops() / short.flops() < 10
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "fraction", "level"),
+    [(0.1, 0.02, "ok"), (40, 0.02, "warn"), (40, 0.0001, "ok"), (4000, 0.02, "warn")],
+)
+def test_a_share_of_a_large_text_is_more_than_evaluations_read(
+    tree: Path, gigabytes: float, fraction: float, level: str
+) -> None:
+    with Path("text.txt").open("wb") as file:
+        file.truncate(int(gigabytes * 1e9))  # of which the disk has nothing
+    corpus = {"sources": ["text.txt", "pydoc"]}
+    found = loss.check_heldout(plan(corpus=corpus | {"heldout_fraction": fraction}))
+    assert found.level == level
+    if level == "warn":
+        proposed = float(re.findall(r"about (0\.\d+):", found.remedy)[0])
+        assert proposed == pytest.approx(10 * 1024 * 128 / plan(corpus=corpus).text_tokens(), rel=0.5)
+        assert loss.check_heldout(plan(corpus=corpus | {"heldout_fraction": proposed})).level == "ok"
+
+
+def test_how_much_is_held_out_of_an_unknown_text_is_not_told(tree: Path) -> None:
+    found = loss.check_heldout(plan(corpus={"sources": ["hf://some/corpus", "pydoc"]}))
+    assert found.level == "ok" and "when the text has been read" in found.text
 
 
 # Params, vocabulary and shards
@@ -643,8 +679,8 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices variables params memory disk time loss vocabulary entries shards links leftovers places "
-        "tracking"
+        "versions devices variables params memory disk time loss heldout vocabulary entries shards links leftovers "
+        "places tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")
     assert sorted(tree.rglob("*")) == before

@@ -77,7 +77,7 @@ check: lint
 
 # Of data/ and models/ only what stages write: the rest is the user's own.
 clean:
-	rm -rf $(addprefix data/,inputs corpus shards examples instances) $(addprefix models/,tokenizer pretrained finetuned embedding)
+	rm -rf $(addprefix data/,inputs corpus shards examples instances) $(addprefix models/,tokenizer pretrained checkpoints finetuned embedding)
 	rmdir data models 2> /dev/null || true
 	rm -rf predictions reports metrics mlartifacts mlflow.db* dvc_plots .checkpoints .compare .prefect .worktrees .slurm .dvc/cache .dvc/tmp
 	git worktree prune 2> /dev/null || true

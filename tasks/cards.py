@@ -19,15 +19,15 @@ _ALWAYS = "It gives one of its own answers to every input, also where none fits.
 _BASELINES = {"random_initialisation": "the same architecture from random weights", "majority": "majority"}
 
 
-def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapping[str, Any], folder: str = "") -> str:
-    """The card of models/pretrained, or of a companion in a `folder` of it; `tokens` of train and heldout, `metrics` as
-    metrics/pretrain.json has them."""
+def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapping[str, Any], place: Path) -> str:
+    """The card of a model of the pre-training, which is used from `place`, such as models/pretrained; `tokens` of train
+    and heldout, `metrics` as metrics/pretrain.json has them."""
     values = params.read()
     text, tag = _read(TEXT), pipeline_tag(model.architecture)
     sources = [each if isinstance(each, Mapping) else {"uri": each} for each in text["sources"]]
     recipe = {name: values[name] for name in ("recipe", "mask", "pretrain") if values.get(name) is not None}
     return Card(
-        name=folder or "pretrained",
+        name=place.name,
         model_type=model.config.model_type,
         pipeline_tag=tag,
         language=text["language"],
@@ -38,9 +38,8 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
             "Text": _text(sources, tokens),
             "Lineage": _lineage("pretrain", None),
             "Recipe": _yaml(recipe),
-            "Scores": table([["held-out", "value"], *([name, _number(metrics[name])] for name in _held_out(metrics))])
-            + f"\n\nOn {metrics.get('heldout_sequences', 0):,} sequences of documents that it has not read, one seed.",
-            "Use": usage(tag, f"models/pretrained/{folder}".rstrip("/"), {}),
+            "Scores": _held_out(metrics),
+            "Use": usage(tag, str(place), {}),
             "Limits": "It knows what its text says, and repeats what is wrong or one-sided there; it has no sense of "
             f"what is true. {_licences(sources)}",
         },
@@ -157,8 +156,12 @@ def _yaml(values: Mapping[str, Any]) -> str:
     return f"As params.yaml has it, with what the recipe fills in:\n\n```json\n{json.dumps(values, indent=2)}\n```"
 
 
-def _held_out(metrics: Mapping[str, Any]) -> list[str]:
-    return [name for name, value in metrics.items() if isinstance(value, float)]
+def _held_out(metrics: Mapping[str, Any]) -> str:
+    rows = [[name, _number(value)] for name, value in metrics.items() if isinstance(value, float)]
+    if not rows:
+        return "The training was not evaluated at this step."
+    said = f"On {metrics.get('heldout_sequences', 0):,} sequences of documents that it has not read, one seed."
+    return f"{table([['held-out', 'value'], *rows])}\n\n{said}"
 
 
 def _scores(metrics: Mapping[str, Any]) -> str:

@@ -25,6 +25,8 @@ TOKENIZER = Path("models/tokenizer")
 SHARDS = Path("data/shards")
 INSTANCES = Path("data/instances")
 PRETRAINED = Path("models/pretrained")
+KEPT = Path("models/checkpoints")
+"""The encoders of every `pretrain.keep_every` steps, each in a folder for its step; empty without."""
 EXAMPLES = Path("data/examples")
 EMBEDDING = Path("models/embedding")
 FINETUNED = Path("models/finetuned")
@@ -35,8 +37,8 @@ TEXT_OF_SOURCES = METRICS / "sources.json"
 may change where the text does not."""
 REPORTS = Path("reports")
 OUTPUTS = (
-    *(INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, EXAMPLES, EMBEDDING, FINETUNED, PREDICTIONS, METRICS),
-    REPORTS,
+    *(INPUTS, CORPUS, TOKENIZER, SHARDS, INSTANCES, PRETRAINED, KEPT, EXAMPLES, EMBEDDING, FINETUNED, PREDICTIONS),
+    *(METRICS, REPORTS),
 )
 """All of them."""
 

@@ -28,7 +28,7 @@ NAMES_ALONE = ("inputs", "examples")
 
 def code_of(stage: str) -> list[Path]:
     """The stage's own modules: `tasks/STAGE.py`, and the processes and rooms that it alone uses."""
-    process = [Path("tasks/training/process.py")] if stage == "pretrain" else []
+    process = [Path("tasks/training") / f"{name}.py" for name in ("process", "saving")] if stage == "pretrain" else []
     cards = [Path("tasks/cards.py")] if stage in ("pretrain", "finetune", "embed") else []
     checks = [Path("tasks/sections.py"), Path("tasks/links.py")] if stage == "inputs" else []
     return [Path("tasks") / f"{stage}.py", *process, *cards, *checks]

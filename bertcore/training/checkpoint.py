@@ -101,10 +101,13 @@ class Checkpoints:
                 logger.warning("checkpoint %s is damaged (%s): trying the one before it", directory, error)
         return None
 
+    def steps(self) -> list[int]:
+        """Of the checkpoints that there are, sound or not, the newest last."""
+        return [int(path.name.removeprefix("step-")) for path in self._steps()]
+
     def latest_step(self) -> int | None:
-        """Of the newest checkpoint, sound or not."""
-        steps = self._steps()
-        return int(steps[-1].name.removeprefix("step-")) if steps else None
+        """The last of `steps`."""
+        return next(reversed(self.steps()), None)
 
     def _path(self, step: int) -> Path:
         return self.directory / f"step-{step:08d}"

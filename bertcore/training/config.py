@@ -89,6 +89,10 @@ class PretrainConfig(OptimizationConfig):
     """Seconds between two checkpoints; 50 times as many as the last one took to write, where that is more."""
     checkpoint_steps: int | None = None
     """Steps between two checkpoints, beside those by the clock; None = by the clock alone."""
+    keep_every: int | None = None
+    """Steps between two encoders that are kept for good, each as a Hugging Face directory in `models/checkpoints`, for
+    scores along a training; None = the last one alone. With it, no stable phase is shared with trainings of other
+    lengths (`decay_share`), whose encoders are not there."""
     loss_spike: float | None = None
     """A loss above this many times its running mean is a step that diverged; None = only one that is not finite."""
     skip_on_divergence: bool = False
@@ -125,10 +129,16 @@ class PretrainConfig(OptimizationConfig):
 
     @property
     def stable_steps(self) -> int | None:
-        """Steps that do not depend on `max_steps`; None where all may."""
-        if self.schedule != "wsd" or self.second_phase is not None:
+        """Steps that do not depend on `max_steps`; None where all may, and where encoders of them are kept."""
+        if self.schedule != "wsd" or self.second_phase is not None or self.keep_every is not None:
             return None
         return decay_begin(self.max_steps, self.decay_share)
+
+    @property
+    def kept_steps(self) -> range:
+        """Those after which an encoder is kept, beside the last one."""
+        every = self.keep_every or self.max_steps
+        return range(every, self.max_steps, every)
 
     @property
     def refinements(self) -> Refinements:
@@ -154,7 +164,8 @@ class PretrainConfig(OptimizationConfig):
         self._check_ramp()
         self._check_rates()
         self._check_model()
-        within(self, "checkpoint_steps", "at least 1, or null", least=1)
+        for name in ("checkpoint_steps", "keep_every"):
+            within(self, name, "at least 1, or null", least=1)
         within(self, "loss_spike", "a factor above 1, such as 2.0, or null", above=1)
         check_seed(self.seed)
         if not 0 <= self.warmup <= self.max_steps:

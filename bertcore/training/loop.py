@@ -1,7 +1,7 @@
 """The pre-training loop: from the last checkpoint to the last step, with its reports, evaluations and checkpoints."""
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,16 +131,16 @@ class Pretraining:
         return self._objective.companions
 
     def whole_models(self) -> dict[str, EncoderModule]:
-        """What the training has made, with all weights on rank 0; every process must ask: the model under an empty
-        name, and its companions by their folders.
+        """Copies of what the training has made, with all weights on rank 0; every process must ask: the model under an
+        empty name, and its companions by their folders.
 
-        The averaged weights, where an average is kept.
+        The averaged weights, where an average is kept. The training may go on, as if nobody had asked.
         """
-        models = {"": self.model, **self.companions}
-        if self.state.average is None:
+        models, average = {"": self.model, **self.companions}, self.state.average
+        if divided(self.model):
             whole = {folder: whole_model(model, self._accelerator) for folder, model in models.items()}
         else:
-            with self.state.average.in_place():
+            with nullcontext() if average is None else average.in_place():
                 whole = copy.deepcopy(models)  # at once: embeddings that they share stay shared
         if self._distance is not None:
             keep_distance(whole[""], self._distance)
@@ -153,23 +153,26 @@ class Pretraining:
     def _speed(self, timed: Timed) -> dict[str, float]:
         return {"tokens_per_second": timed.rate, "mfu": timed.flops / max(timed.seconds, 1e-9) / self.peak_flops}
 
-    def run(self) -> dict[str, float]:
+    def run(self, at_step: Callable[[int], None] | None = None) -> dict[str, float]:
         """Train from the last checkpoint, or the start, to the last step and its checkpoint; the final held-out
         metrics. Who needs them again, because something after it failed, has them without a step.
+
+        `at_step` is called in every process with the number of steps done, after the evaluation that is due there; on
+        a resume once more with the steps that are made again.
 
         `StoppedError` where it was asked to stop: there is a checkpoint then. `TrainingError` where it cannot go on.
         """
         self._control.on_main(self.checkpoints.hold)
         try:
             self.resume()
-            self._run()
+            self._run(at_step)
             self.keep()
         finally:
             self._feed.close()
             self.checkpoints.release()
         return self.state.history.last("eval/loss")
 
-    def _run(self) -> None:
+    def _run(self, at_step: Callable[[int], None] | None) -> None:
         state, last = self.state, self._config.max_steps
         progress = Progress("pretrain", last, state.step, shown=self._accelerator.is_main_process)
         if state.step < last:
@@ -178,6 +181,8 @@ class Pretraining:
         while True:
             if self._evaluation_due():
                 state.history.add(state.step, self.evaluate())
+            if at_step is not None:
+                at_step(state.step)
             if state.step == last:
                 break
             self._train_and_report()

@@ -166,11 +166,10 @@ def load_whole_state(module: nn.Module, optimizer: Optimizer, state: dict[str, A
 
 
 def whole_model(model: EncoderModule, accelerator: Accelerator) -> EncoderModule:
-    """`model` itself, or a copy with all weights (on rank 0; elsewhere it has none to rely on)."""
-    if not divided(model):
-        return model
+    """A copy of a divided `model` with all weights (on rank 0; elsewhere it has none to rely on)."""
     state = get_model_state_dict(model, options=_WHOLE)
-    copy = type(model)(model.config)
+    with torch.random.fork_rng(devices=[]):  # what the training draws next stays what it was
+        copy = type(model)(model.config)
     if accelerator.is_main_process:
         copy.load_state_dict(state)
     return copy

@@ -106,15 +106,21 @@ class Plan:
         return 4 * parameters(self.encoder, self._pretrain).total
 
     @property
+    def kept_bytes(self) -> int:
+        """Of the encoders of earlier steps."""
+        return self.model_bytes * len(self._pretrain.kept_steps)
+
+    @property
     def checkpoint_bytes(self) -> int:
+        """With the encoders of earlier steps, which stand beside them until all is recorded."""
         config, count = self._pretrain, parameters(self.encoder, self._pretrain)
         kept = _CHECKPOINTS + (config.stable_steps is not None)  # the end of the stable phase, too
-        return kept * state_bytes(count, config.optimizer, averaged=config.ema_decay is not None)
+        return kept * state_bytes(count, config.optimizer, averaged=config.ema_decay is not None) + self.kept_bytes
 
     @property
     def models_bytes(self) -> int:
-        """Of the pre-trained model and one for each task."""
-        return self.model_bytes * (1 + len(self.tasks))
+        """Of the pre-trained model, those of earlier steps and one for each task."""
+        return self.model_bytes * (1 + len(self.tasks)) + self.kept_bytes
 
     def text_bytes(self) -> tuple[float, list[str]]:
         """Of the sources, as far as that can be known from here, and the URIs of those whose size is unknown."""

@@ -15,14 +15,11 @@ import torch
 from accelerate import Accelerator
 from tokenizers import Tokenizer
 
-from bertcore.export import gate
-from bertcore.files import disk_errors, replace_file, write_json
+from bertcore.files import replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.minimal_pairs.pairs import read_numbered, subset
-from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import models_of
-from bertcore.shards.store import Manifest
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import distributed
 from bertcore.training.agreement import UnlikeError, require_agreement
@@ -32,12 +29,12 @@ from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import check_vocabulary, initial_model
 from bertcore.training.loader import BatchRamp, Loader, Phases
-from bertcore.training.loop import SECOND_PHASE, Pretraining, TrainingData
+from bertcore.training.loop import Pretraining, TrainingData
 from bertcore.training.metrics import Report, silent
 from bertcore.training.signs_of_life import PATIENCE, SignsOfLife, store_of
 from bertcore.training.stopping import StopRequest
 from bertcore.training.supervision import Supervision
-from tasks import cards, params
+from tasks import params
 from tasks.paths import EVAL_PAIRS, INPUTS, INSTANCES, METRICS, OBJECTIVE, PRETRAINED, SHARDS, TOKENIZER
 from tasks.status import ProcessEnded, exit_status
 from tasks.tracking import runs as tracking
@@ -45,6 +42,7 @@ from tasks.tracking.curves import Unreported
 from tasks.training import checkpoints
 from tasks.training.launcher import LOST, OWNER, UNLIKE, report_end
 from tasks.training.naming import TrainingNames
+from tasks.training.saving import KeptEncoders, metrics_of, save
 
 
 def main() -> int:
@@ -64,7 +62,7 @@ def _train(stop: StopRequest) -> None:
         accelerator = distributed.make_accelerator()
         control = distributed.Control(accelerator.num_processes)
         with _signs_of_life(control):
-            _train_and_save(accelerator, stop)
+            _train_and_save(accelerator, control, stop)
             control.gather(None)  # while rank 0 saves; the GPUs' own exchange would give up after ten minutes
         accelerator.end_training()
     except UnlikeError as error:
@@ -100,24 +98,20 @@ def _signs_of_life(control: distributed.Control) -> AbstractContextManager[objec
     return SignsOfLife(store_of(control), torch.distributed.get_rank(), control.world_size, _end_without)
 
 
-def _train_and_save(accelerator: Accelerator, stop: StopRequest) -> None:
+def _train_and_save(accelerator: Accelerator, control: distributed.Control, stop: StopRequest) -> None:
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent
         training = build(accelerator, Supervision(report=report, run_id=run.run_id if run else "", stop=stop))
-        final = training.run()
+        kept = KeptEncoders(training, params.section("pretrain", PretrainConfig).kept_steps, control)
+        training.run(kept.keep)
         models = training.whole_models()
         if run is not None:
             if resumed := training.state.resumed_from:
                 run.set_tags({f"resumed.{name}": str(value) for name, value in resumed.items()})
-            metrics = _metrics(training, final)
-            manifest = Manifest.read(SHARDS)
-            tokens = {split: manifest.tokens(split) for split in ("train", "heldout")}
-            for folder, model in models.items():
-                card = cards.of_pretrained(model, tokens, metrics, folder)
-                with disk_errors(PRETRAINED):
-                    save_pretrained(model, PRETRAINED / folder, TOKENIZER, card=card)
-                gate.check(model, PRETRAINED / folder, TOKENIZER)
+            metrics = metrics_of(training)
+            save(models, metrics, PRETRAINED)
+            kept.publish()
             machine = distributed.describe(accelerator)
             _write_metrics(training, metrics, machine, report)
             run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
@@ -194,20 +188,6 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
     return Phases(loaders)
 
 
-def _metrics(training: Pretraining, final: dict[str, float]) -> dict[str, Any]:
-    companions = {name: model.num_parameters() for name, model in training.companions.items()}
-    return {
-        **_part(final, "eval/"),
-        **({"second_phase": longer} if (longer := _part(final, f"{SECOND_PHASE}/")) else {}),
-        "steps": training.state.step,
-        "tokens": training.state.tokens,
-        "skipped_steps": training.state.watch.skipped,
-        "parameters": training.model.num_parameters(),
-        "architecture": training.model.config.model_type,
-        **({"companions": companions} if companions else {}),
-    }
-
-
 def _write_metrics(training: Pretraining, metrics: dict[str, Any], machine: dict[str, Any], report: Report) -> None:
     for name in ("train", "eval"):
         rows = [row for row in training.state.history.curves if f"{name}/loss" in row]
@@ -216,10 +196,6 @@ def _write_metrics(training: Pretraining, metrics: dict[str, Any], machine: dict
     timing = training.timing()
     write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
     report(training.state.step, {**timing, "tokens": training.state.tokens})
-
-
-def _part(metrics: dict[str, float], prefix: str) -> dict[str, float]:
-    return {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
 
 
 def _write_csv(path: Path, rows: Iterable[dict[str, float]]) -> None:

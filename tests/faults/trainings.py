@@ -22,6 +22,7 @@ from mlflow.tracking import MlflowClient
 from ruamel.yaml import YAML
 from tokenizers import Tokenizer
 
+from bertcore.export import gate
 from bertcore.files import checksum
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
@@ -253,7 +254,7 @@ def _train(root: Path, variables: dict[str, str], log: Path, divided: bool) -> N
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    pretrain_process.gate.check = _passed  # type: ignore[assignment]
+    gate.check = _passed  # type: ignore[assignment]
     if divided:
         divide_weights()
     sys.exit(pretrain_process.main())

@@ -320,6 +320,12 @@ def test_disk_is_taken_by_the_data_and_by_every_model_once(tree: Path) -> None:
     assert places.check_disk(vectors, free=int(1.26 * need)).level == "warn"
 
 
+def test_encoders_that_are_kept_take_disk_beside_the_checkpoints_too(tree: Path) -> None:
+    base, kept = (plan(pretrain={"max_steps": 100, "keep_every": every}) for every in (None, 30))
+    for name in ("models_bytes", "checkpoint_bytes"):
+        assert getattr(kept, name) - getattr(base, name) == 3 * base.model_bytes
+
+
 def test_what_lies_there_already_is_no_reason_to_end_a_run(tree: Path) -> None:
     asked = plan()
     assert places.check_disk(asked, free=1 << 20).level == "FAIL"

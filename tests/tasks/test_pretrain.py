@@ -173,6 +173,7 @@ def test_a_finished_training_is_saved_again_without_a_step(tmp_path: Path) -> No
     ("values", "said"),
     [
         ({"checkpoint_steps": 0}, "checkpoint_steps: found 0, expected at least 1, or null"),
+        ({"keep_every": 0}, "keep_every: found 0, expected at least 1, or null"),
         ({"loss_spike": 1.0}, "loss_spike: found 1.0, expected a factor above 1"),
     ],
 )

@@ -1,6 +1,7 @@
 """Segments that no sequence of the training has: the saved model reads them as it reads segment 0."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,10 @@ MODEL = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "m
 
 
 def trained(
-    directory: Path, model: EncoderModule | None = None, **values: object
+    directory: Path,
+    model: EncoderModule | None = None,
+    at_step: Callable[[Pretraining], object] | None = None,
+    **values: object,
 ) -> tuple[EncoderModule, EncoderModule]:
     """The model that comes out of a few steps, and the one that went in."""
     objective = str(values.get("objective", "mlm"))
@@ -39,7 +43,7 @@ def trained(
     before.load_state_dict(model.state_dict())
     data = TrainingData(batches=Loader(lambda epoch: source, config.batch_size, config.seed), heldout=source)
     run = Pretraining(config, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
-    run.run()
+    run.run(None if at_step is None else lambda _: at_step(run))
     return run.whole_models()[""], before
 
 
@@ -63,6 +67,16 @@ def test_every_segment_of_a_training_without_pairs_is_read_as_the_first(
     with torch.no_grad():
         losses = [float(objective(model, each)["mlm"].loss_sum) for each in (batch, second)]
     assert losses[0] == losses[1]
+
+
+def test_a_training_whose_models_are_asked_for_on_the_way_ends_with_the_same_weights(tmp_path: Path) -> None:
+    """LAMB looks at the rows of all segments: they must not be those of the copies."""
+    for name in ("alone", "asked"):
+        (tmp_path / name).mkdir()
+    alone, _ = trained(tmp_path / "alone", optimizer="lamb")
+    asked, _ = trained(tmp_path / "asked", at_step=Pretraining.whole_models, optimizer="lamb")
+    found = asked.state_dict()
+    assert all(torch.equal(found[name], tensor) for name, tensor in alone.state_dict().items())
 
 
 def test_segments_of_pairs_are_left_as_they_were_trained(tmp_path: Path) -> None:

@@ -61,6 +61,13 @@ def test_other_schedules_have_none() -> None:
     assert TrainingNames(PretrainConfig(max_steps=100), STEADY).stable_phases is None
 
 
+def test_a_training_that_keeps_encoders_makes_all_of_its_steps() -> None:
+    """Those before the end of another one's stable phase would be missing."""
+    keeping = PretrainConfig(schedule="wsd", warmup_steps=10, max_steps=100, keep_every=10)
+    assert TrainingNames(keeping, STEADY).stable_phases is None
+    assert keeping.kept_steps == range(10, 100, 10) and not PretrainConfig(max_steps=100).kept_steps
+
+
 def test_their_checkpoints_are_not_those_of_a_training() -> None:
     config = PretrainConfig(schedule="wsd", warmup_steps=10, max_steps=100)
     assert own_directory(config) != directory()

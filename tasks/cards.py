@@ -16,6 +16,8 @@ from tasks.paths import EMBEDDING, PRETRAINED, TEXT, TEXT_OF_SOURCES
 from tasks.tracking import lineage
 
 _ALWAYS = "It gives one of its own answers to every input, also where none fits. "
+_WORST = 20
+"""Labels that are shown."""
 _BASELINES = {"random_initialisation": "the same architecture from random weights", "majority": "majority"}
 
 
@@ -71,6 +73,7 @@ def of_finetuned(
             "Recipe": _yaml({"finetune": {"tasks": {name: entry}}}),
             "Scores": _scores(metrics) + f"\n\nOn {metrics['dev_examples']:,} examples of dev, which the fine-tuning "
             f"has not seen; headline: {headline}. {_protocol(protocol)}",
+            **({"Scores by label": _by_label(labelled)} if (labelled := metrics["by_label"]) else {}),
             "Use": usage(tag, f"models/finetuned/{name}", config),
             "Limits": f"{_ALWAYS if _is_closed(metrics['family'], labels) else ''}It reads "
             f"{protocol['sequence_length']} tokens at a time; {metrics['truncated']:,} of the examples were cut. "
@@ -172,6 +175,14 @@ def _scores(metrics: Mapping[str, Any]) -> str:
     for name, shown in names.items():
         rows.append([shown, *(_with_spread(metrics, name, each) for each in metrics["metrics"])])
     return table(rows)
+
+
+def _by_label(labelled: Mapping[str, Mapping[str, Any]]) -> str:
+    shown = list(labelled.items())[:_WORST]
+    columns = ("precision", "recall", "f1")
+    rows = [[label, f"{each['gold']:,}", *(_number(each[name]) for name in columns)] for label, each in shown]
+    rest = f", without {len(labelled) - len(shown):,} others" if len(labelled) > len(shown) else ""
+    return table([["label", "in dev", *columns], *rows]) + f"\n\nOf the saved run, the lowest F1 first{rest}."
 
 
 def _is_system(value: Any, metrics: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from bertcore.evaluation.baselines import Scores, baselines
 from bertcore.evaluation.bootstrap import compare
 from bertcore.evaluation.per_example import Records
+from bertcore.evaluation.scoring import by_label
 from bertcore.examples import schema
 from bertcore.export import gate
 from bertcore.files import write_json
@@ -108,8 +109,10 @@ def _metrics(
     scores: Scores,
     records: Records,
 ) -> dict[str, Any]:
-    """What metrics/finetune/NAME.json says, beside the comparison with a teacher."""
+    """What metrics/finetune/NAME.json says, beside the comparison with a teacher. `by_label` is of the saved run, whose
+    predictions are the stage's."""
     examples, pretrained = finetuning.examples, outcomes["pretrained"]
+    saved = pretrained.result.predictions["dev"].predicted
     return {
         "format": task.format,
         "family": examples.family,
@@ -126,6 +129,7 @@ def _metrics(
         "truncated": sum(each.get(reason, 0) for each in finetuning.counts.values() for reason in TRUNCATED),
         "train_examples": finetuning.counts["train"]["examples"],
         "dev_examples": finetuning.counts["dev"]["examples"],
+        "by_label": by_label(examples, examples.splits["dev"], saved),
     }
 
 

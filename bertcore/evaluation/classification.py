@@ -24,13 +24,13 @@ def accuracy(gold: Labels, predicted: Labels) -> float:
 def f1(gold: Labels, predicted: Labels) -> float:
     """F1 of the class 1; labels are 0 and 1, as numbers or as strings. 0.0 where no 1 is gold or predicted."""
     pairs = [(_is_one(a), _is_one(b)) for a, b in _pairs(gold, predicted)]
-    return _f1(sum(a and b for a, b in pairs), sum(a for a, _ in pairs), sum(b for _, b in pairs))
+    return f1_of_counts(sum(a and b for a, b in pairs), sum(a for a, _ in pairs), sum(b for _, b in pairs))
 
 
 def macro_f1(gold: Labels, predicted: Labels) -> float:
     """Unweighted mean of the F1 of every class that is gold or predicted somewhere."""
-    table, classes = _confusion(gold, predicted)
-    return float(np.mean([_f1(table[k, k], table[k].sum(), table[:, k].sum()) for k in range(classes)]))
+    table, names = _confusion(gold, predicted)
+    return float(np.mean([f1_of_counts(table[k, k], table[k].sum(), table[:, k].sum()) for k in range(len(names))]))
 
 
 def mcc(gold: Labels, predicted: Labels) -> float:
@@ -69,6 +69,26 @@ def compute(metrics: Sequence[str], gold: Labels, predicted: Labels) -> dict[str
     return {name: METRICS[name](gold, predicted) for name in metrics}
 
 
+def by_label(gold: Labels, predicted: Labels) -> dict[Any, dict[str, Any]]:
+    """`scores_of_counts` of every class that is gold or predicted somewhere; and `confused_with`, the class that is
+    most often predicted where it is gold, and `confused`, how often, for those that are not always right."""
+    table, names = _confusion(gold, predicted)
+    correct, result = table.diagonal(), {}
+    for place, (name, wrong) in enumerate(zip(names, table - np.diag(correct), strict=True)):
+        counts = correct[place], table[place].sum(), table[:, place].sum()
+        result[name] = scores_of_counts(*map(int, counts))
+        if wrong.any():
+            result[name] |= {"confused_with": names[wrong.argmax()], "confused": int(wrong.max())}
+    return result
+
+
+def scores_of_counts(correct: int, gold: int, predicted: int) -> dict[str, Any]:
+    """How often a label is `gold` and `predicted`, its `precision`, `recall` and `f1`; 0/0 is 0.0."""
+    precision, recall = correct / predicted if predicted else 0.0, correct / gold if gold else 0.0
+    scores = {"precision": precision, "recall": recall, "f1": f1_of_counts(correct, gold, predicted)}
+    return {"gold": gold, "predicted": predicted, **scores}
+
+
 def _pairs(gold: Labels, predicted: Labels) -> list[tuple[Any, Any]]:
     _check(gold, predicted)
     return list(zip(gold, predicted, strict=True))
@@ -85,17 +105,18 @@ def _is_one(label: Any) -> bool:
     return label in (1, "1")
 
 
-def _f1(correct: int, gold: int, predicted: int) -> float:
+def f1_of_counts(correct: int, gold: int, predicted: int) -> float:
+    """2 right / (gold + predicted); 0/0 is 0.0."""
     return float(2 * correct / (gold + predicted)) if gold + predicted else 0.0
 
 
-def _confusion(gold: Labels, predicted: Labels) -> tuple[npt.NDArray[np.int64], int]:
-    """Counts by (gold class, predicted class), and the number of classes, which are sorted."""
+def _confusion(gold: Labels, predicted: Labels) -> tuple[npt.NDArray[np.int64], list[Any]]:
+    """Counts by (gold class, predicted class), and the classes, which are sorted."""
     _check(gold, predicted)
     names, codes = np.unique(np.concatenate([np.asarray(gold), np.asarray(predicted)]), return_inverse=True)
     table = np.zeros((len(names), len(names)), dtype=np.int64)
     np.add.at(table, (codes[: len(gold)], codes[len(gold) :]), 1)
-    return table, len(names)
+    return table, names.tolist()
 
 
 def _numbers(gold: Labels, predicted: Labels) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

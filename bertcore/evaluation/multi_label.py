@@ -13,12 +13,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from bertcore.errors import ConfigError, InputError
 from bertcore.evaluation.by_index import read_by_index
+from bertcore.evaluation.classification import f1_of_counts, scores_of_counts
 from bertcore.evaluation.command import print_result
 
 LabelSets: TypeAlias = Sequence[Iterable[str]]
@@ -39,6 +40,23 @@ def evaluate(gold: LabelSets, predicted: LabelSets, labels: Sequence[str] | None
     if len(gold) != len(predicted) or not len(gold):
         raise InputError(f"predictions: found {len(predicted)} for {len(gold)} gold label sets, expected one for each")
     pairs = [(set(a), set(b)) for a, b in zip(gold, predicted, strict=True)]
+    counts = _counts(pairs, labels)
+    totals = [sum(each) for each in zip(*counts.values(), strict=True)] or [0, 0, 0]
+    return {
+        "micro_f1": f1_of_counts(*totals),
+        "macro_f1": float(np.mean([f1_of_counts(*each) for each in counts.values()])) if counts else 0.0,
+        "exact_match": sum(a == b for a, b in pairs) / len(pairs),
+    }
+
+
+def by_label(gold: LabelSets, predicted: LabelSets, labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """`scores_of_counts` of each of `labels`, also of those that are neither gold nor predicted."""
+    pairs = [(set(a), set(b)) for a, b in zip(gold, predicted, strict=True)]
+    return {name: scores_of_counts(*each) for name, each in _counts(pairs, labels).items()}
+
+
+def _counts(pairs: Sequence[tuple[set[str], set[str]]], labels: Sequence[str] | None) -> dict[str, list[int]]:
+    """Label -> how often it is right, gold and predicted."""
     correct = Counter(label for a, b in pairs for label in a & b)
     of_gold = Counter(label for a, _ in pairs for label in a)
     of_predicted = Counter(label for _, b in pairs for label in b)
@@ -46,22 +64,13 @@ def evaluate(gold: LabelSets, predicted: LabelSets, labels: Sequence[str] | None
     names = sorted(found) if labels is None else labels
     if unknown := sorted(found - set(names)):
         raise InputError(f"predictions: found the label {unknown[0]!r}, expected one of: {', '.join(names)}")
-    by_label = [_f1(correct[name], of_gold[name], of_predicted[name]) for name in names]
-    return {
-        "micro_f1": _f1(correct.total(), of_gold.total(), of_predicted.total()),
-        "macro_f1": float(np.mean(by_label)) if by_label else 0.0,
-        "exact_match": sum(a == b for a, b in pairs) / len(pairs),
-    }
+    return {name: [correct[name], of_gold[name], of_predicted[name]] for name in names}
 
 
 def compute(metrics: Sequence[str], gold: LabelSets, predicted: LabelSets, labels: Sequence[str]) -> dict[str, float]:
     """Each of `metrics`, which are keys of `evaluate`."""
     scores = evaluate(gold, predicted, labels)
     return {name: scores[name] for name in metrics}
-
-
-def _f1(correct: int, gold: int, predicted: int) -> float:
-    return 2 * correct / (gold + predicted) if gold + predicted else 0.0
 
 
 def read_label_sets(path: Path, separator: str) -> dict[str, list[str]]:

@@ -23,6 +23,8 @@ class Scoring:
     """Each of the metrics."""
     units: Callable[[ExampleSet, pa.Table, Any, str], tuple[str, Units]]
     """Of a metric: its name in `bootstrap.METRICS`, and its units."""
+    by_label: Callable[[ExampleSet, pa.Table, Any], dict[Any, dict[str, Any]]] | None = None
+    """Of a family that predicts labels: see `by_label`."""
 
 
 def score(examples: ExampleSet, table: pa.Table, predicted: Any, metrics: Sequence[str]) -> dict[str, float]:
@@ -34,6 +36,15 @@ def score(examples: ExampleSet, table: pa.Table, predicted: Any, metrics: Sequen
 def units(examples: ExampleSet, table: pa.Table, predicted: Any, metric: str) -> tuple[str, Units]:
     """What each row of `table` adds to `metric`, and the name of that sum in `bootstrap.METRICS`; see `Scoring`."""
     return SCORINGS[examples.family].units(examples, table, predicted, metric)
+
+
+def by_label(examples: ExampleSet, table: pa.Table, predicted: Any) -> dict[str, dict[str, Any]]:
+    """Label -> how often it is `gold` and `predicted`, its `precision`, `recall` and `f1`, and in some families what it
+    was `confused_with`; the lowest F1 first, of equals the most frequent label. Empty where nothing is a label."""
+    of_family = SCORINGS[examples.family].by_label
+    found = of_family(examples, table, predicted) if of_family else {}
+    ordered = sorted(found.items(), key=lambda item: (item[1]["f1"], -item[1]["gold"], item[0]))
+    return {str(label): scores for label, scores in ordered}
 
 
 def _classes(_: ExampleSet, table: pa.Table, predicted: Any, metrics: Sequence[str]) -> dict[str, float]:
@@ -98,10 +109,26 @@ def _units_of_choices(examples: ExampleSet, table: pa.Table, predicted: Any, met
     return "mean", np.asarray([[gold == place] for gold, place in pairs], np.float64)
 
 
+def _classes_by_label(examples: ExampleSet, table: pa.Table, predicted: Any) -> dict[Any, dict[str, Any]]:
+    return {} if examples.labels is None else classification.by_label(table["label"].to_pylist(), predicted)
+
+
+def _sets_by_label(examples: ExampleSet, table: pa.Table, predicted: Any) -> dict[Any, dict[str, Any]]:
+    return multi_label.by_label(table["labels"].to_pylist(), predicted, examples.labels or [])
+
+
+def _tags_by_label(examples: ExampleSet, table: pa.Table, predicted: Any) -> dict[Any, dict[str, Any]]:
+    """Of types of entities; where tags mark none, of the tags."""
+    gold = table["tags"].to_pylist()
+    if examples.metrics == ["accuracy"]:
+        return classification.by_label(*([tag for tags in side for tag in tags] for side in (gold, predicted)))
+    return tagging.evaluate(gold, predicted)["types"]
+
+
 SCORINGS = {
-    "classification": Scoring(_classes, _units_of_classes),
-    "multi_label": Scoring(_sets, _units_of_sets),
-    "tagging": Scoring(_tags, _units_of_tags),
+    "classification": Scoring(_classes, _units_of_classes, _classes_by_label),
+    "multi_label": Scoring(_sets, _units_of_sets, _sets_by_label),
+    "tagging": Scoring(_tags, _units_of_tags, _tags_by_label),
     "question_answering": Scoring(_answers, _units_of_answers),
     "multiple_choice": Scoring(_classes, _units_of_choices),
 }

@@ -78,10 +78,13 @@ class Measurements:
         return list(self._select(source)["group"].unique())
 
     def below(self, source: str, above: str) -> dict[str, dict[str, float]]:
-        """The numbers of every group below the group `above`, by the rest of its name."""
-        start = f"{above}/"
-        groups = [group for group in self.groups(source) if group.startswith(start)]
-        return {group.removeprefix(start): self.numbers(source, group) for group in groups}
+        """The numbers of every group below the group `above` that has some, by the rest of its name."""
+        start, found = f"{above}/", self._select(source).dropna(subset=["value"])
+        groups = found[found["group"].str.startswith(start)].groupby("group", sort=False)
+        return {
+            str(group).removeprefix(start): dict(zip(rows["name"], rows["value"], strict=True))
+            for group, rows in groups
+        }
 
     def curve(self, source: str, name: str) -> pd.Series:
         """Values by step, ascending; empty where they were not recorded."""

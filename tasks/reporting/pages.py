@@ -41,6 +41,10 @@ CONTAMINATION_NOTE = (
     "Evaluation examples of which a text shares 13 words in a row with the pre-training text; shorter texts are not "
     "checked. Their scores may owe something to having been read before."
 )
+LABELS_NOTE = (
+    "Of the saved model, that of the median run where there are several seeds; the lowest F1 first. In brackets: how "
+    "often a label was taken for that one. An entity is right where its type and both ends are."
+)
 
 SOURCES_NOTE = (
     "Documents are read and kept once; words, MB and share are those of the training text, each document as often as "
@@ -202,8 +206,10 @@ def _tasks(measurements: Measurements, setup: Setup, comparisons: Sequence[Compa
     parts: list[Part] = [
         task_tables.scores(measurements, comparisons),
         task_tables.differences(comparisons),
-        task_tables.protocol(measurements),
     ]
+    if (labels := task_tables.by_label(measurements)).rows:
+        parts += [labels, Paragraph(LABELS_NOTE)]
+    parts.append(task_tables.protocol(measurements))
     if (taught := teachers.students(measurements, setup.params)).rows:
         parts += [taught, Paragraph(teachers.NOTE)]
     described = (task_tables.examples(measurements), task_tables.dropped_examples(measurements))

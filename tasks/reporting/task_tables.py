@@ -11,6 +11,8 @@ _PROTOCOL_NAMES = {"sequence_length": "tokens at most"}
 SECONDS = "Seconds, Random included"
 _IN_WORDS = ("early_choice",)
 """Settings that `_protocol_in_words` says."""
+_WORST = 20
+"""Labels of a task that are shown."""
 _ALWAYS = ("epochs", "batch_size", "learning_rate", "optimizer", "sequence_length")
 """Settings that the protocol shows of every task; the others, where a task's is not the default."""
 
@@ -42,6 +44,24 @@ def scores(measurements: Measurements, comparisons: Sequence[Comparison]) -> Tab
             rows.append([comparison.task, readable(system), found])
         rows += _other_splits(measurements, comparison.task)
     return Table(("Task", "System", "Scores on dev"), rows, left=("System", "Scores on dev"), caption="Scores")
+
+
+def by_label(measurements: Measurements) -> Table:
+    """Which labels of each task are found worst, in the order of the metrics: the lowest F1 first."""
+    rows = []
+    for task in measurements.tasks:
+        found = list(measurements.below(f"finetune/{task}", "by_label").items())
+        for label, scores in found[:_WORST]:
+            words = measurements.words(f"finetune/{task}", f"by_label/{label}")
+            taken_for = f"{words['confused_with']} ({count(scores['confused'])})" if words else NOTHING
+            shares = [percent(scores[name]) for name in ("precision", "recall", "f1")]
+            rows.append([task, label, count(scores["gold"]), *shares, taken_for])
+        if others := [scores for _, scores in found[_WORST:]]:
+            examples = count(sum(scores["gold"] for scores in others))
+            least = f"{percent(min(scores['f1'] for scores in others))} or more"
+            rows.append([task, f"{count(len(others))} others", examples, NOTHING, NOTHING, least, NOTHING])
+    header = ("Task", "Label", "In dev", "Precision", "Recall", "F1", "Most often taken for")
+    return Table(header, rows, left=("Label", "Most often taken for"), caption="Scores by label")
 
 
 def differences(comparisons: Sequence[Comparison]) -> Table:

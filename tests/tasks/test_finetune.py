@@ -17,6 +17,7 @@ from bertcore.commands.main import main as command
 from bertcore.config import parse
 from bertcore.evaluation.bootstrap import compare, scores
 from bertcore.evaluation.per_example import Records
+from bertcore.evaluation.tagging import evaluate_file
 from bertcore.examples import formats, schema
 from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune.advice import advice
@@ -97,6 +98,14 @@ def _the_card_says_what_the_metrics_say(metrics: dict[str, Any]) -> None:
     assert "| the same architecture from random weights | " in card.text and "| word lookup | " in card.text
 
 
+def _labels_are_scored_as_the_saved_model_predicts_them(metrics: dict[str, Any]) -> None:
+    expected = evaluate_file(Path("predictions/toy/dev.txt"))["types"]
+    assert metrics["by_label"] == expected and expected["X"]["gold"] > 0
+    f1, recall = (f"{expected['X'][name]:.4f}" for name in ("f1", "recall"))
+    card = Path("models/finetuned/toy/README.md").read_text()
+    assert f"| X | {expected['X']['gold']} | " in card and f" | {recall} | {f1} |\n\nOf the saved run" in card
+
+
 def _comparison_is_that_of_the_recorded_examples(metrics: dict[str, Any]) -> None:
     records = Records.read(Path("predictions/toy/examples.parquet"))
     assert {system: len(runs) for system, runs in records.runs.items()} == {
@@ -148,6 +157,7 @@ def test_stage_runs_the_protocol_and_leaves_the_median_run(
 
     metrics = json.loads(Path("metrics/finetune/toy.json").read_text())
     _the_card_says_what_the_metrics_say(metrics)
+    _labels_are_scored_as_the_saved_model_predicts_them(metrics)
     assert metrics["truncated"] == metrics["counts"]["dev"]["words_cut"] == 1
     protocol = metrics["protocol"]
     assert (protocol["started_from"], protocol["seeds"], protocol["settings"]) == ("some/encoder", 3, 2)

@@ -270,6 +270,25 @@ def test_a_distilled_encoder_stands_beside_its_teacher_on_the_same_data(project:
     assert not any("Kept" in table[0] for table in tables(project))
 
 
+def test_the_worst_labels_of_a_task_are_shown_with_what_they_are_taken_for(project: Path) -> None:
+    files = task_files("topic", SCORES)
+    scores = {"gold": 10, "predicted": 8, "precision": 0.5, "recall": 0.4}
+    labels = {f"a/{number:02d}": {**scores, "f1": number / 100} for number in range(23)}
+    labels["a/00"] |= {"confused_with": "a/17", "confused": 6}
+    files["finetune/topic.json"]["by_label"] = labels
+    write(project, files)
+    page, *_ = make(project)
+    _, *rows = next(table for table in tables(project) if "Most often taken for" in table[0])
+    assert rows[0] == ["topic", "a/00", "10", "50.0", "40.0", "0.0", "a/17 (6)"]
+    assert rows[1] == ["topic", "a/01", "10", "50.0", "40.0", "1.0", "–"]
+    assert [row[1] for row in rows[:-1]] == list(labels)[:20]
+    assert rows[-1] == ["topic", "3 others", "30", "–", "–", "20.0 or more", "–"]
+    del files["finetune/topic.json"]["by_label"]
+    write(project, files)
+    make(project)
+    assert not any("Most often taken for" in table[0] for table in tables(project))
+
+
 def test_several_seeds_are_a_median_with_its_range_and_the_protocol_is_named(project: Path) -> None:
     files = task_files("topic", SCORES)
     metrics = files["finetune/topic.json"]

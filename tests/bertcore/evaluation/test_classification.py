@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertcore.errors import InputError
-from bertcore.evaluation.classification import METRICS, compute
+from bertcore.evaluation.classification import METRICS, by_label, compute
 
 label_pairs = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")), min_size=1, max_size=50)
 binary_pairs = st.lists(st.tuples(st.sampled_from("01"), st.sampled_from("01")), min_size=1, max_size=50)
@@ -35,6 +35,34 @@ def test_f1_equals_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     expected = sklearn.metrics.f1_score(gold, predicted, labels=["0", "1"], average=None, zero_division=0)
     assert METRICS["f1"](gold, predicted) == expected[1]
     assert METRICS["f1"]([int(label) for label in gold], [int(label) for label in predicted]) == expected[1]
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(label_pairs)
+def test_scores_by_label_equal_scikit_learn_to_the_last_digit(pairs: list[tuple[str, str]]) -> None:
+    gold, predicted = map(list, zip(*pairs, strict=True))
+    names = sorted({*gold, *predicted})
+    found = by_label(gold, predicted)
+    expected = sklearn.metrics.precision_recall_fscore_support(gold, predicted, labels=names, zero_division=0)
+    table = np.array([[pairs.count((a, b)) for b in names] for a in names])
+    assert list(found) == names
+    for place, each in enumerate(found.values()):
+        assert [each[name] for name in ("precision", "recall", "f1", "gold")] == [row[place] for row in expected]
+        assert each["predicted"] == table[:, place].sum()
+        table[place, place] = 0
+        assert each.get("confused", 0) == table[place].max()
+        assert ("confused_with" in each) == bool(table[place].any())
+        assert "confused_with" not in each or table[place, names.index(each["confused_with"])] == each["confused"]
+    assert np.mean([each["f1"] for each in found.values()]) == METRICS["macro_f1"](gold, predicted)
+
+
+def test_a_label_and_what_it_is_taken_for() -> None:
+    found = by_label(["a", "a", "a", "a", "b"], ["a", "b", "b", "c", "b"])
+    assert found["a"] == {
+        "gold": 4, "predicted": 1, "precision": 1.0, "recall": 0.25, "f1": 0.4, "confused_with": "b", "confused": 2
+    }  # fmt: skip
+    assert found["b"] == {"gold": 1, "predicted": 3, "precision": 1 / 3, "recall": 1.0, "f1": 0.5}
+    assert found["c"] == {"gold": 0, "predicted": 1, "precision": 0.0, "recall": 0.0, "f1": 0.0}
 
 
 @settings(deadline=None)  # a busy machine is no failure

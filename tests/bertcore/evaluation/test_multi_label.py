@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, precision_recall_fscore_support
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from bertcore.errors import InputError
-from bertcore.evaluation.multi_label import METRICS, cell_of, evaluate, main, read_label_sets
+from bertcore.evaluation.multi_label import METRICS, by_label, cell_of, evaluate, main, read_label_sets
 
 LABELS = [f"label {index}" for index in range(12)]
 SETS = st.sets(st.sampled_from(LABELS), max_size=4)
@@ -24,6 +24,12 @@ def test_scores_equal_scikit_learn_to_the_last_digit(pairs: list[tuple[set[str],
         "exact_match": accuracy_score(y_true, y_pred),
     }
     assert evaluate(gold, predicted, LABELS) == expected and tuple(expected) == METRICS
+    by_column = precision_recall_fscore_support(y_true, y_pred, average=None, zero_division=0)
+    found = by_label(gold, predicted, LABELS)
+    assert list(found) == LABELS, "those that nobody has, too"
+    for name, column in zip(("precision", "recall", "f1", "gold"), by_column, strict=True):
+        assert [each[name] for each in found.values()] == column.tolist()
+    assert [each["predicted"] for each in found.values()] == y_pred.sum(axis=0).tolist()
 
 
 @given(st.lists(st.lists(st.text(alphabet='ab,;[]" \t\n\r\u2028\\', min_size=1), max_size=3), min_size=1, max_size=4))

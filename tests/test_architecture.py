@@ -13,7 +13,7 @@ RANKS = [
     {"bertcore.serving"},
     {"bertcore.apply", "bertcore.export"},
     {"bertcore.embedding"},
-    {"bertcore.finetune"},
+    {"bertcore.finetune", "bertcore.linear"},
     {"bertcore.training", "bertcore.evaluation"},
     {"bertcore.objectives", "bertcore.minimal_pairs", "bertcore.masks"},
     {"bertcore.examples", "bertcore.audit"},

@@ -36,46 +36,75 @@ def baselines(example_set: ExampleSet, seed: int) -> tuple[Predicted, Scores]:
 
 
 def _classification(examples: ExampleSet, seed: int) -> Predicted:
-    """`majority`: the most frequent label of train, or the mean score. `bag_of_words`: the features of `_Texts` under a
+    """`majority`: the most frequent label of train, or the mean score. `bag_of_words`: the features of `Texts` under a
     logistic or ridge regression."""
-    train, dev = examples.splits["train"], examples.splits["dev"]
-    labels, gold = train["label"].to_pylist(), dev["label"].to_pylist()
-    model = Ridge(random_state=seed) if examples.labels is None else LogisticRegression(max_iter=1000)
+    labels = examples.splits["train"]["label"].to_pylist()
     constant = float(np.mean(labels)) if examples.labels is None else _most_frequent(labels)
-    texts = _Texts(train)
-    if len(set(labels)) > 1:
-        predicted = model.fit(texts.features(train), labels).predict(texts.features(dev)).tolist()
-    else:
-        predicted = [constant] * len(gold)
-    return {"majority": [constant] * len(gold), "bag_of_words": predicted}
+    return {"majority": [constant] * examples.splits["dev"].num_rows, "bag_of_words": _bag_of_words(examples, seed)}
 
 
 def _multi_label(examples: ExampleSet, seed: int) -> Predicted:
-    """`majority`: the labels that more than half of train have. `bag_of_words`: the features of `_Texts` under a
+    """`majority`: the labels that more than half of train have. `bag_of_words`: the features of `Texts` under a
     logistic regression for each label."""
-    train, dev = examples.splits["train"], examples.splits["dev"]
-    gold, labels = dev["labels"].to_pylist(), examples.labels or []
-    table = MultiLabelBinarizer(classes=labels).fit_transform(train["labels"].to_pylist())
-    texts = _Texts(train)
-    train_features, dev_features = texts.features(train), texts.features(dev)
-    predicted: list[list[str]] = [[] for _ in gold]
-    for label, column in zip(labels, table.T, strict=True):
-        varies = 0 < column.sum() < len(column)
-        model = LogisticRegression(max_iter=1000).fit(train_features, column) if varies else None
-        chosen = model.predict(dev_features) if model is not None else [column[0]] * len(gold)
-        for found, has_label in zip(predicted, chosen, strict=True):
-            found += [label] if has_label else []
-    constant = [label for label, share in zip(labels, table.mean(axis=0), strict=True) if share > 0.5]
-    return {"majority": [constant] * len(gold), "bag_of_words": predicted}
+    table = _by_label(examples, examples.splits["train"])
+    constant = [label for label, share in zip(examples.labels or [], table.mean(axis=0), strict=True) if share > 0.5]
+    return {"majority": [constant] * examples.splits["dev"].num_rows, "bag_of_words": _bag_of_words(examples, seed)}
 
 
-class _Texts:
+def _bag_of_words(examples: ExampleSet, seed: int) -> list[Any]:
+    train = examples.splits["train"]
+    texts = Texts(train)
+    return regressed(examples, train, texts.features(train), texts.features(examples.splits["dev"]), 1.0, seed)
+
+
+def regressed(
+    examples: ExampleSet,
+    train: pa.Table,
+    features: sparse.csr_matrix,
+    asked: sparse.csr_matrix,
+    strength: float,
+    seed: int,
+) -> list[Any]:
+    """What logistic regressions (of numbers: a ridge regression), learned from the rows of `train` with their
+    `features`, say of rows with the features `asked`: a label, a number or a list of labels each. The penalty is
+    divided by `strength`, scikit-learn's C."""
+    if examples.family == "multi_label":
+        columns = [
+            _one(LogisticRegression(C=strength, max_iter=1000), column.tolist(), features, asked)
+            for column in _by_label(examples, train).T
+        ]
+        labels = examples.labels or []
+        return [[label for label, has in zip(labels, row, strict=True) if has] for row in zip(*columns, strict=True)]
+    numbers = examples.labels is None
+    model = Ridge(alpha=1.0 / strength, random_state=seed) if numbers else LogisticRegression(C=strength, max_iter=1000)
+    return _one(model, train["label"].to_pylist(), features, asked)
+
+
+def _one(
+    model: LogisticRegression | Ridge, targets: list[Any], features: sparse.csr_matrix, asked: sparse.csr_matrix
+) -> list[Any]:
+    """What `model` says; where there is nothing to tell apart, the only target."""
+    if len(set(targets)) == 1:
+        return targets[:1] * asked.shape[0]
+    return list(model.fit(features, targets).predict(asked).tolist())
+
+
+def _by_label(examples: ExampleSet, table: pa.Table) -> npt.NDArray[np.int64]:
+    """Shape (rows, labels): 1 where the row has the label."""
+    binarizer = MultiLabelBinarizer(classes=examples.labels or [])
+    return np.asarray(binarizer.fit_transform(table["labels"].to_pylist()))
+
+
+class Texts:
     """TF-IDF of the words of each text on its own, and for pairs how much of either's vocabulary the other shares."""
 
-    def __init__(self, train: pa.Table):
+    def __init__(self, train: pa.Table, longest: int = 1):
+        """Up to `longest` neighbouring words are a feature."""
         self._columns = [name for name in ("text_a", "text_b") if train[name].null_count < train.num_rows]
         self._vectorizers = [
-            TfidfVectorizer(token_pattern=word(), sublinear_tf=True).fit([*_texts(train, name), "word"])
+            TfidfVectorizer(token_pattern=word(), sublinear_tf=True, ngram_range=(1, longest)).fit(
+                [*_texts(train, name), "word"]
+            )
             for name in self._columns
         ]
 

@@ -68,9 +68,8 @@ class Finetuning:
                 "set BERTCORE_PROCESSES=1"
             )
         self._family = FAMILIES[examples.family](task, examples, tokenizer)
-        self._tables = {"train": _limit(examples.splits["train"], task.max_train_examples)}
-        if several_settings or task.early_choice or self._family.tunes:
-            self._tables |= _keep_back(self._tables["train"], task)
+        keeps_back = several_settings or task.early_choice or self._family.tunes
+        self._tables = training_rows(examples.splits["train"], task, keeps_back=keeps_back)
         self._tables |= {split: table for split, table in sorted(examples.splits.items()) if split != "train"}
         self._features = {split: self._family.featurize(table) for split, table in self._tables.items()}
         if found := sum(each.counts.get("words_without_pieces", 0) for each in self._features.values()):
@@ -280,6 +279,12 @@ def _load_encoder(model: EncoderModule, directory: Path) -> None:
     task."""
     if missing := load_pretrained(model.base_model, directory).missing:
         logger.warning("%s has no %s: drawn anew", directory, ", ".join(missing))
+
+
+def training_rows(table: pa.Table, task: RunConfig, *, keeps_back: bool) -> dict[str, pa.Table]:
+    """Of the split `table` what `task` trains on, as `train`, and what it keeps back to choose on, as `CHOICE`."""
+    limited = _limit(table, task.max_train_examples)
+    return _keep_back(limited, task) if keeps_back else {"train": limited}
 
 
 def _limit(table: pa.Table, most: int | None) -> pa.Table:

@@ -50,7 +50,7 @@ def test_pairs_see_what_the_texts_share() -> None:
 def test_words_keep_their_combining_marks() -> None:
     water, letters = "\u092a\u093e\u0928\u0940", ("\u092a", "\u0928")  # with two vowel signs, and without
     examples = example_set("classification", ["0", "1"], ["accuracy"], *[texts((water, " ".join(letters), "1"))] * 2)
-    features = simple._Texts(examples.splits["train"]).features(examples.splits["dev"])
+    features = simple.Texts(examples.splits["train"]).features(examples.splits["dev"])
     assert features.toarray()[0, -3:].tolist() == [0, 0, 0], "no word of one is one of the other"
 
 

@@ -1,5 +1,5 @@
 """Stage `minimal_pairs`: pre-trained encoder and minimal pairs -> how often it prefers the right sentence, beside
-bigrams, unigrams and length."""
+trigrams, bigrams, unigrams and length."""
 
 import json
 import logging

@@ -231,7 +231,7 @@ def _gains(changes: Sequence[Change], train: Iterable[RowGroup]) -> list[float]:
     boundary, size = len(known) + 1, len(known) + 2  # the id before it is that of all other words
     starts = words.offsets.to_numpy()[1:-1] + np.arange(1, len(texts))
     sentences = [np.append(part, boundary) for part in np.split(_line(words, known)[:-1], starts)]
-    ngrams = Ngrams.count((_line(_words(_sentences(group)), known) for group in train), size, sentences)
+    ngrams = Ngrams.count((_line(_words(_sentences(group)), known) for group in train), size, sentences, longest=2)
     scores = np.array([ngrams.bigram(sentence) for sentence in sentences]).reshape(-1, 2)
     return (scores[:, 1] - scores[:, 0]).tolist()
 

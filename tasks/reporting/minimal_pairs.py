@@ -7,17 +7,18 @@ from tasks.reporting.measurements import Measurements
 SOURCE = "minimal_pairs"
 TITLE = "Minimal pairs"
 
-_SYSTEMS = {"model": "Model", "bigram": "Bigrams", "unigram": "Unigrams", "length": "Length"}
+_SYSTEMS = {"model": "Model", "trigram": "Trigrams", "bigram": "Bigrams", "unigram": "Unigrams", "length": "Length"}
 _NOTE = (
     "Of two sentences that differ in little the model must find the right one more likely; nothing is trained for it. "
     "A sentence's score is the sum of the log-probabilities {scored}. Scores are times 100, ties count half, chance is "
-    "50. Bigrams and unigrams are counted in the training text, in the encoder's own "
+    "50. Trigrams, bigrams and unigrams are counted in the training text, in the encoder's own "
     "tokens; length prefers fewer of them. The error is the standard error of the model's score by the choice of the "
     "pairs; the spread over seeds comes on top of that. Against {baseline}, pair by pair: {gain}."
 )
 _BALANCED = (
     " These pairs are made so that, but for a and an, the word bigrams of the training text favour the wrong sentence "
-    "as often as the right one: the lead over bigrams would be another one on other pairs."
+    "as often as the right one: the lead over bigrams and trigrams would be another one on "
+    "other pairs."
 )
 _SCORED = {
     "original": "of its tokens, each masked by itself",

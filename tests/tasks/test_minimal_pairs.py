@@ -68,7 +68,7 @@ def test_the_corpus_gives_the_pairs_and_the_same_bytes_again(project: Path) -> N
     first = {path: path.read_bytes() for path in (PREDICTIONS / "minimal_pairs").iterdir()}
     assert metrics["pairs"] == len(rows()) > 0
     assert metrics["accuracy"] == metrics["systems"]["model"]["accuracy"]
-    assert list(metrics["systems"]) == ["model", "bigram", "unigram", "length"]
+    assert list(metrics["systems"]) == ["model", "trigram", "bigram", "unigram", "length"]
     assert metrics["phenomena"].keys() == {row["phenomenon"] for row in rows()}
     assert run(pairs="corpus") == metrics
     assert {path: path.read_bytes() for path in (PREDICTIONS / "minimal_pairs").iterdir()} == first
@@ -83,6 +83,7 @@ def test_files_are_read_from_the_inputs(project: Path) -> None:
     assert (metrics["pairs"], metrics["variant"]) == (3, "within_word_l2r")
     assert {name: row["pairs"] for name, row in metrics["paradigms"].items()} == {"order": 2, "number": 1}
     assert metrics["systems"]["unigram"]["ties"] == 3 and metrics["systems"]["bigram"]["accuracy"] == 1.0
+    assert metrics["systems"]["trigram"]["accuracy"] == 1.0
     for row in rows():
         assert row["scores"]["length"] == [-len(tokenizer().encode(row["good"], add_special_tokens=False))] * 2
     assert run(pairs=["a.jsonl", "b.jsonl", "c.jsonl"], share=0.5)["pairs"] == 2

@@ -677,7 +677,7 @@ def test_the_masked_lm_of_a_detector_is_called_its_generators(project: Path) -> 
 
 
 def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
-    systems = {"model": 0.7, "bigram": 0.55, "unigram": 0.5, "length": 0.45}
+    systems = {"model": 0.7, "trigram": 0.52, "bigram": 0.55, "unigram": 0.5, "length": 0.45}
     write(project, {"minimal_pairs.json": {
         "variant": "originality",
         "made_of": "corpus",
@@ -701,10 +701,10 @@ def test_minimal_pairs_are_a_table_by_phenomenon(project: Path) -> None:
     page, summary, run = make(project)
     found = next(table for table in tables(project) if "Bigrams" in table[0])
     assert found == [
-        ["Phenomenon", "Pairs", "Model", "Bigrams", "Unigrams", "Length", "Error"],
-        ["island effects", "2,000", "70.0", "55.0", "50.0", "45.0", "1.0"],
-        ["all pairs", "2,000", "70.0", "55.0", "50.0", "45.0", "1.0"],
-        ["macro mean of the paradigms", "2,000", "60.0", "45.0", "40.0", "35.0", "2.0"],
+        ["Phenomenon", "Pairs", "Model", "Trigrams", "Bigrams", "Unigrams", "Length", "Error"],
+        ["island effects", "2,000", "70.0", "52.0", "55.0", "50.0", "45.0", "1.0"],
+        ["all pairs", "2,000", "70.0", "52.0", "55.0", "50.0", "45.0", "1.0"],
+        ["macro mean of the paradigms", "2,000", "60.0", "42.0", "45.0", "40.0", "35.0", "2.0"],
     ]
     (row,) = (row for row in first_table(project) if row[0] == "minimal pairs")
     assert row[1:] == ["accuracy", NOTHING, "55.0 bigrams", NOTHING, "70.0", "+15.0", "beats bigrams"]

@@ -1,6 +1,8 @@
 """The baselines against counts made by hand."""
 
 import math
+import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +34,7 @@ def test_unigrams_are_the_counts_with_a_half_added() -> None:
 
 
 def test_bigrams_are_interpolated_with_the_unigrams(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ngrams, "PRIOR", 4.0)
+    monkeypatch.setitem(ngrams.PRIORS, 2, 4.0)
     found, total = counted(), 9.0
     start = math.log((2 + 4 * 2.5 / total) / (2 + 4))
     first = math.log((2 + 4 * 2.5 / total) / (2 + 4))  # 1 after 0
@@ -41,6 +43,62 @@ def test_bigrams_are_interpolated_with_the_unigrams(monkeypatch: pytest.MonkeyPa
     start = math.log((0 + 4 * 2.5 / total) / (2 + 4))
     never = math.log((0 + 4 * 2.5 / total) / (2 + 4))
     assert found.bigram(line(1, 0)) == pytest.approx(start + 2 * never)
+
+
+def drawn(count: int, size: int, seed: int) -> list[np.ndarray]:
+    """Lines of 0 to 9 tokens below `size`, low ones more often, between boundaries."""
+    rng = np.random.default_rng(seed)
+    lines = [rng.integers(0, size, rng.integers(0, 10)) ** 2 // size for _ in range(count)]
+    return [np.array([size, *each, size], np.int64) for each in lines]
+
+
+def plain_trigram(text: list[np.ndarray], sentence: np.ndarray, size: int) -> float:
+    """Of a sentence, from counts of every n-gram of the text."""
+    grams = (part[at : at + n] for part in text for n in (2, 3) for at in range(len(part) - n + 1))
+    counts = Counter(tuple(gram.tolist()) for gram in grams)
+    total = sum(len(part) - 1 for part in text)
+    singles = Counter(part[at] for part in text for at in range(1, len(part)))
+
+    def share(token: int, context: tuple[int, ...]) -> float:
+        if not context:
+            return (singles[token] + 0.5) / (total + 0.5 * size)
+        prior = {1: 300.0, 2: 100.0}[len(context)]
+        seen = singles[context[0]] if len(context) == 1 else counts[context]
+        return (counts[*context, token] + prior * share(token, context[1:])) / (seen + prior)
+
+    tokens = sentence.tolist()
+    return sum(math.log(share(tokens[at], tuple(tokens[max(0, at - 2) : at]))) for at in range(1, len(tokens)))
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 2**20])
+def test_trigrams_are_those_of_a_plain_computation(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences of the text and others, without a token, too; looked up in parts of any size."""
+    monkeypatch.setattr(ngrams, "_AT_ONCE", at_once)
+    text, asked = drawn(300, 12, seed=1), drawn(40, 12, seed=2)
+    found = Ngrams.count(text, 13, asked)
+    assert min(map(len, asked)) == 2
+    for sentence in asked:
+        assert found.trigram(sentence) == pytest.approx(plain_trigram(text, sentence, 13), rel=1e-12)
+    assert Ngrams.count(text, 13, [line()]).trigram(line()) < 0  # no token: no trigram is asked for
+
+
+def test_what_may_follow_two_tokens_sums_to_one() -> None:
+    text = drawn(300, 12, seed=1)
+    asked = [np.array([12, 0, 1, token]) for token in range(13)]
+    found = Ngrams.count(text, 13, asked)
+    both = [math.exp(found.trigram(sentence) - found.trigram(sentence[:3])) for sentence in asked]
+    assert math.fsum(both) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_counting_takes_the_memory_of_what_is_asked_for() -> None:
+    """The trigrams of four million tokens, nearly all different, would be 32 MB of codes alone."""
+    text, held = np.random.default_rng(0).integers(0, 5000, 4_000_000), []
+    for count in (1_000_000, 4_000_000):
+        tracemalloc.start()
+        Ngrams.count([text[:count]], 5000, [text[:100]])
+        held.append(tracemalloc.get_traced_memory()[1] / 2**20)
+        tracemalloc.stop()
+    assert held[1] < 16 and held[1] - held[0] < 1  # MiB
 
 
 def test_the_order_of_tokens_is_an_exact_tie_of_unigrams() -> None:
@@ -65,8 +123,9 @@ def test_the_scorers_count_the_sentences_of_shards(tokenizer: Tokenizer, tmp_pat
     shard = TokenShard(np.concatenate(ids).astype(dtype), offsets, np.array([0, 2, 3], np.int32))
     asked = ["the cat .", "cat the .", "the the cat ."]
     scorers = baseline_scorers([shard], tokenizer, asked)
-    unigram, bigram, length = (scorers[name](asked) for name in ("unigram", "bigram", "length"))
-    assert unigram[0] == unigram[1] and bigram[0] > bigram[1]
+    assert list(scorers) == ["trigram", "bigram", "unigram", "length"]
+    trigram, bigram, unigram, length = (scorer(asked) for scorer in scorers.values())
+    assert unigram[0] == unigram[1] and bigram[0] > bigram[1] and trigram[0] > trigram[1]
     assert length[0] == length[1] > length[2]
     assert scorers["bigram"](asked[1:2])[0] == bigram[1]
     shared = baseline_scorers([shard], tokenizer, [asked[1], *asked])["bigram"]  # pairs may have a sentence in common

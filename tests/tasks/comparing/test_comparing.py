@@ -364,7 +364,7 @@ class Pipeline:
         if tree.name == self.killed_at and not stages:
             raise KeyboardInterrupt
         self.ran.append((tree.name, steps, tuple(stages)))
-        accuracies = {"bigram": 0.5, "unigram": 0.55, "length": 0.5, "model": 0.6}
+        accuracies = {"trigram": 0.5, "bigram": 0.5, "unigram": 0.55, "length": 0.5, "model": 0.6}
         scored = {
             "metrics": ["accuracy"],
             "pretrained": {"accuracy": 0.5},

@@ -19,6 +19,8 @@ from bertcore.corpus.sorted_files import SIZE, SortedFiles
 
 HASHES = 128
 """Of a signature, 4 bytes each. At a true similarity of 0.8 the standard error of the estimate is 0.035."""
+_MISSED = 0.03
+"""Of the pairs whose similarity is the threshold, at most so many share no band; of more similar ones fewer do."""
 SEED = 1
 MOST = 400_000
 """Bands of which documents are held, about 250 bytes each (what Python adds included)."""
@@ -43,7 +45,8 @@ class NearDuplicatesConfig:
     """Section `corpus.near_duplicates` of params.yaml."""
 
     threshold: float = 0.8
-    """The later of two documents is dropped where both share this much of their n-grams, or more (Jaccard's index)."""
+    """The later of two documents is dropped where both share this much of their n-grams, or more (Jaccard's index), as
+    128 hashes of each estimate it: at this share itself about every other one is."""
     ngram: int = 5
     """Words of an n-gram, in the form of `ngrams`; in scripts without blanks, two characters are a word."""
 
@@ -105,10 +108,11 @@ class NearDuplicates:
 
 
 def _keys(value: Values, count: int) -> list[bytes]:
-    """What the bands of a signature are found by."""
+    """What the bands of a signature are found by; hashes that fill no band are left out."""
+    rows = HASHES // count
     return [
         hashlib.blake2b(band.tobytes(), digest_size=_KEY, salt=index.to_bytes(2)).digest()
-        for index, band in enumerate(value.reshape(count, -1))
+        for index, band in enumerate(value[: count * rows].reshape(count, rows))
     ]
 
 
@@ -135,6 +139,6 @@ def signatures(texts: Sequence[str], ngram: int) -> Signatures:
 
 
 def bands(threshold: float) -> int:
-    """The fewest bands that miss hardly any pair of the threshold's similarity: two documents share a band with even
-    odds at (1 / bands) ** (bands / hashes), which shall lie a tenth below the threshold."""
-    return next(count for count in (2, 4, 8, 16, 32, 64, 128) if (1 / count) ** (count / HASHES) <= 0.9 * threshold)
+    """The fewest bands of which, of the pairs of the threshold's similarity, no more than `_MISSED` share none: each of
+    a band's hashes is equal with that probability (Leskovec, Rajaraman & Ullman 2014, section 3.4.2)."""
+    return next(n for n in range(1, HASHES + 1) if (1 - threshold ** (HASHES // n)) ** n <= _MISSED)

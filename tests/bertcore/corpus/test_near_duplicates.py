@@ -13,7 +13,7 @@ from rensa import RMinHash, RMinHashDeduplicator
 
 from bertcore.config import parse
 from bertcore.corpus import near_duplicates
-from bertcore.corpus.near_duplicates import HASHES, SEED, NearDuplicates, NearDuplicatesConfig, bands, signature
+from bertcore.corpus.near_duplicates import HASHES, SEED, NearDuplicates, NearDuplicatesConfig, _keys, bands, signature
 from bertcore.corpus.ngrams import ngram_texts
 from bertcore.errors import ConfigError
 
@@ -47,13 +47,14 @@ def test_the_threshold_parts_alike_from_unlike(tmp_path: Path, threshold: float)
     assert found(threshold + 0.12, config, tmp_path) >= 0.95
 
 
-@pytest.mark.parametrize("threshold", [0.4, 0.8])
+@pytest.mark.parametrize(("threshold", "count"), [(0.4, 64), (0.8, 16)])  # the library's divide the hashes
 @pytest.mark.parametrize("most", [1, 300, 10**6])
-def test_on_disk_or_in_memory_they_are_those_of_the_library(tmp_path: Path, threshold: float, most: int) -> None:
+def test_on_disk_or_in_memory_they_are_those_of_the_library(
+    tmp_path: Path, threshold: float, count: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(near_duplicates, "bands", lambda _: count)
     rng, config = random.Random(most), NearDuplicatesConfig(threshold=threshold)
-    library = RMinHashDeduplicator(
-        threshold=threshold, num_perm=HASHES, use_lsh=True, num_bands=bands(threshold), seed=SEED
-    )
+    library = RMinHashDeduplicator(threshold=threshold, num_perm=HASHES, use_lsh=True, num_bands=count, seed=SEED)
     ours = NearDuplicates(config, tmp_path, most)
     texts = [text for seed in range(120) for text in pair(rng.uniform(threshold - 0.3, 1), seed, 100)]
     rng.shuffle(texts)
@@ -145,10 +146,31 @@ def test_ten_times_the_documents_take_no_more_memory(tmp_path: Path) -> None:
     assert held[1] - held[0] < 8  # MiB
 
 
-def test_bands_lie_below_the_threshold() -> None:
-    for threshold in np.arange(0.3, 1.0, 0.05):
+def missed(similarity: float, count: int) -> float:
+    """The share of pairs of which no band is equal, each of its hashes being so with the probability `similarity`."""
+    return float((1 - similarity ** (HASHES // count)) ** count)
+
+
+def test_bands_are_the_fewest_that_miss_three_in_a_hundred() -> None:
+    for threshold in np.arange(0.3, 1.001, 0.01):
         count = bands(threshold)
-        assert HASHES % count == 0 and (1 / count) ** (count / HASHES) < threshold
+        assert missed(threshold, count) <= 0.03
+        assert all(missed(threshold, fewer) > 0.03 for fewer in range(1, count))
+    assert [bands(threshold) for threshold in (0.3, 0.47, 0.5, 0.8, 1.0)] == [43, 33, 33, 17, 1]
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.47, 0.5, 0.8])
+def test_as_many_pairs_share_no_band_as_the_formula_says(threshold: float) -> None:
+    """Of signatures that are equal in each hash with the threshold's probability, and of those of real texts."""
+    drawn, count, pairs = np.random.default_rng(1), bands(threshold), 2000
+    first, other = drawn.integers(2**32, size=(2, pairs, HASHES), dtype=np.uint32)
+    second = np.where(drawn.random((pairs, HASHES)) < threshold, first, other)
+    texts = [pair(threshold, seed, 200) for seed in range(250)]
+    real = [[signature(text, 1) for text in both] for both in texts]
+    expected = missed(threshold, count)
+    for some in (list(zip(first, second, strict=True)), real):
+        found = np.mean([set(_keys(one, count)).isdisjoint(_keys(two, count)) for one, two in some])
+        assert abs(found - expected) <= 4 * np.sqrt(expected * (1 - expected) / len(some))
 
 
 def test_values_out_of_range_are_named() -> None:

@@ -685,7 +685,7 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices variables params memory disk time loss heldout vocabulary entries shards links leftovers "
+        "versions devices variables recipe params memory disk time loss heldout vocabulary entries shards links leftovers "
         "places tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")

@@ -38,5 +38,9 @@ def hashed(rows: Iterable[Iterable[str]]) -> sparse.csr_matrix:
 
 
 def classifier(seed: int) -> SGDClassifier:
-    """A logistic regression for each class, whose weights are averaged over their training."""
-    return SGDClassifier(loss="log_loss", alpha=1e-6, max_iter=8, tol=None, average=True, random_state=seed)
+    """A logistic regression for each class, whose weights are averaged over their training.
+
+    Of five pairs of penalty and passes the best on a third of train: WNUT-17 has an F1 of 34.1 there, and 31.2 with
+    1e-6 and 8 passes.
+    """
+    return SGDClassifier(loss="log_loss", alpha=1e-7, max_iter=20, tol=None, average=True, random_state=seed)

@@ -188,11 +188,10 @@ _NAMES = Names(
 
 
 def _flops(config: AlbertConfig, lengths: Tensor, masked: int) -> int:
-    width, embedding, sequences = config.hidden_size, config.embedding_size, len(lengths)
+    width, embedding = config.hidden_size, config.embedding_size
     projection = 2 * int(lengths.sum()) * embedding * width
-    pooler = 2 * sequences * width**2
     head = 2 * masked * embedding * (width + config.vocab_size)
-    return projection + encoder_flops(config, lengths, sequences + masked) + pooler + head
+    return projection + encoder_flops(config, lengths, masked) + head
 
 
 ALBERT = Architecture(

@@ -389,7 +389,8 @@ class Architecture:
     """Of its parameters, in Hugging Face's files."""
     flops: Callable[[Any, Tensor, int], int]
     """config, (B,) lengths of sequences, number of masked tokens -> floating-point operations of one forward pass
-    through encoder and pre-training heads: matrix products over real tokens, of the last layer's states those read."""
+    through the encoder and the head for masked tokens: matrix products over real tokens, of the last layer's states
+    those read. What a `pair_head` needs is counted by the objective that runs it."""
 
     @property
     def prefix(self) -> str:

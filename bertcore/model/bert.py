@@ -238,12 +238,6 @@ def detection_flops(config: EncoderConfig, lengths: Tensor) -> int:
     return encoder_flops(config, lengths, tokens) + 2 * tokens * (width**2 + width)
 
 
-def _flops(config: BertConfig, lengths: Tensor, masked: int) -> int:
-    sequences = len(lengths)
-    pooler = 2 * sequences * config.hidden_size**2
-    return encoder_flops(config, lengths, sequences + masked) + pooler + prediction_flops(config, masked)
-
-
 BERT = Architecture(
     config=BertConfig,
     presets=PRESETS,
@@ -261,5 +255,5 @@ BERT = Architecture(
     # Copies of tied parameters, and buffers that old versions saved.
     redundant=("cls.predictions.decoder.weight", "cls.predictions.decoder.bias", "embeddings.position_ids"),
     names=NAMES,
-    flops=_flops,
+    flops=masked_lm_flops,
 )

@@ -11,9 +11,10 @@ from typing import Literal
 from torch import Tensor
 
 from bertcore.model.architecture import EncoderModule
+from bertcore.model.config import architecture_of
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import cross_entropy
-from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, require_weights
+from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, last_layer_flops, require_weights
 
 PairTerm = Literal["nsp", "sop"]
 
@@ -41,7 +42,8 @@ class MaskedLanguageModeling(Objective):
 
     def __init__(self, model: EncoderModule, options: Alone | Weights, pair_term: PairTerm | None = None) -> None:
         super().__init__()
-        self._pair_term = pair_term
+        self._pair_term, self._config = pair_term, model.config
+        self._table_width = model.base_model.token_embeddings.weight.shape[1]
         self.weights = {"mlm": 1.0}
         if pair_term:
             assert isinstance(options, Weights), "two terms without weights"
@@ -58,6 +60,14 @@ class MaskedLanguageModeling(Objective):
             assert batch.next_sentence_labels is not None, f"a batch without labels for {self._pair_term}"
             terms[self._pair_term] = class_sums(further[0], batch.next_sentence_labels)
         return terms
+
+    def further_flops(self, batch: PreTrainingBatch) -> int:
+        """Of a head for pairs, which the model computes without a pair term, too: the last layer at first tokens, and
+        the pooler."""
+        if not architecture_of(self._config).pair_head:
+            return 0
+        first, width = batch.layout.batch_size, self._config.hidden_size
+        return last_layer_flops(self._config, batch, first, self._table_width) + 2 * first * width**2
 
 
 def class_sums(logits: Tensor, labels: Tensor) -> Sums:

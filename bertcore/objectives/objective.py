@@ -94,7 +94,7 @@ class Objective(nn.Module):
         return self.predictions(tokens, masked)
 
     def model_flops(self, config: EncoderConfig, batch: PreTrainingBatch) -> int:
-        """Of one forward pass through the model, of this config, with its pre-training heads."""
+        """Of one forward pass through the model, of this config, with its head for masked tokens."""
         return architecture_of(config).flops(config, batch.layout.lengths, batch.num_predictions)
 
     def further_flops(self, batch: PreTrainingBatch) -> int:

@@ -20,7 +20,7 @@ _PEAK_SECONDS = 0.2
 
 
 def training_flops(config: EncoderConfig, batch: PreTrainingBatch, objective: Objective | None = None) -> int:
-    """Of one forward and backward pass over `batch`: encoder and pre-training heads, and what `objective` adds."""
+    """Of one forward and backward pass over `batch`: encoder, head for masked tokens, and what `objective` adds."""
     return _FORWARD_AND_BACKWARD * _trained(config, batch, objective) + _frozen(batch, objective)
 
 

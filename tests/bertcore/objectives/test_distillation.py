@@ -274,6 +274,7 @@ def test_flops_count_the_teachers_forward_pass(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bertcore.model.layout.GROUP_AREA", 1)  # every sequence by itself: nothing is padded
+    monkeypatch.setattr("bertcore.model.layout.rounded_up", lambda number: number)  # nor filled up for the CPU
     save_pretrained(build_pretraining(ModelConfig(preset="tiny").build(500)), tmp_path)
     config = ModelConfig(architecture="distilbert", preset="tiny").build(500)
     model = build_pretraining(config).train()
@@ -281,10 +282,10 @@ def test_flops_count_the_teachers_forward_pass(
     batch = random_batch(config, [17, 64, 39])
     with FlopCounterMode(display=False) as counter:
         sum(part.loss_sum for part in objective(model, batch).values()).backward()
-    assert training_flops(config, batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert training_flops(config, batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.01)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         objective(model, batch)
-    assert forward_flops(config, batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert forward_flops(config, batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.01)
 
 
 def training(directory: Path, teacher: Path) -> Pretraining:

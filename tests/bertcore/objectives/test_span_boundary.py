@@ -109,12 +109,13 @@ def test_loss_and_gradients_are_those_of_a_plain_loop(architecture: str) -> None
 
 def test_flops_are_the_products_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bertcore.model.layout.GROUP_AREA", 1)  # every sequence by itself: nothing is padded
+    monkeypatch.setattr("bertcore.model.layout.rounded_up", lambda number: number)  # nor filled up for the CPU
     config = ModelConfig(preset="tiny").build(500)
     model, given_batch = build_pretraining(config).train(), batch(500)
     objective = build_objective("mlm_sbo", model)
     with FlopCounterMode(display=False) as counter:
         sum(sums.loss_sum for sums in objective(model, given_batch).values()).backward()
-    assert training_flops(config, given_batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.03)
+    assert training_flops(config, given_batch, objective) == pytest.approx(counter.get_total_flops(), rel=0.01)
 
 
 def training(directory: Path) -> Pretraining:

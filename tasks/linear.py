@@ -109,7 +109,7 @@ def read(name: str) -> ExampleSet:
     return replace(examples, splits=examples.splits | {"train": train})
 
 
-def tasks(names: Sequence[str]) -> dict[str, ExampleSet]:
+def read_all(names: Sequence[str]) -> dict[str, ExampleSet]:
     """The examples of the tasks `names`, or without names of all that have predictions and a linear model; of the
     others the standard error says why not. `InputError` where there are none, or a named one has no linear model."""
     chosen = names or sorted(path.parent.name for path in PREDICTIONS.glob(f"*/{RECORDS_FILE}"))
@@ -153,7 +153,7 @@ def run(names: Sequence[str], file: Path | None) -> None:
     """Print the table, and write `file`."""
     if file is not None and not file.parent.is_dir():
         raise InputError(f"--json {file}: found no directory {file.parent}, expected one; make it")
-    found = {name: beside(name, examples) for name, examples in tasks(names).items()}
+    found = {name: beside(name, examples) for name, examples in read_all(names).items()}
     print("\n".join(markdown_table(table(found))))
     if file is not None:
         write_json(file, {name: _as_json(each) for name, each in found.items()})

@@ -420,10 +420,14 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def departures(values: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Where params.yaml says something else than the recipe that it names: key -> what it says, what the recipe says.
+LEFT_OUT = "left out"
 
-    Of the sections, not of the tasks; a model of another architecture is one departure.
+
+def departures(values: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Where something else holds than the recipe that params.yaml names says: key -> what holds, what the recipe says.
+
+    Of the sections, not of the tasks; a model of another architecture is one departure. What is not taken over, as it
+    does not fit the rest of the file, is `LEFT_OUT`.
     """
     name, pretrain = values.get("recipe"), values.get("pretrain")
     if not isinstance(name, str) or name not in RECIPES:
@@ -435,16 +439,15 @@ def departures(values: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     if given.get("init_from") is not None or _differs(model, own["model"], "architecture"):
         own["model"] = {"architecture": own["model"]["architecture"]}
     recipe = {**RECIPES[name], "pretrain": own}
-    return {
-        key: pair for section in _SECTIONS for key, pair in _departures(values.get(section), recipe[section], section)
-    }
+    holds = with_recipe(values)
+    return {key: pair for section in _SECTIONS for key, pair in _departures(holds[section], recipe[section], section)}
 
 
 def _departures(values: Any, recipe: Mapping[str, Any], where: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
     if not isinstance(values, Mapping):
         return
     for key, own in recipe.items():
-        given = values.get(key, own)
+        given = values.get(key, LEFT_OUT)
         if isinstance(own, Mapping) and isinstance(given, Mapping):
             yield from _departures(given, own, f"{where}.{key}")
         elif given != own:

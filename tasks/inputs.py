@@ -70,7 +70,7 @@ def run(_: StageRun) -> None:
             link(each, beside / each.place.relative_to(INPUTS))
         _check_sources(configs["corpus"])
         with naming("corpus.exclude"):
-            excluded_ids(visible_files(beside / "corpus" / "exclude"))
+            excluded_ids([] if configs["corpus"].exclude is None else [Path(configs["corpus"].exclude).expanduser()])
         _check_vocabulary(configs["tokenizer"])
         _check_pretraining(configs["pretrain"], configs["tokenizer"])
         for each in minimal_pairs(values):

@@ -105,7 +105,7 @@ def plan_shards(corpus: Path, split: str, tokenizer: Path, config: ShardsConfig,
     """The shards of a split: consecutive blocks of the corpus until `config.shard_bytes` are reached.
 
     A shard holds no document twice, so that the random sentence of a pair, which is from another document of the shard,
-    is from another text, too: second copies of documents (`corpus.weights`) begin a shard, and so do third ones.
+    is from another text, too: second copies of documents (`weight` of a source) begin a shard, and so do third ones.
     """
     members: list[list[RowGroup]] = []
     room, copy = 0, ""

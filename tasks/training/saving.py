@@ -80,6 +80,6 @@ class KeptEncoders:
                 if not (self._beside / name).is_dir():
                     raise ArtifactError(
                         f"{self._beside / name}: not found, expected the encoder that the training has kept there; "
-                        f"remove {self._beside.parent} to train anew, or set pretrain.keep_every to null"
+                        f"remove {self._beside.parent}, or set pretrain.keep_every to null: both train anew"
                     )
                 shutil.copytree(self._beside / name, beside / name)

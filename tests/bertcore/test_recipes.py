@@ -7,7 +7,7 @@ import pytest
 from bertcore.config import parse
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
-from bertcore.recipes import RECIPES, departures, with_recipe
+from bertcore.recipes import LEFT_OUT, RECIPES, departures, with_recipe
 from bertcore.training.config import PretrainConfig
 
 
@@ -171,6 +171,14 @@ def test_another_architecture_is_one_departure_and_published_weights_have_their_
     assert departures(other) == {"pretrain.model.architecture": ("roberta", "bert")}
     weights = {"recipe": "albert", "pretrain": {"init_from": "published", "model": {"preset": None}}}
     assert departures(weights) == {}
+
+
+def test_what_does_not_fit_the_rest_of_the_file_is_left_out() -> None:
+    other = {"recipe": "albert", "pretrain": {"optimizer": "adamw", "batch_size": 16, "max_steps": 3200}}
+    found = departures(other)
+    assert found["pretrain.optimizer"] == ("adamw", "lamb")
+    assert found["pretrain.learning_rate"] == (LEFT_OUT, RECIPES["albert"]["pretrain"]["learning_rate"])
+    assert found["pretrain.warmup_steps"] == (LEFT_OUT, 3_125)
 
 
 def test_the_rate_of_a_preset_is_the_recipes_own() -> None:

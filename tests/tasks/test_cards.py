@@ -9,7 +9,7 @@ import pytest
 
 from bertcore.model.config import ModelConfig, build_pretraining
 from tasks import cards
-from tasks.paths import TEXT, TEXT_OF_SOURCES
+from tasks.paths import PRETRAINED, TEXT, TEXT_OF_SOURCES
 from tests.import_closure import ROOT
 from tests.small import FIELDS
 
@@ -27,7 +27,7 @@ def card(sources: list[Any]) -> str:
     TEXT_OF_SOURCES.write_text(json.dumps({"sources": HELD}))
     model = build_pretraining(ModelConfig(architecture="bert", fields=FIELDS).build(64))
     metrics = {"tokens": 10, "steps": 2, "loss": 3.5, "heldout_sequences": 4}
-    return cards.of_pretrained(model, {"train": 12_000, "heldout": 300}, metrics)
+    return cards.of_pretrained(model, {"train": 12_000, "heldout": 300}, metrics, PRETRAINED)
 
 
 @pytest.fixture(autouse=True)

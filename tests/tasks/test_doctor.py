@@ -413,7 +413,7 @@ def test_the_recipe_is_told_with_what_the_file_says_against_it(tree: Path) -> No
     )
     found = next(finding for finding in examine() if finding.name == "recipe")
     assert found.level == "ok" and "tokenizer.vocab_size 8192 (50265), mask.sequence_length 128 (512)" in found.text
-    assert found.text.endswith("pretrain.max_steps 3200 (500000); its learning rate is for its own batch_size")
+    assert found.text.endswith("pretrain.warmup_steps left out (24000); its learning rate is for its own batch_size")
     assert check_recipe({}).text.startswith("none: the plain defaults")
 
 
@@ -685,8 +685,8 @@ def test_the_command_prints_every_finding_as_json_and_changes_nothing(tree: Path
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=True)
     findings = load(done.stdout)
     assert " ".join(finding.name for finding in findings) == (
-        "versions devices variables recipe params memory disk time loss heldout vocabulary entries shards links leftovers "
-        "places tracking"
+        "versions devices variables recipe params memory disk time loss heldout vocabulary entries shards links "
+        "leftovers places tracking"
     )
     assert all(finding.remedy for finding in findings if finding.level != "ok")
     assert sorted(tree.rglob("*")) == before

@@ -637,7 +637,7 @@ def test_an_empty_path_is_refused_with_its_key(where: str, value: Any, values: d
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a.txt:1\n\xff\n", r"corpus\.exclude: .*ids\.txt: byte 8 is not UTF-8; convert"),
+        (b"a.txt:1\n\xff\n", r"corpus\.exclude: ids\.txt: byte 8 is not UTF-8; convert"),
         (None, r"corpus\.exclude: found 'ids.txt', where nothing is, expected a file"),
     ],
 )

@@ -30,6 +30,10 @@ _BEFORE = ".before"
 """Ends the name of what stood in a place, while it is exchanged."""
 
 
+_CACHED = 0o444
+"""The mode of a file that DVC's cache holds, too, as a hard link: its protection stays."""
+
+
 @contextmanager
 def replace_directory(directory: Path) -> Iterator[Path]:
     """An empty directory to write into; it takes the place of `directory` when the block ends without an error.
@@ -50,7 +54,8 @@ def replace_directory(directory: Path) -> Iterator[Path]:
         yield beside
         for path in sorted(beside.rglob("*")):
             if path.is_file() and not path.is_symlink():
-                path.chmod(0o644)  # some writers make private files, which other users could not read
+                if path.stat().st_mode & 0o777 != _CACHED:
+                    path.chmod(0o644)  # some writers make private files, which other users could not read
                 sync(path)
         beside.chmod(0o755)  # as its files, whatever the umask of who makes it
         _exchange(beside, directory)
@@ -72,7 +77,7 @@ def unfinished(directory: Path) -> list[Path]:
 
 def is_locked(path: Path) -> bool:
     """Whether somebody holds the exclusive lock on a file, which the system frees however its holder ends. Nobody does
-    on one that is not there, and who only looks is nobody."""
+    on one that is not there; who only looks holds it shared for a moment, which no other look takes for a holder."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

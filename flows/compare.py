@@ -165,7 +165,7 @@ def _digest(values: dict[str, Any]) -> str:
 def _check(values: dict[str, Any], name: str) -> None:
     try:
         configs, _ = check(params.complete(values))
-        look_for(configs["corpus"].uris)
+        look_for(configs["corpus"].sources)
     except (ConfigError, ArtifactError, InputError) as error:
         raise type(error)(f"variant {name}: {error}") from None
 

@@ -31,7 +31,7 @@ _GRACE_SECONDS = 25
 def checkpoint_grace(default: int = _GRACE_SECONDS) -> int:
     """What `GRACE` says, in seconds; `ConfigError` where it is no number of them."""
     found = os.environ.get(GRACE) or str(default)
-    if not found.isdecimal() or int(found) < 1:
+    if not (found.isascii() and found.isdecimal()) or int(found) < 1:
         raise ConfigError(f"{GRACE}: found {found!r}, expected whole seconds, at least 1; correct the variable")
     return int(found)
 

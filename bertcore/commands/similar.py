@@ -17,6 +17,7 @@ from bertcore.commands.texts import (
     has_words,
     progress_of,
     refuse,
+    refuse_wordless,
     texts_in,
 )
 from bertcore.embedding.vectors import normalized
@@ -45,6 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     check_output(options)
     check_arguments(options.texts)
+    refuse_wordless(options.texts)
     if options.file is None and len(options.texts) < 2:
         raise ConfigError("found one text, expected two or more, or --file with texts to compare it with; add some")
     if options.file is None:

@@ -136,9 +136,9 @@ def read(options: argparse.Namespace) -> list[Text]:
     second, pair_column = getattr(options, "pair", None), getattr(options, "pair_column", None)
     if options.texts:
         check_arguments([*options.texts, *([second] if second else [])])
-        if empty := [text for text in options.texts if not has_words(text) and not second]:
-            raise InputError(f"the command line: found the text {empty[0]!r}, expected words; give some")
-        return list(options.texts) if second is None else [(options.texts[0], second)]
+        given: list[Text] = list(options.texts) if second is None else [(options.texts[0], second)]
+        refuse_wordless(given)
+        return given
     read_it = partial(_read, options, pair_column)
     if options.file is not None and options.file not in PIPES:
         return _told(read_it(options.file, str(options.file)), str(options.file))
@@ -149,6 +149,13 @@ def read(options: argparse.Namespace) -> list[Text]:
         with piped.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         return _told(read_it(piped, "the pipe"), "the pipe")
+
+
+def refuse_wordless(given: Iterable[Text]) -> None:
+    """`InputError` for the first text of a command line that holds no word."""
+    for each in given:
+        if not has_words(each):
+            raise InputError(f"the command line: found the text {each!r}, expected words; give some")
 
 
 def texts_in(options: argparse.Namespace) -> list[str]:
@@ -186,7 +193,7 @@ def _told(found: list[Text], name: str) -> list[Text]:
     if not found:
         print(f"{name}: holds no text", file=sys.stderr)
     elif empty:
-        said = f"{name}: texts without a word, which have no answer: {len(empty):,} (the first is number {empty[0]})"
+        said = f"{name}: texts without a word: {len(empty):,} (the first is number {empty[0]})"
         print(said, file=sys.stderr)
     return found
 

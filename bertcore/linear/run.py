@@ -24,7 +24,7 @@ def refusal(examples: ExampleSet) -> str | None:
         without = sum(not each for split in ("train", "dev") for each in examples.splits[split]["answers"].to_pylist())
         if without:
             return f"found {without} questions without an answer, expected one to each, as in SQuAD 1.1; leave it out"
-    return None
+    return texts.too_few(examples) if MODELS[examples.family] is texts.labels else None
 
 
 MODELS: dict[str, Callable[[ExampleSet, int], Any]] = {

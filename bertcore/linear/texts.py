@@ -8,7 +8,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bertcore import draws
-from bertcore.errors import InputError
 from bertcore.evaluation.baselines import Texts, regressed
 from bertcore.evaluation.scoring import score
 from bertcore.examples.schema import ExampleSet
@@ -31,12 +30,17 @@ def labels(examples: ExampleSet, seed: int) -> list[Any]:
     )
 
 
+def too_few(examples: ExampleSet) -> str | None:
+    """Why nothing can be chosen within train; None where it can."""
+    if (found := len(set(groups(examples.splits["train"])))) < FOLDS:
+        return f"found {found} different texts in train, expected at least {FOLDS} to choose on; leave it out"
+    return None
+
+
 def folds(table: pa.Table) -> NDArray[np.int64]:
-    """(rows,) the fold of each row, the same for rows that share a text; `InputError` for fewer texts than folds."""
+    """(rows,) the fold of each row, the same for rows that share a text."""
     texts = groups(table)
     order = sorted(set(texts), key=lambda text: draws.fraction_of(0, f"fold {text}"))
-    if len(order) < FOLDS:
-        raise InputError(f"train: found {len(order)} different texts, expected at least {FOLDS} to choose on; add some")
     fold = {text: place % FOLDS for place, text in enumerate(order)}
     return np.asarray([fold[text] for text in texts])
 

@@ -14,14 +14,15 @@ import subprocess
 import sys
 import time
 
-GRACE = float(os.environ.get("BERTCORE_GRACE") or 100)
-"""Seconds that what is left has after the command: those that a stage has for its checkpoint."""
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl.h. The first process of a container has its orphans anyway."""
 
 
 def main(command: list[str]) -> int:
-    """The command's exit status."""
+    """The command's exit status. What is left after it has as long as a stage has for its checkpoint."""
+    grace = os.environ.get("BERTCORE_GRACE") or "100"
+    if not (grace.isascii() and grace.isdecimal()):
+        sys.exit(f"error: BERTCORE_GRACE: found {grace!r}, expected whole seconds; correct the variable")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     child = subprocess.Popen(command)
 
@@ -35,7 +36,7 @@ def main(command: list[str]) -> int:
     status = _status_of(child.pid)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # what is left ends by itself
-    deadline = time.monotonic() + GRACE
+    deadline = time.monotonic() + int(grace)
     while time.monotonic() < deadline:
         try:
             ended, _ = os.waitpid(-1, os.WNOHANG)

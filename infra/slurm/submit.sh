@@ -13,6 +13,8 @@ if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
 fi
 PATH="$PWD/.venv/bin:$PATH" python -c 'import importlib.util as util, sys; sys.exit(not util.find_spec("dvc"))' ||
   { echo "error: python has no DVC, neither in $PWD/.venv nor in PATH: make .venv with \`make doctor\`" >&2; exit 1; }
+[[ "${BERTCORE_GRACE:-1}" =~ ^[1-9][0-9]*$ ]] ||
+  { echo "error: BERTCORE_GRACE: found '$BERTCORE_GRACE', expected whole seconds, at least 1; correct the variable" >&2; exit 1; }
 mkdir -p .slurm
 options=("$@")
 submitted=()

@@ -289,7 +289,7 @@ def main(arguments: list[str]) -> int:
                 f"params.yaml: pretrain.init_from: found {published}, whose size it has, expected null to compare "
                 "sizes; run make doctor for the time that it takes"
             )
-        look_for(plan.configs["corpus"].uris)  # their size need not be known here, but a path leads somewhere
+        look_for(plan.configs["corpus"].sources)  # their size need not be known here, but a path leads somewhere
         vocabulary, sizes, found = reachable(plan, seconds)
         print(describe(budget, None if plan.configs["tokenizer"].vocab_file else vocabulary, sizes, found))
         chosen = proposed(found)

@@ -212,6 +212,18 @@ def test_a_folder_that_cannot_be_read_is_not_passed_over(tmp_path: Path, monkeyp
         visible_files(tmp_path)
 
 
+def test_what_a_link_of_the_cache_protects_stays_protected(tmp_path: Path) -> None:
+    cached, private = tmp_path / "cached", tmp_path / "private"
+    for path, mode in ((cached, 0o444), (private, 0o600)):
+        path.write_text("bytes")
+        path.chmod(mode)
+    with replace_directory(tmp_path / "out") as beside:
+        for path in (cached, private):
+            (beside / path.name).hardlink_to(path)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "out").iterdir()}
+    assert modes == {"cached": 0o444, "private": 0o644}
+
+
 def test_who_looks_for_a_lock_holds_none(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     assert not is_locked(path) and not path.exists()

@@ -46,6 +46,14 @@ def test_a_stage_writes_its_checkpoint_when_the_worker_is_stopped(tmp_path: Path
     assert (tmp_path / "checkpoint").is_file()
 
 
+def test_seconds_that_are_none_are_told_before_anything_begins() -> None:
+    done = subprocess.run(
+        [*FIRST, "true"], env=os.environ | {"BERTCORE_GRACE": "2m"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == "error: BERTCORE_GRACE: found '2m', expected whole seconds; correct the variable\n"
+
+
 def test_what_is_around_a_stage_waits_longer_than_it_has_for_its_checkpoint() -> None:
     infra = ROOT / "infra"
     images = "".join((infra / "docker" / name).read_text() for name in ("Dockerfile", "Dockerfile.cuda"))

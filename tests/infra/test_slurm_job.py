@@ -44,6 +44,14 @@ def test_a_job_has_options_of_its_own_behind_those_of_all(tmp_path: Path) -> Non
     assert finetune[-4:] == [*common, "--gres=gpu:2", script] and "--dependency=afterok:2" in finetune
 
 
+@pytest.mark.parametrize("wrong", ["2m", "090"])
+def test_seconds_that_are_none_submit_no_job(tmp_path: Path, wrong: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        submitted(tmp_path, BERTCORE_GRACE=wrong)
+    assert f"BERTCORE_GRACE: found '{wrong}', expected whole seconds" in capfd.readouterr().err
+    assert not (tmp_path / "jobs.log").exists()
+
+
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [

@@ -151,7 +151,7 @@ def test_seconds_for_a_checkpoint_are_whole_ones(monkeypatch: pytest.MonkeyPatch
     assert (processes.checkpoint_grace(), processes.checkpoint_grace(120)) == (25, 120)
     monkeypatch.setenv(processes.GRACE, "60")
     assert (processes.checkpoint_grace(), processes.checkpoint_grace(120)) == (60, 60)
-    for wrong in ("0", "2m", "1.5"):
+    for wrong in ("0", "2m", "1.5", "٣٠"):
         monkeypatch.setenv(processes.GRACE, wrong)
         with pytest.raises(ConfigError, match=f"BERTCORE_GRACE: found '{wrong}', expected whole seconds"):
             processes.checkpoint_grace()

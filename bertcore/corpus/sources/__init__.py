@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from bertcore.config import suggest
+from bertcore.corpus.config import SourceEntry
 from bertcore.corpus.sources.http import HttpSource
 from bertcore.corpus.sources.hub import HubSource
 from bertcore.corpus.sources.local import LocalSource
@@ -25,10 +26,10 @@ def source_of(uri: str, *, wrapped: bool = False, column: str | None = None) -> 
     return SOURCES[f"{kind}://"](uri, wrapped=wrapped, column=column)
 
 
-def look_for(uris: Iterable[str]) -> None:
-    """`ConfigError` for the first of them that names files which are not on this machine."""
-    for uri in uris:
-        _ = source_of(uri).files
+def look_for(entries: Iterable[SourceEntry]) -> None:
+    """`ConfigError` for the first of them that cannot be read so, or names files which are not on this machine."""
+    for entry in entries:
+        _ = source_of(entry.uri, **entry.reading).files
 
 
 SOURCES: dict[str, type[Source]] = {

@@ -243,6 +243,8 @@ def test_a_wrong_use_is_one_line_that_names_the_right_one(
         ),
         (["regress", "--model", "nowhere", "a"], "nowhere/config.json: not found"),
         (["regress", "--model", str(model), "a", "b", "--pair", "c"], "--pair: found 2 first texts, expected one"),
+        (["regress", "--model", str(model), " ", "--pair", ""], "found the text (' ', ''), expected words; give some"),
+        (["similar", "--model", str(model), "a", " "], "found the text ' ', expected words; give some"),
         (["regress", "--model", str(model), "a", "--column", "b"], "--column: found b beside a text, expected a table"),
         (["regress", "--model", str(model), "a", "--file", "b.txt"], "found a text and --file b.txt, expected one"),
         (

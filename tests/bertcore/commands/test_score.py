@@ -148,7 +148,7 @@ def test_rows_of_a_file_are_its_lines_blank_ones_too(saved: Path, capsys: pytest
     out, err = capsys.readouterr()
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["tokens"] for row in rows] == [2, 0, 1, 0] and rows[1]["pseudo_perplexity"] is None
-    assert err.startswith(f"{file}: texts without a word, which have no answer: 2 (the first is number 2)\n")
+    assert err.startswith(f"{file}: texts without a word: 2 (the first is number 2)\n")
     assert main(["score", "--model", str(saved), "red cat", "dog"]) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows[::2]
 

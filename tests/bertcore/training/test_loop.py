@@ -250,8 +250,9 @@ def test_what_accelerate_config_left_in_the_home_changes_nothing(
     (tmp_path / "accelerate").mkdir()
     theirs = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\ngpu_ids: '0'\nnum_processes: 4\n"
     (tmp_path / "accelerate" / "default_config.yaml").write_text(theirs)
-    said = "import os; print('joined', os.environ.get('WORLD_SIZE', '1'), os.environ.get('ACCELERATE_USE_FSDP'))"
-    (tmp_path / "worker.py").write_text(said)
+    found = "f\"joined {os.environ.get('WORLD_SIZE', '1')} {os.environ.get('ACCELERATE_USE_FSDP')}\\n\""
+    # In one piece: two processes that print at once would mix their words.
+    (tmp_path / "worker.py").write_text(f"import os; os.write(1, {found}.encode())")
     monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
     command, environment = distributed.launch_command("worker")
     environment |= {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "HF_HOME": str(tmp_path)}

@@ -406,11 +406,7 @@ def with_recipe(values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(name, str) or name not in RECIPES:
         raise ValueError(f"recipe: found {name!r}; {suggest(str(name), RECIPES)}, or null for the plain defaults")
     recipe = dict(RECIPES[name])
-    given = values.get("pretrain")
-    if isinstance(given, Mapping) and given.get("init_from") is not None:
-        own = recipe["pretrain"]["model"]
-        recipe["pretrain"] = {**recipe["pretrain"], "model": {"architecture": own["architecture"]}}
-    recipe["pretrain"] = _fitting(name, recipe["pretrain"], given)
+    recipe["pretrain"] = _fitting(_published(name, values.get("pretrain")), values.get("pretrain"))
     for section in _SECTIONS:
         result[section] = _over(values.get(section), recipe[section])
     finetune = values.get("finetune")
@@ -429,16 +425,10 @@ def departures(values: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     Of the sections, not of the tasks; a model of another architecture is one departure. What is not taken over, as it
     does not fit the rest of the file, is `LEFT_OUT`.
     """
-    name, pretrain = values.get("recipe"), values.get("pretrain")
+    name = values.get("recipe")
     if not isinstance(name, str) or name not in RECIPES:
         return {}
-    given: Mapping[str, Any] = pretrain if isinstance(pretrain, Mapping) else {}
-    model = given.get("model")
-    preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
-    own = _over(BY_PRESET.get(name, {}).get(preset), RECIPES[name]["pretrain"])
-    if given.get("init_from") is not None or _differs(model, own["model"], "architecture"):
-        own["model"] = {"architecture": own["model"]["architecture"]}
-    recipe = {**RECIPES[name], "pretrain": own}
+    recipe = {**RECIPES[name], "pretrain": _published(name, values.get("pretrain"))}
     holds = with_recipe(values)
     return {key: pair for section in _SECTIONS for key, pair in _departures(holds[section], recipe[section], section)}
 
@@ -454,19 +444,26 @@ def _departures(values: Any, recipe: Mapping[str, Any], where: str) -> Iterator[
             yield f"{where}.{key}", (given, own)
 
 
-def _fitting(name: str, recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
-    """A recipe's values for `pretrain`, beside what the section gives: those of its preset, and without a warm-up that
-    would be a large part of a shorter training. Its rates of embeddings, head and vectors keep their shares of a
-    `learning_rate` that is given; with another optimizer neither says anything, and nor does the decay that its own one
-    needs. Its `model` is of its architecture, its `objective_options` of its objective."""
+def _published(name: str, given: Any) -> dict[str, Any]:
+    """A recipe's values for `pretrain` as they are published for what the section gives: those of its preset; of a
+    model with weights of its own, or of another architecture, the recipe's architecture alone."""
     values = given if isinstance(given, Mapping) else {}
-    model, steps, rate = values.get("model"), values.get("max_steps"), values.get("learning_rate")
+    recipe, model = RECIPES[name]["pretrain"], values.get("model")
+    alone = {"model": {"architecture": recipe["model"]["architecture"]}}
+    if _differs(model, recipe["model"], "architecture"):
+        return {**recipe, **alone}
     preset = str(model.get("preset")) if isinstance(model, Mapping) else ""
+    found: dict[str, Any] = _over(BY_PRESET.get(name, {}).get(preset), recipe)
+    return found if values.get("init_from") is None else {**found, **alone}
+
+
+def _fitting(recipe: Mapping[str, Any], given: Any) -> dict[str, Any]:
+    """A recipe's values for `pretrain`, without a warm-up that would be a large part of a shorter training. Its rates
+    of embeddings, head and vectors keep their shares of a `learning_rate` that is given; with another optimizer neither
+    says anything, and nor does the decay that its own one needs. Its `objective_options` are of its objective."""
+    values = given if isinstance(given, Mapping) else {}
+    steps, rate = values.get("max_steps"), values.get("learning_rate")
     found = dict(recipe)
-    if _differs(model, found.get("model"), "architecture"):
-        found.pop("model")
-    else:
-        found = _over(BY_PRESET.get(name, {}).get(preset), found)
     if _differs(values, found, "objective"):
         found.pop("objective_options", None)
     if isinstance(steps, int) and found.get("warmup_steps", 0) > _LONGEST_WARMUP_SHARE * steps:

@@ -26,7 +26,7 @@ def of_pretrained(model: EncoderModule, tokens: Mapping[str, int], metrics: Mapp
     and heldout, `metrics` as metrics/pretrain.json has them."""
     values = params.read()
     text, tag = _read(TEXT), pipeline_tag(model.architecture)
-    sources = [each if isinstance(each, Mapping) else {"uri": each} for each in text["sources"]]
+    sources = params.source_entries(text["sources"])
     recipe = {name: values[name] for name in ("recipe", "mask", "pretrain") if values.get(name) is not None}
     return Card(
         name=place.name,

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,6 +118,11 @@ def section(name: str, config_class: type[Config]) -> Config:
     """The section `name` as its dataclass; one that is null has its defaults."""
     values = read().get(name)
     return parse(config_class, {} if values is None else values, f"{PARAMS}: {name}")
+
+
+def source_entries(sources: Iterable[Any]) -> list[Any]:
+    """Those of `corpus.sources`, which may be URIs alone, as mappings with a `uri`."""
+    return [{"uri": each} if isinstance(each, str) else each for each in sources]
 
 
 def task_entries(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,14 +51,10 @@ def answer_pairs(
     ]
     predicted = model.predict(pa.Table.from_pylist(rows, QUESTION_ANSWERING), progress)
     found = _answers(predicted)
-    return [
-        {
-            "answer": found.predicted[row["id"]],
-            "best": [_placed(each) for each in found.n_best[row["id"]]],
-            "cut": cut,
-        }
-        for row, cut in zip(rows, predicted.cut, strict=True)
-    ]
+    return predicted.with_cut(
+        {"answer": found.predicted[row["id"]], "best": [_placed(each) for each in found.n_best[row["id"]]]}
+        for row in rows
+    )
 
 
 def _placed(found: Answer) -> dict[str, Any]:

@@ -46,8 +46,7 @@ def choose_rows(model: FineTuned, table: pa.Table, progress: str | None = None) 
     """The same of a table in the schema `MULTIPLE_CHOICE`, whose labels may be null."""
     found = model.predict(table, progress)
     logits = of_examples(found.features, found.logits)
-    rows = map(_ranked, table["choices"].to_pylist(), logits)
-    return [{**row, "cut": cut} for row, cut in zip(rows, found.cut, strict=True)]
+    return found.with_cut(_ranked(*each) for each in zip(table["choices"].to_pylist(), logits, strict=True))
 
 
 def _ranked(choices: list[str], logits: NDArray[np.float32]) -> dict[str, Any]:

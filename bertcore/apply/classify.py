@@ -22,17 +22,17 @@ def classify(model: FineTuned, texts: Sequence[Text], progress: str | None = Non
     found = model.predict(_table(model, texts), progress)
     predicted = found.predictions.predicted
     if model.labels is None:
-        return [{"score": score, "cut": cut} for score, cut in zip(predicted, found.cut, strict=True)]
+        return found.with_cut({"score": score} for score in predicted)
     logits = found.features.pooled(found.logits).astype(np.float64)
     is_set = _is_set(model)
     rows = []
     shares = 1 / (1 + np.exp(-logits)) if is_set else softmax(logits)
-    for label, row, cut in zip(predicted, shares, found.cut, strict=True):
+    for label, row in zip(predicted, shares, strict=True):
         order = np.argsort(-row, kind="stable")
         probabilities = {model.labels[index]: float(row[index]) for index in order}
         best = {"labels": label} if is_set else {"label": label, "probability": probabilities[label]}
-        rows.append({**best, "probabilities": probabilities, "cut": cut})
-    return rows
+        rows.append({**best, "probabilities": probabilities})
+    return found.with_cut(rows)
 
 
 def no_answer(model: FineTuned) -> dict[str, Any]:

@@ -6,6 +6,7 @@ own config.json keeps (`finetuning`).
 
 import logging
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,10 @@ class Predicted:
     """Of each row, whether the model has not seen all of its texts."""
     predictions: Any
     """As stage `finetune` has them: the family's `Predictions`."""
+
+    def with_cut(self, said: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """What is `said` of each row, and whether it was `cut`."""
+        return [{**row, "cut": cut} for row, cut in zip(said, self.cut, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -71,8 +71,8 @@ def tag(
     found = [words_of(text, words) for text in texts]
     marks = detect([model.labels or []]) is not None
     predicted = _predicted(model, [[each.word for each in row] for row in found], progress)
-    rows = zip(texts, found, _tagged(predicted).predicted, predicted.cut, strict=True)
-    return [{**_row(text, own, tags, marks), "cut": cut} for text, own, tags, cut in rows]
+    tagged = _tagged(predicted).predicted
+    return predicted.with_cut(_row(*each, marks) for each in zip(texts, found, tagged, strict=True))
 
 
 def _row(text: str, words: list[Word], tags: list[str], marks: bool) -> dict[str, Any]:

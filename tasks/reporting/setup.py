@@ -35,7 +35,7 @@ class Setup:
     def sources(self) -> dict[str, Mapping[str, Any]]:
         """URI -> the entry of `corpus.sources`."""
         entries = (self.params.get("corpus") or {}).get("sources", [])
-        return {each["uri"]: each for each in ({"uri": each} if isinstance(each, str) else each for each in entries)}
+        return {each["uri"]: each for each in params.source_entries(entries)}
 
     def section(self) -> Section:
         named = {name: self.params[name] for name in ("recipe", *_SECTIONS) if self.params.get(name) is not None}

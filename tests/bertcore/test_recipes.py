@@ -169,6 +169,8 @@ def test_what_the_file_says_against_its_recipe_is_named_with_both_values() -> No
 def test_another_architecture_is_one_departure_and_published_weights_have_their_own_shape() -> None:
     other = {"recipe": "bert-2018", "pretrain": {"model": {"architecture": "roberta", "hidden_act": "relu"}}}
     assert departures(other) == {"pretrain.model.architecture": ("roberta", "bert")}
+    sized = {"recipe": "electra", "pretrain": {"model": {"architecture": "bert", "preset": "base"}}}
+    assert departures(sized) == {"pretrain.model.architecture": ("bert", "electra")}, "no values of ELECTRA's base"
     weights = {"recipe": "albert", "pretrain": {"init_from": "published", "model": {"preset": None}}}
     assert departures(weights) == {}
 

@@ -3,17 +3,20 @@
     python -m benchmarks.learning --text TEXT --vocab VOCAB.txt --minutes 20
 
 All sides train on the same full sentences; each has the masks, the model and the optimizer of its recipe, and
-Hugging Face's loop those of its example script: BERT, 15 % masks, AdamW. Two sides train at a time, each on its own
-half of the cores; with `--whole` one after the other, each on all cores. The seconds of a step are measured first, on a
-quiet machine (`--measure` does no more), and kept; then each side makes the steps that its budget holds, however long
-they take beside other work. Learning rates and shares of masked tokens reach their ends at the last step. Held-out
-losses are computed by the same code, from the weights, at 15 % masks; their time is not counted.
+Hugging Face's loop those of its example script: 15 % masks, AdamW, and a model of `transformers` with the shape and the
+initial weights of a recipe's. Two sides train at a time, each on its own half of the cores; with `--whole` one after
+the other, each on all cores. The seconds of a step are measured first, on a quiet machine (`--measure` does no more),
+and kept; then each side makes the steps that its budget holds, however long they take beside other work. Learning rates
+and shares of masked tokens reach their ends at the last step. Held-out losses are computed by the same code, from the
+weights, at 15 % masks; their time is not counted.
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,22 +24,25 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import get_context
-from typing import Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 import torch
+import transformers
 
 from benchmarks import plots, results
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from benchmarks.steps import HuggingFaceTraining, Setting, our_training
-from benchmarks.text import Text, prepared, text_arguments
+from benchmarks.steps import Batch, PlainTraining, Setting, our_training
+from benchmarks.text import SEED, Text, prepared, text_arguments
 from bertcore.config import parse
 from bertcore.files import write_json
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import ModelConfig, build_pretraining
-from bertcore.model.names import BERT as NAMES
+from bertcore.model.huggingface import load_pretrained, save_pretrained
 from bertcore.objectives.cross_entropy import cross_entropy
+from bertcore.precision import device
 from bertcore.recipes import with_recipe
 from bertcore.training.config import PretrainConfig
 from bertcore.training.step import as_batch
@@ -72,18 +78,26 @@ class Side(Protocol):
     def step(self, progress: float) -> int:
         """One step, after that share of all (0 to 1); the real tokens in it."""
 
-    def state(self) -> dict[str, torch.Tensor]:
-        """The weights, by our names."""
+    def copy_to(self, judge: EncoderModule) -> None:
+        """Give the weights to a `judge` of the same sizes."""
+
+
+def _values(setting: Setting, recipe: str) -> dict[str, Any]:
+    return with_recipe({"recipe": recipe, "pretrain": {"model": {"preset": setting.preset}}})
+
+
+def _config(setting: Setting, values: dict[str, Any]) -> PretrainConfig:
+    own = {**values["pretrain"], "objective": "mlm", "batch_size": setting.batch_size, "max_steps": 10**6}
+    own.pop("second_phase", None)
+    return parse(PretrainConfig, own, "benchmark")
 
 
 class Ours:
     """`bertcore` with a recipe."""
 
     def __init__(self, setting: Setting, recipe: str) -> None:
-        values = with_recipe({"recipe": recipe, "pretrain": {"model": {"preset": setting.preset}}})
-        own = {**values["pretrain"], "objective": "mlm", "batch_size": setting.batch_size, "max_steps": 10**6}
-        own.pop("second_phase", None)
-        config = parse(PretrainConfig, own, "benchmark")
+        values = _values(setting, recipe)
+        config = _config(setting, values)
         mask = replace(SENTENCES, masked_lm_prob_start=values["mask"].get("masked_lm_prob_start"))
         self._progress = 0.0
         self._training = our_training(setting, config, mask, lambda _: mask.rule_at(self._progress))
@@ -93,27 +107,40 @@ class Ours:
         self._progress, self._training.rate = progress, self._peak * _factor(progress)
         return self._training.train_step()
 
-    def state(self) -> dict[str, torch.Tensor]:
-        return self._training.model.state_dict()
+    def copy_to(self, judge: EncoderModule) -> None:
+        judge.load_state_dict(self._training.model.state_dict())
 
 
 class HuggingFace:
-    """`transformers`' model in a plain loop."""
+    """`transformers`' class of a recipe's model in a plain loop."""
 
-    def __init__(self, setting: Setting, peak: float) -> None:
-        self._peak, self._training = peak, HuggingFaceTraining(setting, mask=SENTENCES)
-        self.model = setting.model
+    def __init__(self, setting: Setting, recipe: str, peak: float) -> None:
+        text = Text(setting.text)
+        self._peak, self.model = peak, _config(setting, _values(setting, recipe)).model
+        torch.manual_seed(SEED)
+        with tempfile.TemporaryDirectory() as directory:
+            save_pretrained(build_pretraining(self.model.build(text.vocabulary.size)), Path(directory, "model"))
+            model = transformers.AutoModelForMaskedLM.from_pretrained(
+                Path(directory, "model"), attn_implementation="sdpa"
+            )
+        self._model = model.to(device()).train()
+        loader = text.loader(SENTENCES, setting.batch_size)
+        self._training = PlainTraining(loader, self._loss, self._model.parameters())
+
+    def _loss(self, batch: Batch) -> torch.Tensor:
+        """Of masked tokens alone; ModernBERT's class takes no ids of segments."""
+        inputs = {name: batch[name] for name in ("input_ids", "attention_mask", "labels")}
+        return self._model(**inputs).loss
 
     def step(self, progress: float) -> int:
         for group in self._training.optimizer.param_groups:
             group["lr"] = self._peak * _factor(progress)
         return self._training.train_step()
 
-    def state(self) -> dict[str, torch.Tensor]:
-        found = self._training.model.state_dict()
-        return NAMES.from_huggingface(
-            {name: value for name, value in found.items() if "predictions.decoder" not in name}
-        )
+    def copy_to(self, judge: EncoderModule) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            self._model.save_pretrained(directory)
+            load_pretrained(judge, Path(directory))
 
 
 def _factor(progress: float) -> float:
@@ -142,8 +169,7 @@ def train(
     for step in range(steps):
         tokens += side.step(step / steps)
         if (step + 1) * POINTS // steps > len(curve):
-            left_out = judge.load_state_dict(side.state(), strict=False)
-            assert not left_out.unexpected_keys, left_out
+            side.copy_to(judge)
             curve.append(Point((step + 1) * step_seconds, step + 1, tokens, *heldout(judge, setting)))
             print(f"{name}: {step + 1:6,} steps of {steps:,}, {tokens:12,} tokens, {curve[-1]}", flush=True)
     return curve
@@ -175,7 +201,8 @@ def main() -> None:
     text_arguments(parser, ".benchmarks/learning")
     parser.add_argument("--minutes", type=float, default=20, help="training time of each side (%(default)s)")
     parser.add_argument("--recipe", nargs="+", default=["modern"], help="of ours (modern)")
-    parser.add_argument("--learning-rate", type=float, default=1e-3, help="peak of Hugging Face's (%(default)s)")
+    parser.add_argument("--peer", nargs="+", default=["bert-2018"], help="recipes of the peer's models (bert-2018)")
+    parser.add_argument("--learning-rate", type=float, nargs="+", default=[1e-3], help="peaks of the peer's (1e-3)")
     parser.add_argument("--whole", action="store_true", help="one after the other, each on all cores")
     parser.add_argument("--measure", action="store_true", help="measure the seconds of a step, and end")
     arguments = parser.parse_args()
@@ -183,21 +210,25 @@ def main() -> None:
     text = prepared(arguments)
     setting = Setting(text.directory, arguments.preset, 128, arguments.batch, 0.1)
     sides: dict[str, Callable[[], Side]] = {recipe: partial(Ours, setting, recipe) for recipe in arguments.recipe}
-    sides[PEER] = partial(HuggingFace, setting, arguments.learning_rate)
+    timed_as = {recipe: recipe for recipe in arguments.recipe}
+    for recipe, peak in itertools.product(arguments.peer, arguments.learning_rate):
+        name = f"{PEER}, {recipe} at {peak:g}"
+        sides[name], timed_as[name] = partial(HuggingFace, setting, recipe, peak), f"{PEER}, {recipe}"
     cores = sorted(os.sched_getaffinity(0))
     half = max(len(cores) // 2, 1)
     shares = [cores] if arguments.whole else [cores[:half], cores[-half:]]
     known = text.directory / f"speed-{arguments.preset}-{arguments.batch}-{len(shares[0])}.json"
     speeds = json.loads(known.read_text(encoding="utf-8")) if known.is_file() else {}
-    if missing := [name for name in sides if name not in speeds]:
-        speeds |= _in_turns({name: partial(measure, sides[name]) for name in missing}, shares)
+    if missing := {timed_as[name]: side for name, side in sides.items() if timed_as[name] not in speeds}:
+        speeds |= _in_turns({name: partial(measure, side) for name, side in missing.items()}, shares)
         write_json(known, speeds)
     print(f"seconds of a step: {speeds}", flush=True)
     if arguments.measure:
         return
     work = {
-        name: partial(train, name, make, setting, int(60 * arguments.minutes / speeds[name]), speeds[name])
+        name: partial(train, name, make, setting, int(60 * arguments.minutes / seconds), seconds)
         for name, make in sides.items()
+        for seconds in [speeds[timed_as[name]]]
     }
     _show(_in_turns(work, shares), arguments, text, len(shares[0]))
 
@@ -228,7 +259,7 @@ def _show(curves: dict[str, list[Point]], arguments: argparse.Namespace, text: T
         **describe(),
         "work": f"{arguments.preset}, {text.vocabulary.size:,} entries, {arguments.batch} x 128 tokens",
         "budget": f"{arguments.minutes:g} minutes of training on {cores} core(s) each, {turns}",
-        PEER: f"BertForMaskedLM, AdamW, peak {arguments.learning_rate:g}, dropout 0.1",
+        PEER: "the classes of transformers for masked tokens, with the recipe's dropout, 15 % masks and AdamW",
     }
     rows = [
         {

@@ -96,11 +96,11 @@ class PlainTraining:
 
 
 class HuggingFaceTraining(PlainTraining):
-    """`BertForPreTraining` with SDPA on BERT's pairs, or `BertForMaskedLM` on the sequences of `mask`."""
+    """`BertForPreTraining` with SDPA on BERT's pairs."""
 
-    def __init__(self, setting: Setting, compiled: bool = False, mask: MaskConfig | None = None) -> None:
-        text, pairs = Text(setting.text), mask is None
-        loader = text.loader(mask or mask_config(setting.sequence_length), setting.batch_size)
+    def __init__(self, setting: Setting, compiled: bool = False) -> None:
+        text = Text(setting.text)
+        loader = text.loader(mask_config(setting.sequence_length), setting.batch_size)
         shape = setting.model.build(text.vocabulary.size)
         torch.manual_seed(SEED)
         config = transformers.BertConfig(
@@ -112,10 +112,10 @@ class HuggingFaceTraining(PlainTraining):
             hidden_dropout_prob=setting.dropout,
             attention_probs_dropout_prob=setting.dropout,
         )
-        kind = transformers.AutoModelForPreTraining if pairs else transformers.AutoModelForMaskedLM
-        self.model = kind.from_config(config, attn_implementation="sdpa").to(device()).train()
-        forward = torch.compile(self.model) if compiled else self.model
-        super().__init__(loader, lambda batch: forward(**batch).loss, self.model.parameters())
+        model = transformers.AutoModelForPreTraining.from_config(config, attn_implementation="sdpa")
+        model = model.to(device()).train()
+        forward = torch.compile(model) if compiled else model
+        super().__init__(loader, lambda batch: forward(**batch).loss, model.parameters())
 
 
 def ours(setting: Setting, compiled: bool = False) -> Work:

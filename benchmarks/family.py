@@ -30,7 +30,7 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.objectives.replaced_tokens import GENERATOR
 from bertcore.recipes import RECIPES
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loop import Pretraining, TrainingData
@@ -102,7 +102,7 @@ def ours(setting: Setting) -> Work:
     text, config = Text(setting.text), setting.config
     model = build_model(config.objective, config.model.build(text.vocabulary.size, text.vocabulary.pad))
     loader = text.loader(setting.mask, setting.batch_size)
-    checkpoints, accelerator = Checkpoints(setting.text / "checkpoints"), distributed.make_accelerator()
+    checkpoints, accelerator = Checkpoints(setting.text / "checkpoints"), machine.make_accelerator()
     return Pretraining(config, model, TrainingData(batches=loader), accelerator, checkpoints).train_step
 
 

@@ -33,7 +33,7 @@ from bertcore.model.config import ModelConfig, build_head
 from bertcore.model.huggingface import label_names, load_config, load_pretrained, save_pretrained
 from bertcore.precision import precision
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer, save_tokenizer
-from bertcore.training.distributed import make_accelerator
+from bertcore.training.machine import make_accelerator
 
 ENTRIES = 30_522
 LABELS = ["a", "b", "c", "d"]

@@ -16,7 +16,7 @@ from bertcore.instances.config import MaskConfig, MaskingRule
 from bertcore.instances.sources import Instances
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.precision import autocast, device
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loader import Loader
@@ -59,7 +59,7 @@ def our_training(
 ) -> OurTraining:
     """With `config`'s objective and optimizer, on BERT's pairs or the sequences of `mask`, masked by `rule`."""
     text, mask = Text(setting.text), mask or mask_config(setting.sequence_length)
-    accelerator = distributed.make_accelerator()
+    accelerator = machine.make_accelerator()
     torch.manual_seed(SEED)
     model = build_pretraining(config.model.build(text.vocabulary.size))
     loader = text.loader(mask, setting.batch_size, rule)

@@ -21,7 +21,7 @@ from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer
-from bertcore.training.distributed import make_accelerator
+from bertcore.training.machine import make_accelerator
 from tasks import cards, params
 from tasks.paths import CORPUS, EMBEDDING, INPUTS, METRICS, PRETRAINED
 from tasks.stage import main

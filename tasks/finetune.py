@@ -25,7 +25,7 @@ from bertcore.finetune.run import Encoder, Finetuning
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.checkpoint import training_key
-from bertcore.training.distributed import describe, finetune_processes
+from bertcore.training.machine import describe, finetune_processes
 from tasks import cards, params
 from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED, TEACHERS
 from tasks.stage import main

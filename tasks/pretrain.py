@@ -11,7 +11,7 @@ from bertcore.instances.sources import verify_instances
 from bertcore.shards.store import MANIFEST, Manifest, damaged_remedy, verify
 from bertcore.tokens.kind import TOKENIZER_FILE
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import launch_command
+from bertcore.training.launch import launch_command
 from tasks import params
 from tasks.paths import INSTANCES, SHARDS, TOKENIZER
 from tasks.stage import main

@@ -3,7 +3,7 @@
 from accelerate import Accelerator
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
 
-from bertcore.training import distributed
+from bertcore.training import machine
 
 
 def divide_weights() -> None:
@@ -11,7 +11,7 @@ def divide_weights() -> None:
 
     Accelerate does so on GPUs only; told so after it has joined the processes, it does the same on the CPU.
     """
-    plain = distributed.make_accelerator
+    plain = machine.make_accelerator
 
     def divided() -> Accelerator:
         accelerator = plain()
@@ -20,7 +20,7 @@ def divide_weights() -> None:
             fsdp_version=2, auto_wrap_policy="transformer_based_wrap"
         )
         accelerator.state.fsdp_plugin.set_mixed_precision("bf16")  # as an accelerate config may ask for
-        distributed.autocast_alone(accelerator)
+        machine.autocast_alone(accelerator)
         return accelerator
 
-    distributed.make_accelerator = divided
+    machine.make_accelerator = divided

@@ -7,7 +7,7 @@ import torch
 
 from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loader import Loader
@@ -23,7 +23,7 @@ def small_training(directory: Path, settings: PretrainConfig, mask: MaskConfig) 
     torch.manual_seed(settings.seed)
     model = build_pretraining(settings.model.build(vocabulary().size))
     data = TrainingData(batches=Loader(lambda epoch: source, settings.batch_size, settings.seed), heldout=source)
-    return Pretraining(settings, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+    return Pretraining(settings, model, data, machine.make_accelerator(), Checkpoints(directory / "checkpoints"))
 
 
 def training_of_visible_tokens(directory: Path, objective: str) -> Pretraining:

@@ -32,7 +32,7 @@ from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
 from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import CRF, FAMILY, READING, checked_config, load_pretrained
-from bertcore.training.distributed import make_accelerator
+from bertcore.training.machine import make_accelerator
 
 UNSEEN = {
     "truncated": "texts cut to what the model reads",

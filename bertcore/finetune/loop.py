@@ -22,7 +22,7 @@ from bertcore.finetune.features import Batch, Features
 from bertcore.finetune.short_training import ShortTraining
 from bertcore.memory import explained
 from bertcore.model.architecture import EncoderModule
-from bertcore.training.distributed import micro_batch_size
+from bertcore.training.machine import micro_batch_size
 from bertcore.training.metrics import History, Report
 from bertcore.training.optimizers.groups import LR_SCALE
 

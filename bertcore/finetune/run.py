@@ -37,7 +37,7 @@ from bertcore.finetune.scale import Scale
 from bertcore.finetune.tagging import Tagging
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.huggingface import FAMILY, READING, load_config, load_pretrained
-from bertcore.training.distributed import make_accelerator
+from bertcore.training.machine import make_accelerator
 from bertcore.training.metrics import Report, silent
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from torch.multiprocessing.spawn import ProcessException
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.grid import Grid
 from bertcore.finetune.run import Encoder, Finetuning
-from bertcore.training.distributed import threads
+from bertcore.training.machine import threads
 from bertcore.workers import start_worker, without_program
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 
 from bertcore.errors import TrainingError
-from bertcore.training.distributed import Control, Value
+from bertcore.training.control import Control, Value
 
 PACKAGES = ("torch", "accelerate", "numpy", "tokenizers")
 """Those that compute, or that the processes speak to each other through."""

@@ -1,4 +1,4 @@
-"""Section `pretrain` of params.yaml. Nothing about the machine stands in it; see `training.distributed` for that."""
+"""Section `pretrain` of params.yaml. Nothing about the machine stands in it; see `training.machine` for that."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -10,7 +10,7 @@ from torch import nn
 
 from bertcore.errors import TrainingError
 from bertcore.training.checkpoint import Checkpoints
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 from bertcore.training.flight_record import FlightRecord, gradient_norms
 from bertcore.training.step import Computed
 

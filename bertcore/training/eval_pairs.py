@@ -10,7 +10,7 @@ from bertcore.minimal_pairs.pairs import Pair, score
 from bertcore.minimal_pairs.results import outcomes
 from bertcore.minimal_pairs.scoring import encode, sentence_scorer
 from bertcore.model.architecture import EncoderModule
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 
 _AT_ONCE = 64
 """Pairs between two looks at whether the training is to stop."""

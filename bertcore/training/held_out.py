@@ -13,8 +13,9 @@ from bertcore.errors import TrainingError
 from bertcore.instances.sources import InstanceSource
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.ragged import offsets_of
-from bertcore.training.distributed import Control, micro_batch_size
+from bertcore.training.control import Control
 from bertcore.training.loader import Pool
+from bertcore.training.machine import micro_batch_size
 from bertcore.training.step import Tally, as_batch, explain_out_of_memory
 
 _BATCH = 64

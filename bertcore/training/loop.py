@@ -22,13 +22,14 @@ from bertcore.training.agreement import require_same_step
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig, check_division
-from bertcore.training.distributed import Control, activation_checkpointing, compiled
+from bertcore.training.control import Control
 from bertcore.training.divergence import DivergenceGuard, LossWatch, Rows
 from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flops import peak_flops
 from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.held_out import HeldOut
 from bertcore.training.loader import Loader, Phases
+from bertcore.training.machine import activation_checkpointing, compiled
 from bertcore.training.metrics import History, Timed, silent
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.optimizers.groups import set_learning_rate

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from torch.distributed import Store, TCPStore
 
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 
 EVERY = 4.0
 """Seconds from one sign of life to the next."""

@@ -23,8 +23,9 @@ from torch.optim import Optimizer
 from bertcore.model.architecture import EncoderModule
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
-from bertcore.training.distributed import Control, describe
+from bertcore.training.control import Control
 from bertcore.training.divergence import LossWatch
+from bertcore.training.machine import describe
 from bertcore.training.metrics import History, Timed
 from bertcore.training.step import Tally
 

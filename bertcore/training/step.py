@@ -22,10 +22,11 @@ from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Objective, Sums
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import Control, activation_checkpointing, micro_batch_size
+from bertcore.training.control import Control
 from bertcore.training.flops import training_flops
 from bertcore.training.head_warmup import HeadWarmup
 from bertcore.training.loader import Loader, Phases, prefetch
+from bertcore.training.machine import activation_checkpointing, micro_batch_size
 
 
 class WithObjective(nn.Module):

@@ -10,7 +10,7 @@ from accelerate import Accelerator
 from bertcore.errors import StoppedError
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 from bertcore.training.metrics import Report, silent
 from bertcore.training.state import TrainingState
 from bertcore.training.stopping import StopRequest

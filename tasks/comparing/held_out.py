@@ -15,8 +15,9 @@ from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.pretraining import build_objective
 from bertcore.shards.store import Manifest, TokenShard
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
-from bertcore.training.distributed import Control, make_accelerator
+from bertcore.training.control import Control
 from bertcore.training.held_out import HeldOut
+from bertcore.training.machine import make_accelerator
 from bertcore.training.step import WithObjective
 from tasks.paths import PRETRAINED, SHARDS, TOKENIZER
 

@@ -21,7 +21,7 @@ from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import track
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import process_count
+from bertcore.training.machine import process_count
 from tasks import params
 from tasks.doctor.estimate import parameters
 from tasks.doctor.machine import check_memory, duration

@@ -40,7 +40,7 @@ class Load:
     device: str = "cpu"
     """`cpu` or `cuda`."""
     precision: str = "no"
-    """`bf16` or `no` (float32), as `training.distributed.precision` says."""
+    """`bf16` or `no` (float32), as `bertcore.precision` says."""
     checkpointing: bool = False
     """Whether activations are computed again in the backward pass."""
 

@@ -15,7 +15,8 @@ from bertcore import cores
 from bertcore.cores import control_groups
 from bertcore.corpus.sources.pydoc.installation import compare, few, read_lock
 from bertcore.precision import device, has_fast_bf16, precision
-from bertcore.training import distributed
+from bertcore.training.launch import launched_processes
+from bertcore.training.machine import compiled, threads
 from tasks import environment
 from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.plan import Plan
@@ -52,10 +53,10 @@ def check_versions(lock: Path) -> Finding:
 
 def check_devices() -> Finding:
     """What computes, in how many processes, how precisely; `ConfigError` for a variable that cannot be used."""
-    (_, processes), number = distributed.launched_processes(), precision()
-    count, threads = torch.cuda.device_count(), distributed.threads(processes)
+    (_, processes), number = launched_processes(), precision()
+    count, each = torch.cuda.device_count(), threads(processes)
     where = f"{count} x {torch.cuda.get_device_name(0)}" if count else f"no GPU, {_counted(cores.available(), 'core')}"
-    text = f"{where}; {_counted(processes, 'training process')} of {_counted(threads, 'thread')}, precision {number}"
+    text = f"{where}; {_counted(processes, 'training process')} of {_counted(each, 'thread')}, precision {number}"
     if count and processes > count:
         remedy = f"set BERTCORE_PROCESSES to at most {count}, or unset it"
         return fail("devices", f"{text}: more processes than GPUs", remedy)
@@ -116,7 +117,7 @@ class Memory(NamedTuple):
 def check_memory(plan: Plan, here: Memory | None = None) -> Finding:
     """What all processes of this machine's training need, against what is there (`here` in place of a look). What is
     taken now is no failure: it may be another run's, after which this one has its turn."""
-    need, (_, processes) = plan.memory().total, distributed.launched_processes()
+    need, (_, processes) = plan.memory().total, launched_processes()
     remedy = (
         "set BERTCORE_MICRO_BATCH (the batch in parts) or BERTCORE_ACTIVATION_CHECKPOINTING=1, choose a smaller preset "
         "or free memory"
@@ -153,7 +154,7 @@ def check_time(plan: Plan) -> Finding:
 def gains_by_compiling(minutes: float, kind: str) -> bool:
     """Whether a training of so many minutes on a device of this kind would be faster compiled, and can be."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))  # as torch looks for it
-    return kind == "cuda" and minutes >= _WORTH_COMPILING and compiler is not None and not distributed.compiled()
+    return kind == "cuda" and minutes >= _WORTH_COMPILING and compiler is not None and not compiled()
 
 
 def memory(root: Path = Path("/")) -> Memory:

@@ -13,8 +13,9 @@ from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderConfig
 from bertcore.precision import device, precision
 from bertcore.tokens.tokenizer import TokenizerConfig, entries_of
-from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
+from bertcore.training.launch import launched_processes
+from bertcore.training.machine import activation_checkpointing, micro_batch_size
 from tasks.contradictions import encoder
 from tasks.doctor.estimate import Load, MemoryNeed, parameters, sequence_flops, state_bytes, training_memory
 from tasks.doctor.speed import Speed, training_speed
@@ -156,14 +157,14 @@ def _size_of(source: SourceEntry, documents: int | None) -> float | None:
 
 
 def _load(mask: MaskConfig, batch_size: int) -> Load:
-    share = -(-batch_size // distributed.launched_processes()[0])
+    share = -(-batch_size // launched_processes()[0])
     return Load(
-        sequences=distributed.micro_batch_size(share),
+        sequences=micro_batch_size(share),
         length=mask.sequence_length,
         masked=masked(mask),
         device=device().type,
         precision=precision(),
-        checkpointing=distributed.activation_checkpointing(),
+        checkpointing=activation_checkpointing(),
     )
 
 

@@ -17,9 +17,10 @@ from bertcore.model.architecture import EncoderConfig
 from bertcore.model.layers import layer_stacks
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import OBJECTIVES, build_model, build_objective
-from bertcore.training import distributed
 from bertcore.training.config import PretrainConfig
 from bertcore.training.flops import wait_for
+from bertcore.training.launch import launched_processes
+from bertcore.training.machine import threads
 from bertcore.training.optimizers import build_optimizer
 from bertcore.training.step import WithObjective
 from tasks.doctor.estimate import Load, sequence_flops
@@ -56,9 +57,9 @@ def training_speed(config: EncoderConfig, training: PretrainConfig, load: Load) 
     """
     if not OBJECTIVES[training.objective].needs_discriminator:
         training = replace(training, objective="mlm", objective_options={})
-    (processes, here), before = distributed.launched_processes(), torch.get_num_threads()
+    (processes, here), before = launched_processes(), torch.get_num_threads()
     sequences = max(min(load.sequences, _VALUES[load.device] // (config.hidden_size * load.length)), 1)
-    torch.set_num_threads(distributed.threads(here))
+    torch.set_num_threads(threads(here))
     try:
         few = _FEW_BESIDE_A_GENERATOR if OBJECTIVES[training.objective].needs_discriminator else _FEW
         load = replace(load, sequences=sequences)

@@ -14,7 +14,7 @@ from bertcore.errors import ArtifactError, ConfigError
 from bertcore.instances.config import MaskConfig
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import make_accelerator
+from bertcore.training.machine import make_accelerator
 from bertcore.training.supervision import Supervision
 from tasks import params
 from tasks.paths import PRETRAINED

@@ -23,7 +23,7 @@ from typing import NoReturn
 import psutil
 
 from bertcore.errors import BAD_INPUT, STOPPED, ConfigError, StoppedError
-from bertcore.training.distributed import ACCELERATE_CONFIG, launch_command
+from bertcore.training.launch import ACCELERATE_CONFIG, launch_command
 from tasks.processes import adopt_orphans, checkpoint_grace
 from tasks.status import ProcessEnded, exit_status
 

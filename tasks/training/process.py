@@ -21,10 +21,10 @@ from bertcore.instances.sources import InstanceSource, open_sources
 from bertcore.minimal_pairs.pairs import read_numbered, subset
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.agreement import UnlikeError, require_agreement
 from bertcore.training.config import PretrainConfig
-from bertcore.training.distributed import how_lost
+from bertcore.training.control import Control, how_lost
 from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flight_record import rows_of
 from bertcore.training.initial import check_vocabulary, initial_model
@@ -59,8 +59,8 @@ def main() -> int:
 
 def _train(stop: StopRequest) -> None:
     try:
-        accelerator = distributed.make_accelerator()
-        control = distributed.Control(accelerator.num_processes)
+        accelerator = machine.make_accelerator()
+        control = Control(accelerator.num_processes)
         with _signs_of_life(control):
             _train_and_save(accelerator, control, stop)
             control.gather(None)  # while rank 0 saves; the GPUs' own exchange would give up after ten minutes
@@ -91,14 +91,14 @@ def _end_without(rank: int) -> None:
     os._exit(report_end(LOST))
 
 
-def _signs_of_life(control: distributed.Control) -> AbstractContextManager[object]:
+def _signs_of_life(control: Control) -> AbstractContextManager[object]:
     """Among several machines; on one, a process that ends closes its connections."""
     if int(os.environ.get("GROUP_WORLD_SIZE", "1")) == 1:
         return nullcontext()
     return SignsOfLife(store_of(control), torch.distributed.get_rank(), control.world_size, _end_without)
 
 
-def _train_and_save(accelerator: Accelerator, control: distributed.Control, stop: StopRequest) -> None:
+def _train_and_save(accelerator: Accelerator, control: Control, stop: StopRequest) -> None:
     run = tracking.attach(os.environ[tracking.RUN_ID]) if accelerator.is_main_process else None
     with closing(run) if run else nullcontext():
         report = Unreported(run).report if run else silent
@@ -112,9 +112,9 @@ def _train_and_save(accelerator: Accelerator, control: distributed.Control, stop
             metrics = metrics_of(training)
             save(models, metrics, PRETRAINED)
             kept.publish()
-            machine = distributed.describe(accelerator)
-            _write_metrics(training, metrics, machine, report)
-            run.set_tags({f"machine.{name}": str(value) for name, value in machine.items()})
+            facts = machine.describe(accelerator)
+            _write_metrics(training, metrics, facts, report)
+            run.set_tags({f"machine.{name}": str(value) for name, value in facts.items()})
             checkpoints.mark_finished(training.checkpoints.directory, "pretrain")
 
 
@@ -122,7 +122,7 @@ def build(accelerator: Accelerator, supervision: Supervision) -> Pretraining:
     """The training that params.yaml describes, at its start."""
     config, mask = params.section("pretrain", PretrainConfig), params.section("mask", MaskConfig)
     names = TrainingNames(config, mask)
-    require_agreement(distributed.Control(accelerator.num_processes), names.run)
+    require_agreement(Control(accelerator.num_processes), names.run)
     tokenizer = load_tokenizer(TOKENIZER)
     vocabulary = Vocabulary.of(tokenizer)
     torch.manual_seed(config.seed)
@@ -188,13 +188,13 @@ def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, c
     return Phases(loaders)
 
 
-def _write_metrics(training: Pretraining, metrics: dict[str, Any], machine: dict[str, Any], report: Report) -> None:
+def _write_metrics(training: Pretraining, metrics: dict[str, Any], facts: dict[str, Any], report: Report) -> None:
     for name in ("train", "eval"):
         rows = [row for row in training.state.history.curves if f"{name}/loss" in row]
         _write_csv(METRICS / "curves" / f"pretrain_{name}.csv", rows)
     write_json(METRICS / "pretrain.json", metrics)
     timing = training.timing()
-    write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **machine})
+    write_json(METRICS / "timing" / "pretrain.json", {**{k: float(f"{v:.4g}") for k, v in timing.items()}, **facts})
     report(training.state.step, {**timing, "tokens": training.state.tokens})
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.errors import ArtifactError
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.flight_record import gradient_norms, weight_norms
 from bertcore.training.supervision import Supervision
 from tasks.status import exit_status
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def replay(path: Path) -> None:
     """Print the loss and the norms of the recorded step. `ArtifactError` where the record is of another training."""
     record = _read(path)
-    accelerator = distributed.make_accelerator()
+    accelerator = machine.make_accelerator()
     training = build(accelerator, Supervision())
     directory = training.checkpoints.directory
     if directory.resolve() != path.resolve().parent:

@@ -11,7 +11,7 @@ from bertcore.files import disk_errors, replace_directory
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 from bertcore.shards.store import Manifest
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 from bertcore.training.loop import SECOND_PHASE, Pretraining
 from tasks import cards
 from tasks.paths import KEPT, SHARDS, TOKENIZER

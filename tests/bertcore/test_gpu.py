@@ -25,7 +25,7 @@ from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_model, build_objective
 from bertcore.recipes import RECIPES
 from bertcore.tokens.wordpiece import save_tokenizer
-from bertcore.training.distributed import make_accelerator
+from bertcore.training.machine import make_accelerator
 from bertcore.training.optimizers.muon import orthogonalize
 from bertcore.training.step import WithObjective, as_batch
 from tests.samples import token_shard, tokenizer, vocabulary

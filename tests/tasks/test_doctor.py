@@ -25,7 +25,7 @@ from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
-from bertcore.training import distributed
+from bertcore.training.launch import launched_processes
 from tasks import inputs, links, params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.__main__ import OF_PRETRAINING, check_params, check_recipe, examine
@@ -295,11 +295,11 @@ def test_what_accelerates_config_starts_is_what_is_held_against_the_machine(
 ) -> None:
     for file, processes in (("cpu.yaml", (2, 2)), ("nodes.yaml", (16, 8))):
         monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(ROOT / "infra" / "accelerate" / file))
-        assert distributed.launched_processes() == processes
+        assert launched_processes() == processes
         assert _load(MaskConfig(), 64).sequences == 64 // processes[0]
     monkeypatch.delenv("BERTCORE_ACCELERATE_CONFIG")
     monkeypatch.setenv("BERTCORE_PROCESSES", "4")
-    assert distributed.launched_processes() == (4, 4)
+    assert launched_processes() == (4, 4)
 
 
 def test_an_average_and_the_end_of_a_stable_phase_are_kept_in_checkpoints(tree: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from bertcore.errors import ConfigError
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.supervision import Supervision
 from tasks import mask
 from tasks.sections import check
@@ -103,6 +103,6 @@ def trains(values: dict[str, Any]) -> bool:
     with Path("params.yaml").open("w") as file:
         YAML().dump(values, file)
     mask.run(Silent())  # type: ignore[arg-type]
-    loop = build(distributed.make_accelerator(), Supervision())
+    loop = build(machine.make_accelerator(), Supervision())
     loop.train_step()
     return True

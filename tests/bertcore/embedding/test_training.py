@@ -14,7 +14,7 @@ from bertcore.embedding.pairs import Pair
 from bertcore.embedding.training import ContrastiveTraining, batches
 from bertcore.errors import TrainingError
 from bertcore.model.modernbert import ModernBertModel
-from bertcore.training.distributed import make_accelerator
+from bertcore.training.machine import make_accelerator
 from tests.samples import sentences, tokenizer
 
 CONFIG = EmbedConfig(pairs="neighbours", batch_size=12, chunk_size=5, dimensions=[8], learning_rate=1e-3, epochs=3)

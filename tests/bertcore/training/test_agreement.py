@@ -3,7 +3,7 @@
 import pytest
 
 from bertcore.training.agreement import UnlikeError, require_agreement, require_same_step
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 
 
 class Two(Control):

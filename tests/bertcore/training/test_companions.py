@@ -13,7 +13,7 @@ from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.model.config import ModelConfig, build_discriminator
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig, check_division
 from bertcore.training.loader import Loader
@@ -49,7 +49,7 @@ def training(
         model = build_discriminator(load_config(published))
         new = load_pretrained(model, published).missing
     data = TrainingData(batches=Loader(lambda epoch: source, config.batch_size, config.seed), heldout=source)
-    accelerator, checkpoints = distributed.make_accelerator(), Checkpoints(directory / "checkpoints")
+    accelerator, checkpoints = machine.make_accelerator(), Checkpoints(directory / "checkpoints")
     return Pretraining(config, model, data, accelerator, checkpoints, new_heads=new, published=published)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertcore.training import distributed
+from bertcore.training.launch import launch_command
 from tests.samples import token_shard
 
 WORKER = """
@@ -55,7 +55,7 @@ def run_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         directory.mkdir(exist_ok=True)
         token_shard(directory, 80)  # written before two processes look for it
         monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
-        command, environment = distributed.launch_command("worker")
+        command, environment = launch_command("worker")
         environment["PYTHONPATH"] = os.pathsep.join([str(tmp_path), *sys.path])
         subprocess.run([*command, str(directory), mode, weights], env=environment, check=True, timeout=120)
         return torch.load(directory / "weights.pt", weights_only=True) if mode != "stopped" else None

@@ -15,7 +15,7 @@ from bertcore.instances.arrays import Instances
 from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Sums
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 from bertcore.training.held_out import HeldOut
 from tests.samples import every_row, token_shard, vocabulary
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from bertcore.errors import ConfigError, TrainingError
+from bertcore.errors import TrainingError
 from bertcore.instances.sources import DrawnInstances, MaskConfig
 from bertcore.model.bert import BertForPreTraining
 from bertcore.model.config import ModelConfig
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import LongerPhase, PretrainConfig
 from bertcore.training.held_out import HeldOut
@@ -24,7 +24,6 @@ from bertcore.training.step import explain_out_of_memory
 from bertcore.training.supervision import Supervision
 from tests.samples import token_shard, vocabulary
 
-ROOT = Path(__file__).resolve().parents[3]
 SIZE = "pretrain.model.preset"
 MODEL = {"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 48}
 
@@ -57,7 +56,7 @@ def training(
     start = settings.batch_size_start
     ramp = None if start is None else BatchRamp(start, settings.batch_size, settings.ramp_steps)
     loader = Loader(lambda epoch: source, settings.batch_size, settings.seed, ramp=ramp)
-    accelerator = distributed.make_accelerator()
+    accelerator = machine.make_accelerator()
     data, checkpoints = TrainingData(batches=loader, heldout=source), Checkpoints(directory / "checkpoints")
     return Pretraining(settings, model, data, accelerator, checkpoints, Supervision(report=report, clock=clock), stable)
 
@@ -216,103 +215,6 @@ def test_the_second_phase_takes_longer_sequences_from_its_first_step(tmp_path: P
     phases = Phases([(0, loaders[0]), (5, loaders[1])])
     assert max(phases.batch(4).lengths) <= 24 < max(phases.batch(5).lengths)
     np.testing.assert_array_equal(phases.batch(6).tokens, loaders[1].batch(1).tokens)
-
-
-def test_the_machine_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BERTCORE_PROCESSES", "none")
-    with pytest.raises(ConfigError, match="BERTCORE_PROCESSES: found 'none', expected a whole number"):
-        distributed.launch_command("x")
-    monkeypatch.setenv("BERTCORE_PROCESSES", "2")
-    monkeypatch.setenv("BERTCORE_PRECISION", "fp8")
-    with pytest.raises(ConfigError, match="BERTCORE_PRECISION: found 'fp8'"):
-        distributed.launch_command("x")
-
-
-def test_every_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setenv("BERTCORE_PRECISION", "no")
-    assert distributed.launch_command("x")[1]["BERTCORE_EXPECTED_PROCESSES"] == "2"
-    monkeypatch.setenv("BERTCORE_PROCESSES", "3")
-    with pytest.raises(ConfigError, match="BERTCORE_PROCESSES: found 3, expected at most the 2 GPUs of this machine"):
-        distributed.launch_command("x")
-    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(ROOT / "infra/accelerate/gpus.yaml"))
-    with pytest.raises(ConfigError, match=r"gpus\.yaml: num_processes: found 8, expected at most the 2 GPUs"):
-        distributed.launch_command("x")
-    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(ROOT / "infra/accelerate/cpu.yaml"))
-    distributed.launch_command("x")
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_what_accelerate_config_left_in_the_home_changes_nothing(
-    processes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "accelerate").mkdir()
-    theirs = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\ngpu_ids: '0'\nnum_processes: 4\n"
-    (tmp_path / "accelerate" / "default_config.yaml").write_text(theirs)
-    found = "f\"joined {os.environ.get('WORLD_SIZE', '1')} {os.environ.get('ACCELERATE_USE_FSDP')}\\n\""
-    # In one piece: two processes that print at once would mix their words.
-    (tmp_path / "worker.py").write_text(f"import os; os.write(1, {found}.encode())")
-    monkeypatch.setenv("BERTCORE_PROCESSES", str(processes))
-    command, environment = distributed.launch_command("worker")
-    environment |= {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), "HF_HOME": str(tmp_path)}
-    done = subprocess.run(command, env=environment, check=True, timeout=120, capture_output=True, text=True)
-    assert done.stdout.splitlines() == [f"joined {processes} None"] * processes
-
-
-def test_an_accelerate_config_says_how_many_processes_must_join(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "own.yaml"
-    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(path))
-    with pytest.raises(ConfigError, match=r"own\.yaml', expected a file; see infra/accelerate"):
-        distributed.launch_command("x")
-    path.write_text((ROOT / "infra/accelerate/cpu.yaml").read_text())
-    environment = distributed.launch_command("x")[1]
-    assert environment["BERTCORE_EXPECTED_PROCESSES"] == "2"
-    assert environment["OMP_NUM_THREADS"] == os.environ.get("OMP_NUM_THREADS", str(distributed.threads(2)))
-    path.write_text("[")
-    with pytest.raises(ConfigError, match=r"BERTCORE_ACCELERATE_CONFIG: .*own\.yaml: .*correct it"):
-        distributed.launch_command("x")
-
-
-def test_float16_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
-    with pytest.raises(ConfigError, match="found mixed_precision 'fp16', expected bf16 or no"):
-        distributed.make_accelerator()
-
-
-@pytest.mark.usefixtures("no_accelerator")
-def test_gradients_are_not_divided_by_what_accelerate_is_told_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4")
-    weight = torch.ones(1, requires_grad=True)
-    distributed.make_accelerator().backward(2 * weight.sum())
-    assert weight.grad == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("distributed_type: DEEPSPEED", "distributed_type: found DEEPSPEED, expected MULTI_GPU"),
-        (
-            "distributed_type: FSDP\nfsdp_config: {fsdp_sharding_strategy: FULL_SHARD}",
-            "fsdp_version: found 1, expected 2",
-        ),
-    ],
-)
-def test_other_ways_to_divide_weights_are_refused(
-    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own.yaml").write_text(f"compute_environment: LOCAL_MACHINE\nnum_processes: 2\nuse_cpu: true\n{text}\n")
-    monkeypatch.setenv("BERTCORE_ACCELERATE_CONFIG", str(tmp_path / "own.yaml"))
-    with pytest.raises(ConfigError, match=said):
-        distributed.launch_command("x")
-
-
-def test_independent_trainings_instead_of_joined_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BERTCORE_EXPECTED_PROCESSES", "4")
-    with pytest.raises(TrainingError, match="started 1 joined processes, expected 4"):
-        distributed.make_accelerator()
 
 
 def test_padding_is_not_computed(tmp_path: Path) -> None:

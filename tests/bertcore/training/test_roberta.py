@@ -13,7 +13,7 @@ from bertcore.recipes import RECIPES
 from bertcore.shards.build import encode_documents
 from bertcore.shards.encoding import encoder_of
 from bertcore.tokens.tokenizer import Vocabulary
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loader import Loader
@@ -47,7 +47,7 @@ def training(directory: Path, killed_after: int | None = None) -> Pretraining:
             raise KilledError
 
     data = TrainingData(batches=Loader(lambda epoch: source, config.batch_size, config.seed), heldout=source)
-    checkpoints, accelerator = Checkpoints(directory / "checkpoints"), distributed.make_accelerator()
+    checkpoints, accelerator = Checkpoints(directory / "checkpoints"), machine.make_accelerator()
     return Pretraining(config, model, data, accelerator, checkpoints, Supervision(report=report))
 
 

@@ -14,7 +14,7 @@ from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_objective
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.config import PretrainConfig
 from bertcore.training.loader import Loader
@@ -42,7 +42,7 @@ def trained(
     before = build_pretraining(model.config)
     before.load_state_dict(model.state_dict())
     data = TrainingData(batches=Loader(lambda epoch: source, config.batch_size, config.seed), heldout=source)
-    run = Pretraining(config, model, data, distributed.make_accelerator(), Checkpoints(directory / "checkpoints"))
+    run = Pretraining(config, model, data, machine.make_accelerator(), Checkpoints(directory / "checkpoints"))
     run.run(None if at_step is None else lambda _: at_step(run))
     return run.whole_models()[""], before
 

@@ -8,7 +8,7 @@ import pytest
 from torch.distributed import HashStore, TCPStore
 
 from bertcore.training import signs_of_life
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 from bertcore.training.signs_of_life import SignsOfLife, store_of
 
 

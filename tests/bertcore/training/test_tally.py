@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertcore.objectives.objective import binary_sums
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 from bertcore.training.step import Tally
 
 

@@ -13,7 +13,7 @@ from bertcore.minimal_pairs.results import outcomes
 from bertcore.minimal_pairs.scoring import load_language_model, sentence_scorer
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training import eval_pairs
-from bertcore.training.distributed import Control
+from bertcore.training.control import Control
 from tasks.paths import EVAL_PAIRS, PRETRAINED
 from tests.faults.trainings import Training, params, prepare
 from tests.faults.variants import variant

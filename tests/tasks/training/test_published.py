@@ -17,7 +17,7 @@ from bertcore.finetune.result import Result
 from bertcore.finetune.run import finetune
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer, tokenizer_kind
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.supervision import Supervision
 from tasks.paths import INPUTS, TOKENIZER
 from tasks.training.process import build
@@ -87,7 +87,7 @@ def published(tree: tuple[Path, Any], no_accelerator: None, monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_it_is_trained_on(published: Any, tmp_path: Path) -> None:
-    training = build(distributed.make_accelerator(), Supervision())
+    training = build(machine.make_accelerator(), Supervision())
     training.run()
     trained = training.whole_models()[""]
     save_pretrained(trained, tmp_path / "trained", TOKENIZER)
@@ -109,7 +109,7 @@ def test_with_more_positions_it_reads_what_was_out_of_its_reach(
     """The word that decides stands behind the last of the 24 tokens that were published."""
     root, _ = tree_of(name, tmp_path / "tree", 48 + reserved, max_position_embeddings=24 + reserved)
     monkeypatch.chdir(root)
-    training = build(distributed.make_accelerator(), Supervision())
+    training = build(machine.make_accelerator(), Supervision())
     training.run()
     trained = training.whole_models()[""]
     assert trained.config.max_sequence_length == 48

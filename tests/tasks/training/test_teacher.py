@@ -11,7 +11,7 @@ from bertcore.errors import ArtifactError
 from bertcore.instances.config import MaskConfig
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import WEIGHTS, save_pretrained
-from bertcore.training import distributed
+from bertcore.training import machine
 from bertcore.training.config import PretrainConfig
 from bertcore.training.supervision import Supervision
 from tasks import params as task_params
@@ -48,7 +48,7 @@ def name_of_checkpoints() -> str:
 
 
 def test_it_is_read_where_it_was_linked_and_another_one_is_another_training(tree: Path) -> None:
-    training = build(distributed.make_accelerator(), Supervision())
+    training = build(machine.make_accelerator(), Supervision())
     directory = training.checkpoints.directory
     assert training.train_step() > 0
     assert directory.name == name_of_checkpoints()
@@ -64,4 +64,4 @@ def test_one_of_another_vocabulary_is_refused_before_a_step(tree: Path) -> None:
     (TEACHER / "vocab.txt").write_text("\n".join(entries))
     said = r"pretrain.objective_options.teacher: elsewhere/teacher: found '.*' as entry 8, expected '.*' as in models"
     with pytest.raises(ArtifactError, match=said):
-        build(distributed.make_accelerator(), Supervision())
+        build(machine.make_accelerator(), Supervision())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bertcore.training.distributed import how_lost
+from bertcore.training.control import how_lost
 
 GLOO = "[/__w/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] "
 

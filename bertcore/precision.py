@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from bertcore.errors import ConfigError
+from bertcore.variables import choice
 
 PRECISIONS = ("bf16", "no")
 
@@ -25,12 +26,7 @@ def precision() -> str:
                 "correct the accelerate config"
             )
         return launched
-    found = os.environ.get("BERTCORE_PRECISION")
-    if not found:
-        return "bf16" if has_fast_bf16() else "no"
-    if found not in PRECISIONS:
-        raise ConfigError(f"BERTCORE_PRECISION: found {found!r}, expected bf16 or no; correct the variable")
-    return found
+    return choice("BERTCORE_PRECISION", PRECISIONS) or ("bf16" if has_fast_bf16() else "no")
 
 
 def has_fast_bf16() -> bool:

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from bertcore.variables import positive
+
 CORES = "BERTCORE_CORES"
 """The cores to which `flows.guard` keeps a stage, as numbers with commas between them."""
 
@@ -22,20 +24,9 @@ def cuda_devices() -> list[str]:
 def stages_at_once() -> int:
     """How many stages may run at the same time: BERTCORE_STAGES_AT_ONCE, else one per CUDA device, else one.
 
-    Raises ValueError, with a line for the user, when the variable is not a positive integer.
+    `ConfigError` where the variable is not a whole number of at least 1.
     """
     return positive("BERTCORE_STAGES_AT_ONCE") or max(1, len(cuda_devices()))
-
-
-def positive(variable: str) -> int | None:
-    """The number that the environment's `variable` holds, None where it is not set; ValueError, with a line for the
-    user, where it is not a positive integer."""
-    text = os.environ.get(variable)
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"{variable}: found {text!r}, expected a whole number of at least 1; correct the variable")
-    return int(text)
 
 
 def keep_to_cores() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bertcore.errors import ConfigError
 from bertcore.files import unwritable
 from flows import server
 from flows.devices import stages_at_once
@@ -135,7 +136,7 @@ def check_flow() -> Finding:
 
     try:
         stages, remote = stages_at_once(), remote_url(ROOT)
-    except (ValueError, RemoteError) as error:
+    except (ConfigError, RemoteError) as error:
         remedy = "correct the variable, or unset it"
         return fail("flow", str(error), remedy)
     text = f"at most {stages} stage{'s' if stages > 1 else ''} at once; DVC remote: {remote or 'none'}"

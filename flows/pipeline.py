@@ -20,7 +20,9 @@ from prefect.runtime import flow_run
 from prefect.states import Completed, Failed, State
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.devices import cuda_devices, positive, stages_at_once
+from bertcore.errors import ConfigError
+from bertcore.variables import positive
+from flows.devices import cuda_devices, stages_at_once
 from flows.doctor import DoctorError, examine, raise_for
 from flows.environment import REMOTE, ROOT, SQLITE, STORE, error_among, project_environment
 from flows.graph import BusyError, GraphError, Stage, read_graph, select, unchanged
@@ -28,7 +30,7 @@ from flows.locks import PIPELINE, HeldError, hold
 from flows.remote import RemoteError, remote_url
 from flows.room import open_room
 from flows.stages import RUNNING, check_policy, task_for
-from flows.trees import DoneError, TreeError
+from flows.trees import DoneError
 from tasks.links import unlink_other_files
 from tasks.paths import INPUTS
 from tasks.processes import checkpoint_grace
@@ -71,7 +73,7 @@ def concluded(work: Callable[[], State[None]]) -> State[None]:
         return Completed(message=str(done))
     except HeldError as holder:
         return _failed(f"another run does the very same already ({holder}); wait for it or cancel it")
-    except (GraphError, DoctorError, TreeError, RemoteError, FailedStagesError, ValueError) as error:
+    except (ConfigError, GraphError, DoctorError, RemoteError, FailedStagesError, ValueError) as error:
         return _failed(str(error))
 
 

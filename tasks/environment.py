@@ -3,6 +3,7 @@
 from bertcore import workers
 from bertcore.training import machine
 from bertcore.training.launch import launch_command
+from bertcore.variables import switch
 from tasks.tracking import models
 
 
@@ -14,5 +15,5 @@ def check() -> None:
     machine.activation_checkpointing()
     machine.compiled()
     machine.deterministic()
-    models.check_switch()
+    switch(models.SWITCH)
     workers.check_cluster()

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from bertcore.errors import ConfigError, InputError
+from bertcore.errors import InputError
+from bertcore.variables import positive
 
 PR_SET_CHILD_SUBREAPER = 36
 """Of Linux's prctl.h."""
@@ -30,10 +31,7 @@ _GRACE_SECONDS = 25
 
 def checkpoint_grace(default: int = _GRACE_SECONDS) -> int:
     """What `GRACE` says, in seconds; `ConfigError` where it is no number of them."""
-    found = os.environ.get(GRACE) or str(default)
-    if not (found.isascii() and found.isdecimal()) or int(found) < 1:
-        raise ConfigError(f"{GRACE}: found {found!r}, expected whole seconds, at least 1; correct the variable")
-    return int(found)
+    return positive(GRACE, "whole seconds, at least 1") or default
 
 
 def adopt_orphans() -> None:

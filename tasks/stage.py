@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.errors import STOPPED, StoppedError, without_password
+from bertcore.variables import switch
 from tasks import params
 from tasks.processes import end_with, refuse_beside_an_experiment, reproduction
 from tasks.status import ProcessEnded, exit_status
@@ -43,7 +44,7 @@ def _tracked(stage: str, body: Body, task: str | None, run_file: RunFile, config
         end_with(dvc.process)  # a stage that outlives its dvc would write for nobody, beside the next one
         refuse_beside_an_experiment(dvc)
     checkpoints.clear_finished()
-    models.check_switch()
+    switch(models.SWITCH)  # a value that says nothing is told before any work
     models.share_with_dvc()
     deps, outs = lineage.stage_paths(stage, task)
     keys = lineage.stage_params(stage, task)

@@ -35,6 +35,7 @@ RANKS = [
         "bertcore.draws",
         "bertcore.ragged",
         "bertcore.recipes",
+        "bertcore.variables",
         "bertcore.words",
         "bertcore.workers",
     },

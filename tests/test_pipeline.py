@@ -18,7 +18,7 @@ STAGES = YAML(typ="safe", pure=True).load((ROOT / "dvc.yaml").read_text())["stag
 # What cannot change a stage's output but an error message, a progress bar or how bytes reach the disk.
 NEUTRAL = {
     Path("bertcore") / f"{name}.py"
-    for name in ("allocator", "config", "cores", "errors", "files", "progress", "compressed", "__init__")
+    for name in ("allocator", "config", "cores", "errors", "files", "progress", "compressed", "variables", "__init__")
 }
 
 RECIPES = Path("bertcore/recipes.py")

@@ -1,17 +1,6 @@
 """What the machine decides of a training: its processes, their threads, and how they compute.
 
-It is read from the environment (empty is unset) and recorded, and never stands in params.yaml:
-
-| variable | meaning | default |
-|---|---|---|
-| `BERTCORE_PROCESSES` | training processes on this machine | GPUs, or 1 on a CPU |
-| `BERTCORE_PRECISION` | `bf16` or `no` (float32) | bf16 where the processor computes in it |
-| `BERTCORE_FINETUNE_PROCESSES` | processes that make the runs of a task, each alone | GPUs, or 2 on a CPU |
-| `BERTCORE_MICRO_BATCH` | sequences that one process computes at once | its whole share of the batch |
-| `BERTCORE_ACTIVATION_CHECKPOINTING` | 1: compute activations again in the backward pass: less memory, more time | 0 |
-| `BERTCORE_COMPILE` | 1: torch.compile the encoder layers; needs a C++ compiler | 0 |
-| `BERTCORE_DETERMINISTIC` | 1: a GPU adds in one order, too: the same bits every time; 0: as fast as it can | 1 |
-| `BERTCORE_ACCELERATE_CONFIG` | an accelerate config file, instead of the first two | none |
+It is read from the environment (docs/machine.md has the variables) and recorded, and never stands in params.yaml.
 """
 
 import os
@@ -22,8 +11,9 @@ from accelerate.utils import GradientAccumulationPlugin
 
 from bertcore import cores
 from bertcore.allocator import keep_freed_memory
-from bertcore.errors import ConfigError, TrainingError
+from bertcore.errors import TrainingError
 from bertcore.precision import precision
+from bertcore.variables import positive, switch
 
 EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
 """Processes that the launcher was to start, as it tells them."""
@@ -31,12 +21,12 @@ EXPECTED = "BERTCORE_EXPECTED_PROCESSES"
 
 def process_count() -> int:
     """Training processes on this machine."""
-    return _positive("BERTCORE_PROCESSES", max(torch.cuda.device_count(), 1))
+    return positive("BERTCORE_PROCESSES") or max(torch.cuda.device_count(), 1)
 
 
 def finetune_processes(runs: int) -> int:
     """Processes that make the `runs` of a task on this machine, each run in one of them."""
-    return min(_positive("BERTCORE_FINETUNE_PROCESSES", torch.cuda.device_count() or min(threads(1), 2)), runs)
+    return min(positive("BERTCORE_FINETUNE_PROCESSES") or torch.cuda.device_count() or min(threads(1), 2), runs)
 
 
 def threads(processes: int) -> int:
@@ -46,22 +36,22 @@ def threads(processes: int) -> int:
 
 def micro_batch_size(share: int) -> int:
     """Sequences that one process computes at once, of the `share` that it has of the global batch."""
-    return min(_positive("BERTCORE_MICRO_BATCH", share), share)
+    return min(positive("BERTCORE_MICRO_BATCH") or share, share)
 
 
 def activation_checkpointing() -> bool:
     """Whether activations are computed again in the backward pass."""
-    return _switch("BERTCORE_ACTIVATION_CHECKPOINTING")
+    return switch("BERTCORE_ACTIVATION_CHECKPOINTING")
 
 
 def compiled() -> bool:
     """Whether the encoder layers are compiled."""
-    return _switch("BERTCORE_COMPILE")
+    return switch("BERTCORE_COMPILE")
 
 
 def deterministic() -> bool:
     """Whether a GPU adds in the same order every time; a CPU does."""
-    return _switch("BERTCORE_DETERMINISTIC", default=True) or not torch.cuda.is_available()
+    return switch("BERTCORE_DETERMINISTIC", default=True) or not torch.cuda.is_available()
 
 
 def make_accelerator() -> Accelerator:
@@ -115,17 +105,3 @@ def describe(accelerator: Accelerator) -> dict[str, str | int]:
         "deterministic": deterministic(),
         "torch": torch.__version__,
     }
-
-
-def _switch(variable: str, *, default: bool = False) -> bool:
-    found = os.environ.get(variable) or str(int(default))
-    if found not in ("0", "1"):
-        raise ConfigError(f"{variable}: found {found!r}, expected 0 or 1; correct the variable")
-    return found == "1"
-
-
-def _positive(variable: str, default: int) -> int:
-    found = os.environ.get(variable) or str(default)
-    if not found.isdecimal() or int(found) < 1:
-        raise ConfigError(f"{variable}: found {found!r}, expected a whole number of at least 1; correct the variable")
-    return int(found)

@@ -17,6 +17,7 @@ from bertcore.corpus.sources.pydoc.installation import compare, few, read_lock
 from bertcore.precision import device, has_fast_bf16, precision
 from bertcore.training.launch import launched_processes
 from bertcore.training.machine import compiled, threads
+from bertcore.variables import VARIABLES
 from tasks import environment
 from tasks.doctor.findings import Finding, fail, ok, warn
 from tasks.doctor.plan import Plan
@@ -64,34 +65,6 @@ def check_devices() -> Finding:
         text += ", which this processor only emulates"
         return warn("devices", text, "unset BERTCORE_PRECISION, or set it to no")
     return ok("devices", text)
-
-
-VARIABLES = tuple(
-    f"BERTCORE_{name}"
-    for name in (
-        "ACCELERATE_CONFIG",
-        "ACTIVATION_CHECKPOINTING",
-        "CACHE",
-        "COMPILE",
-        "DASK",
-        "DATA",
-        "DETERMINISTIC",
-        "DVC_REMOTE",
-        "GRACE",
-        "FINETUNE_PROCESSES",
-        "LOG_MODELS",
-        "MAIN_ADDRESS",
-        "MICRO_BATCH",
-        "PRECISION",
-        "PROCESSES",
-        "SBATCH_DATA",
-        "SBATCH_FINETUNE",
-        "SBATCH_PRETRAIN",
-        "STAGES_AT_ONCE",
-        "TOKEN",
-    )
-)
-"""Those of docs/machine.md that are the project's own."""
 
 
 def check_variables(given: Mapping[str, str] = os.environ) -> Finding:

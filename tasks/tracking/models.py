@@ -33,6 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 import bertcore
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import alone_in, write_json
+from bertcore.variables import switch
 from tasks.paths import CHECKPOINTS
 from tasks.status import exit_status
 from tasks.tracking import lineage, registry
@@ -64,16 +65,9 @@ def log_finished(client: MlflowClient, run_id: str, stage: str, task: str | None
         logger.warning("MLflow has not the model of %s: %s; `%s` logs it", stage, told(error), remedy)
 
 
-def check_switch() -> None:
-    """`ConfigError`, before any work, for a value that says nothing."""
-    if (switch := os.environ.get(SWITCH, "")) not in ("", "0", "1"):
-        raise ConfigError(f"{SWITCH}: found {switch!r}, expected 0 or 1; correct it or unset it")
-
-
 def _wanted(client: MlflowClient, run_id: str) -> bool:
-    switch = os.environ.get(SWITCH, "")
     here = not tracking_uri().startswith("http") and _is_local(client.get_run(run_id).info.artifact_uri)
-    return switch == "1" or (not switch and here)
+    return switch(SWITCH, default=here)
 
 
 def log(client: MlflowClient, run_id: str, stage: str, task: str | None) -> LoggedModel:

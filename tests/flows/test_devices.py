@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bertcore.errors import ConfigError
 from flows.devices import cuda_devices, stages_at_once
 
 
@@ -12,7 +13,7 @@ def test_the_variable_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTCORE_STAGES_AT_ONCE", "3")
     assert stages_at_once() == 3
     monkeypatch.setenv("BERTCORE_STAGES_AT_ONCE", "many")
-    with pytest.raises(ValueError, match="STAGES_AT_ONCE: found 'many', expected a whole number of at least 1"):
+    with pytest.raises(ConfigError, match="STAGES_AT_ONCE: found 'many', expected a whole number of at least 1"):
         stages_at_once()
 
 

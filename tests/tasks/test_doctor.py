@@ -26,6 +26,7 @@ from bertcore.model.huggingface import save_pretrained
 from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training.launch import launched_processes
+from bertcore.variables import VARIABLES
 from tasks import inputs, links, params
 from tasks.doctor import artifacts, loss, machine, places, vocabulary
 from tasks.doctor.__main__ import OF_PRETRAINING, check_params, check_recipe, examine
@@ -706,4 +707,4 @@ def test_a_variable_that_seems_to_be_misspelt_is_told() -> None:
     found = machine.check_variables({"BERTCORE_PRECISION": "no", "BERTCORE_STAGE_RUN": "1"})
     assert found.level == "ok"
     documented = re.findall(r"^\| `(BERTCORE_\w+)`", (ROOT / "docs" / "machine.md").read_text(), re.MULTILINE)
-    assert sorted(documented) == sorted(machine.VARIABLES)
+    assert sorted(documented) == sorted(VARIABLES)

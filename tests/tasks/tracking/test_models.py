@@ -296,7 +296,7 @@ def test_a_switch_that_says_nothing_is_told_before_any_work(
     monkeypatch.setenv(models.SWITCH, "yes")
     assert stage.main("finetune", finetuned(project["colours"], 0.5), "colours") == 2
     assert capsys.readouterr().err == (
-        "error: BERTCORE_LOG_MODELS: found 'yes', expected 0 or 1; correct it or unset it\n"
+        "error: BERTCORE_LOG_MODELS: found 'yes', expected 0 or 1; correct the variable\n"
     )
     assert not Path("models").exists()
 

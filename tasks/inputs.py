@@ -26,7 +26,7 @@ from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.pairs import read_pair_sets
 from bertcore.embedding.pairs import read_pairs as read_text_pairs
 from bertcore.errors import BertcoreError, InputError
-from bertcore.examples import files, formats
+from bertcore.examples import formats, splits
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import begun_in, clear_unfinished, replace_directory, visible_files
 from bertcore.finetune.config import TaskConfig
@@ -198,11 +198,11 @@ def _warning_of(given: Path, links: Path) -> Iterator[None]:
         record.msg, record.args = record.getMessage().replace(str(links), str(given)), ()
         return True
 
-    files.logger.addFilter(rename)
+    splits.logger.addFilter(rename)
     try:
         yield
     finally:
-        files.logger.removeFilter(rename)
+        splits.logger.removeFilter(rename)
 
 
 def _check_labels(name: str, task: TaskConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from bertcore.apply.finetuned import FineTuned, Predicted
 from bertcore.errors import TextError
-from bertcore.examples.files import is_empty
+from bertcore.examples.bad_rows import has_words
 from bertcore.examples.schema import QUESTION_ANSWERING
 from bertcore.finetune.answers import Answer
 from bertcore.finetune.question_answering import Answers
@@ -31,7 +31,7 @@ def check_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     """`TextError` for a question or a context without words."""
     for place, pair in enumerate(pairs):
         for name, text in zip(("question", "context"), pair, strict=True):
-            if is_empty(text):
+            if not has_words(text):
                 raise TextError(place, f"{name}: found {text[:60]!r}, expected words; give some")
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bertcore.apply.classify import softmax
 from bertcore.apply.finetuned import FineTuned
 from bertcore.errors import TextError
+from bertcore.examples.bad_rows import BadRowError
 from bertcore.examples.choices import check
-from bertcore.examples.files import BadRowError
 from bertcore.examples.schema import MULTIPLE_CHOICE
 from bertcore.finetune.multiple_choice import of_examples
 

@@ -26,8 +26,8 @@ from bertcore.commands.texts import (
     say_unseen,
 )
 from bertcore.errors import ConfigError
+from bertcore.examples.bad_rows import BadRows
 from bertcore.examples.choices import ChoicesOptions, table_of
-from bertcore.examples.files import BadRows
 from bertcore.examples.table_rows import Rows, read_rows
 
 EXAMPLES = """\

@@ -23,9 +23,10 @@ from bertcore.apply.compact import PRECISIONS, compact
 from bertcore.apply.embed import ENDINGS, Embedder, write_vectors
 from bertcore.apply.pooling import POOLINGS
 from bertcore.commands.results import WRITERS, Record, add_output, check_place, write
-from bertcore.commands.texts import add_input, add_model, has_words, model_directory, progress_of, texts_of
+from bertcore.commands.texts import add_input, add_model, model_directory, progress_of, texts_of
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
+from bertcore.examples.bad_rows import has_words
 
 EXAMPLES = """\
   bertcore embed --file texts.txt --out vectors.parquet          # columns text and vector

@@ -14,7 +14,6 @@ from bertcore.commands.texts import (
     add_model,
     at_least_one,
     check_arguments,
-    has_words,
     progress_of,
     refuse,
     refuse_wordless,
@@ -22,6 +21,7 @@ from bertcore.commands.texts import (
 )
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
+from bertcore.examples.bad_rows import has_words
 
 EXAMPLES = """\
   bertcore similar "open a file" "read a file" "sort a list"     # the first text with each of the others

@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from bertcore.apply import directory
 from bertcore.apply.finetuned import UNSEEN, FineTuned
 from bertcore.compressed import plain_ending, read_lines, refuse_directory
 from bertcore.config import Config, describe, parse, suggest
 from bertcore.errors import ConfigError, InputError, TextError
-from bertcore.examples.files import NOT_UTF8, BadRowError, decode, is_empty
+from bertcore.examples.bad_rows import NOT_UTF8, BadRowError, decode, has_words
 from bertcore.examples.table_rows import READERS, TextLayout, advice_on, read_rows
 from bertcore.finetune.texts import Text
 
@@ -26,7 +26,7 @@ PARTED = (".csv", ".tsv", ".txt")
 PIPES = (Path("-"), Path("/dev/stdin"))
 """What --file names for the pipe."""
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound=Iterable[str])
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
@@ -196,12 +196,6 @@ def _told(found: list[Text], name: str) -> list[Text]:
         said = f"{name}: texts without a word: {len(empty):,} (the first is number {empty[0]})"
         print(said, file=sys.stderr)
     return found
-
-
-def has_words(text: object) -> bool:
-    """Whether a text, or one of several, holds what can be read, as an example of a task must: blank lines of a .txt
-    and empty cells do not."""
-    return any(not is_empty(each) for each in ([text] if isinstance(text, str) else cast(Iterable[str], text)))
 
 
 def read_file(

@@ -20,7 +20,7 @@ from bertcore.errors import ConfigError, InputError
 from bertcore.evaluation.by_index import read_by_index
 from bertcore.evaluation.classification import compute
 from bertcore.evaluation.command import print_result
-from bertcore.examples.files import BadRowError
+from bertcore.examples.bad_rows import BadRowError
 from bertcore.examples.glue import TASKS, GlueTask, parse_label, read_file
 
 # The layout that each task's files have; three share MNLI's. AX is scored by Matthews, as the diagnostic set asks.

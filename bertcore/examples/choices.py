@@ -10,9 +10,8 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from bertcore.compressed import parse_json
-from bertcore.examples.files import (
+from bertcore.examples.bad_rows import (
     EMPTY_TEXT,
-    HIDDEN,
     NO_LABEL,
     NOT_TEXT,
     UNKNOWN_LABEL,
@@ -20,26 +19,25 @@ from bertcore.examples.files import (
     BadRowError,
     BadRows,
     OnError,
-    SplitOptions,
-    find_splits,
-    is_empty,
-    whole_number,
-    with_dev,
+    has_words,
 )
 from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet
+from bertcore.examples.splits import SplitOptions, find_splits, with_dev
 from bertcore.examples.table_rows import (
+    HIDDEN,
     READERS,
     Row,
     Rows,
     TextLayout,
     cell_of,
+    examples_of,
     has_label,
     name_of,
     read_rows,
     require_columns,
     require_distinct,
-    some,
     text_of,
+    whole_number,
 )
 
 FEW_CHOICES, EMPTY_CHOICE = "fewer than two choices", "empty choice"
@@ -78,7 +76,7 @@ class ChoicesOptions(TextLayout, SplitOptions):
 
 
 def read(directory: Path, options: ChoicesOptions) -> ExampleSet:
-    """The files of `directory` as one task; see `files` for which file is which split."""
+    """The files of `directory` as one task; see `splits` for which file is which split."""
     paths = find_splits(directory, options, tuple(READERS))
     return from_rows({split: Rows(str(path), read_rows(path, options)) for split, path in paths.items()}, options)
 
@@ -100,29 +98,23 @@ def from_rows(splits: Mapping[str, Rows], options: ChoicesOptions) -> ExampleSet
 def table_of(rows: Rows, options: ChoicesOptions, bad: BadRows, *, labelled: bool) -> pa.Table:
     """In the schema `MULTIPLE_CHOICE`; `id` counts the rows from 0, those left out included. `InputError` where none is
     usable or a column is missing."""
-    found: list[dict[str, Any]] = []
-    is_first = True
-    for index, (number, row) in enumerate(rows.numbered):
-        try:
-            if isinstance(row, BadRowError):
-                raise row
-            if is_first:
-                require_columns(row, _named(row, options, labelled), options, rows.where)
-                is_first = False
-            found.append({"id": str(index), **_example(row, options, labelled)})
-        except BadRowError as error:
-            bad.add(f"{rows.where}:{number}", error)
-    return pa.Table.from_pylist(some(found, rows.where), MULTIPLE_CHOICE)
+    found = examples_of(
+        rows,
+        bad,
+        check=lambda first: require_columns(first, _named(first, options, labelled), options, rows.where),
+        make=lambda row: _example(row, options, labelled),
+    )
+    return pa.Table.from_pylist([example for _, example in found], MULTIPLE_CHOICE)
 
 
 def check(context: str, choices: Sequence[str]) -> None:
     """`BadRowError` for a context without words, fewer than two choices, or an empty one."""
-    if is_empty(context):
+    if not has_words(context):
         raise BadRowError(EMPTY_TEXT, "found an empty context, expected words")
     if len(choices) < 2:
         raise BadRowError(FEW_CHOICES, f"found {len(choices)} of the choices that an example has, expected two or more")
     for place, choice in enumerate(choices):
-        if is_empty(choice):
+        if not has_words(choice):
             raise BadRowError(EMPTY_CHOICE, f"found an empty choice at place {place} from 0, expected words")
 
 
@@ -154,7 +146,7 @@ def _example(row: Row, options: ChoicesOptions, labelled: bool) -> dict[str, Any
 def _choices(row: Row, columns: str | list[str]) -> list[str]:
     if isinstance(columns, list):
         texts = [text_of(row, name) for name in columns]
-        while texts and is_empty(texts[-1]):
+        while texts and not has_words(texts[-1]):
             texts.pop()
         return texts
     cell = _within(row, columns)

@@ -18,19 +18,17 @@ import pyarrow as pa
 from bertcore.compressed import read_lines
 from bertcore.errors import InputError
 from bertcore.examples import tag_schemes
-from bertcore.examples.files import (
+from bertcore.examples.bad_rows import (
     EMPTY_TEXT,
     UNSEEN_LABEL,
     WRONG_COLUMNS,
     BadRowError,
     BadRows,
     OnError,
-    SplitOptions,
     decode,
-    find_splits,
-    with_dev,
 )
 from bertcore.examples.schema import TAGGING, ExampleSet
+from bertcore.examples.splits import SplitOptions, find_splits, with_dev
 
 BROKEN_TAG, REPAIRED = "tag without a form", "tag that breaks the scheme, repaired"
 

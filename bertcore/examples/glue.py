@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from bertcore.compressed import COMPRESSIONS, plain_name, read_lines
 from bertcore.errors import InputError
-from bertcore.examples.files import (
+from bertcore.examples.bad_rows import (
     EMPTY_TEXT,
     UNKNOWN_LABEL,
     WRONG_COLUMNS,
@@ -23,10 +23,10 @@ from bertcore.examples.files import (
     BadRows,
     OnError,
     decode,
-    is_empty,
-    log_unused,
+    has_words,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.examples.splits import log_unused
 from bertcore.examples.table_rows import some
 
 _LABELLED = ("train", "dev")
@@ -141,7 +141,7 @@ def _row(task: GlueTask, columns: _Columns, cells: Sequence[str]) -> dict[str, A
         raise BadRowError(WRONG_COLUMNS, f"found {len(cells)} columns, expected {columns.width} separated by tabs")
     text_a = cells[columns.text_a]
     text_b = None if columns.text_b is None else cells[columns.text_b]
-    if is_empty(text_a) and is_empty(text_b or ""):
+    if not has_words((text_a, text_b or "")):
         raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
     label = None if columns.label is None else parse_label(task, cells[columns.label])
     return {"text_a": text_a, "text_b": text_b, "label": label}

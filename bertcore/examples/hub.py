@@ -10,8 +10,8 @@ import pyarrow as pa
 from bertcore import hub
 from bertcore.config import suggest
 from bertcore.errors import ConfigError, InputError
+from bertcore.examples.bad_rows import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, has_words
 from bertcore.examples.conll import ConllOptions
-from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, UNKNOWN_LABEL, BadRowError, BadRows, is_empty
 from bertcore.examples.formats import parse_options
 from bertcore.examples.glue import TASKS, GlueTask
 from bertcore.examples.hub_rows import read_choices, read_questions, read_table, read_tagged
@@ -135,7 +135,7 @@ def _glue_table(name: str, rows: Iterable[Mapping[str, Any]], where: str, labell
 
 def _glue_row(name: str, row: Mapping[str, Any], labelled: bool) -> dict[str, Any]:
     texts = [row[column] or "" for column in GLUE_COLUMNS[name]]
-    if all(map(is_empty, texts)):
+    if not has_words(texts):
         raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
     label = _label(TASKS[name], row["label"])
     if labelled and label is None:

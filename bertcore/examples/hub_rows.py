@@ -9,19 +9,11 @@ import pyarrow as pa
 
 from bertcore.errors import InputError
 from bertcore.examples import choices, conll, squad, table
+from bertcore.examples.bad_rows import EMPTY_TEXT, NOT_TEXT, WRONG_COLUMNS, BadRowError, BadRows
 from bertcore.examples.choices import ChoicesOptions
 from bertcore.examples.conll import BROKEN_TAG, ConllOptions, Sentence
-from bertcore.examples.files import (
-    EMPTY_TEXT,
-    NOT_TEXT,
-    WORDS,
-    WRONG_COLUMNS,
-    BadRowError,
-    BadRows,
-    SplitOptions,
-    warn_unused,
-)
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
+from bertcore.examples.splits import WORDS, SplitOptions, warn_unused
 from bertcore.examples.squad import SquadOptions
 from bertcore.examples.table import TableOptions
 from bertcore.examples.table_rows import NumberedRow, Rows

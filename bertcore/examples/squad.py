@@ -11,18 +11,9 @@ import pyarrow as pa
 
 from bertcore.compressed import plain_name, read_json
 from bertcore.errors import InputError
-from bertcore.examples.files import (
-    EMPTY_TEXT,
-    BadRowError,
-    BadRows,
-    OnError,
-    SplitOptions,
-    find_splits,
-    is_empty,
-    log_unused,
-    with_dev,
-)
+from bertcore.examples.bad_rows import EMPTY_TEXT, BadRowError, BadRows, OnError, has_words
 from bertcore.examples.schema import QUESTION_ANSWERING, ExampleSet
+from bertcore.examples.splits import SplitOptions, find_splits, log_unused, with_dev
 
 _FILE = re.compile(r"(?P<split>train|dev|test)(?P<version>-v[0-9.]+)\.json")
 
@@ -43,8 +34,8 @@ class SquadOptions(SplitOptions):
 
 
 def read(directory: Path, options: SquadOptions) -> ExampleSet:
-    """The files of `directory` as one task: beside a `train-v*.json` those of its version, or else as `files` finds
-    them.
+    """The files of `directory` as one task: beside a `train-v*.json` those of its version, or else as `splits`
+    finds them.
 
     An `answer_start` that does not fit is moved to the nearest place where the answer's text stands in the context. An
     answer that stands nowhere is dropped, in train with its question if it was the only one; dev and test keep theirs
@@ -125,7 +116,7 @@ def check(row: dict[str, Any], where: str, is_train: bool, bad: BadRows) -> dict
         if not isinstance(row[name], str):
             found = f"{row[name]!r} ({type(row[name]).__name__})"
             raise InputError(f"{where}: found {found} as its {name}, expected a text; correct the file")
-    if is_train and (is_empty(row["question"]) or is_empty(row["context"])):
+    if is_train and not (has_words(row["question"]) and has_words(row["context"])):
         bad.add(where, BadRowError(EMPTY_TEXT, "found an empty question or context, expected words"))
         return None
     if row["answers"] is None:

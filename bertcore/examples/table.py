@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,30 +14,26 @@ import pyarrow as pa
 from bertcore.compressed import parse_json
 from bertcore.config import suggest
 from bertcore.errors import InputError
-from bertcore.examples.files import (
+from bertcore.examples.bad_rows import (
     EMPTY_TEXT,
-    HIDDEN,
     NO_LABEL,
     UNKNOWN_LABEL,
     UNSEEN_LABEL,
     BadRowError,
     BadRows,
     OnError,
-    SplitOptions,
-    find_splits,
-    first_of,
-    is_empty,
-    whole_number,
-    with_dev,
+    has_words,
 )
 from bertcore.examples.schema import ExampleSet, schema_of
+from bertcore.examples.splits import SplitOptions, find_splits, first_of, with_dev
 from bertcore.examples.table_rows import (
+    HIDDEN,
     READERS,
-    NumberedRow,
     Row,
     Rows,
     TextLayout,
     cell_of,
+    examples_of,
     has_label,
     name_of,
     read_rows,
@@ -45,6 +41,7 @@ from bertcore.examples.table_rows import (
     require_distinct,
     some,
     text_of,
+    whole_number,
 )
 
 BROKEN_LABEL = "label with a tab or a line break"
@@ -107,7 +104,7 @@ class TableOptions(TextLayout, SplitOptions):
 
 
 def read(directory: Path, options: TableOptions) -> ExampleSet:
-    """The files of `directory` as one task; see `files` for which file is which split."""
+    """The files of `directory` as one task; see `splits` for which file is which split."""
     paths = find_splits(directory, options, tuple(READERS))
     return from_rows({split: Rows(str(path), read_rows(path, options)) for split, path in paths.items()}, options)
 
@@ -149,44 +146,26 @@ def _read(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Numbered rows of the family's schema; `id` counts the split's rows from 0, those left out included. A test split
     without any label, or with `hidden` ones alone, is unlabelled."""
-    found: list[tuple[int, dict[str, Any]]] = []
-    columns: _Columns | None = None
-    numbered: Iterable[NumberedRow] = rows.numbered if split != "test" else list(rows.numbered)
-    labelled = split != "test" or any(has_label(row, options.label_column, hidden) for _, row in numbered)
-    for index, (number, row) in enumerate(numbered):
-        try:
-            if isinstance(row, BadRowError):
-                raise row
-            columns = columns or _Columns.of(row, options, labelled, rows.where)
-            found.append((number, {"id": str(index), **columns.example(row)}))
-        except BadRowError as error:
-            bad.add(f"{rows.where}:{number}", error)
-    return some(found, rows.where)
+    kept = replace(rows, numbered=list(rows.numbered)) if split == "test" else rows
+    labelled = split != "test" or any(has_label(row, options.label_column, hidden) for _, row in kept.numbered)
+    names = {"text_column": options.text_column, "text_pair_column": options.text_pair_column}
+    names |= {"label_column": options.label_column} if labelled else {}
+    return examples_of(
+        kept,
+        bad,
+        check=lambda first: require_columns(first, names, options, rows.where),
+        make=lambda row: _example(row, options, labelled),
+    )
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """What one file's rows are made into."""
-
-    options: TableOptions
-    labelled: bool
-
-    @classmethod
-    def of(cls, first: Row, options: TableOptions, labelled: bool, where: str) -> "_Columns":
-        names = {"text_column": options.text_column, "text_pair_column": options.text_pair_column}
-        names |= {"label_column": options.label_column} if labelled else {}
-        require_columns(first, names, options, where)
-        return cls(options, labelled)
-
-    def example(self, row: Row) -> dict[str, Any]:
-        options = self.options
-        text_a = text_of(row, options.text_column)
-        text_b = None if options.text_pair_column is None else text_of(row, options.text_pair_column)
-        if is_empty(text_a) and is_empty(text_b or ""):
-            raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
-        key = "labels" if options.kind == "multi_label" else "label"
-        label = _LABELS[options.kind](cell_of(row, options.label_column), options) if self.labelled else None
-        return {"text_a": text_a, "text_b": text_b, key: label}
+def _example(row: Row, options: TableOptions, labelled: bool) -> dict[str, Any]:
+    text_a = text_of(row, options.text_column)
+    text_b = None if options.text_pair_column is None else text_of(row, options.text_pair_column)
+    if not has_words((text_a, text_b or "")):
+        raise BadRowError(EMPTY_TEXT, "found an empty text, expected words")
+    key = "labels" if options.kind == "multi_label" else "label"
+    label = _LABELS[options.kind](cell_of(row, options.label_column), options) if labelled else None
+    return {"text_a": text_a, "text_b": text_b, key: label}
 
 
 def _label(cell: Any, options: TableOptions) -> str:

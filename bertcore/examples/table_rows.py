@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from bertcore.compressed import parse_json, plain_ending, read_bytes, read_json, read_lines, refuse_directory
 from bertcore.errors import InputError
-from bertcore.examples.files import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, decode
+from bertcore.examples.bad_rows import NOT_TEXT, NOT_UTF8, WRONG_COLUMNS, BadRowError, BadRows, decode
 
 Row: TypeAlias = Mapping[str, Any]
 NumberedRow: TypeAlias = tuple[int, Row | BadRowError]
@@ -32,7 +32,11 @@ class Rows:
 
 _PARQUET_ROWS = 1024
 """Rows that are made Python's own at a time."""
+_MOST_DIGITS = 18
+"""Of a number that stands for a class or a place."""
 NOT_JSON, NO_NAME = "not a JSON object", "label that is no name"
+HIDDEN = ("", "-1")
+"""What stands for a label that is not told, as in the test splits of data sets on the hub."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +234,11 @@ def name_of(cell: Any) -> str:
     return "" if cell is None or cell != cell else str(_whole(cell)).strip()  # NaN is pandas' for a missing cell
 
 
+def whole_number(text: str) -> int | None:
+    """The number that a label of digits is; None for any other label, and for digits that nobody counts to."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
 def has_label(row: Row | BadRowError, column: str, hidden: Collection[str]) -> bool:
     """Whether there is a label in `column`, and not one of `hidden`, which stand for none."""
     cell = None if isinstance(row, BadRowError) else row.get(column)
@@ -241,6 +250,26 @@ def has_label(row: Row | BadRowError, column: str, hidden: Collection[str]) -> b
 def _whole(cell: Any) -> Any:
     """As pandas writes whole numbers of a column where a cell is missing."""
     return int(cell) if isinstance(cell, float) and cell.is_integer() else cell
+
+
+def examples_of(
+    rows: Rows, bad: BadRows, check: Callable[[Row], None], make: Callable[[Row], dict[str, Any]]
+) -> list[tuple[int, dict[str, Any]]]:
+    """Numbered rows as `make` makes them of each; `id` counts them from 0, the `bad` ones included. `check` has the
+    first one for its columns; `InputError` where none is usable."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    is_first = True
+    for index, (number, row) in enumerate(rows.numbered):
+        try:
+            if isinstance(row, BadRowError):
+                raise row
+            if is_first:
+                check(row)
+                is_first = False
+            found.append((number, {"id": str(index), **make(row)}))
+        except BadRowError as error:
+            bad.add(f"{rows.where}:{number}", error)
+    return some(found, rows.where)
 
 
 def some(rows: Iterable[Example], where: str) -> list[Example]:

@@ -8,9 +8,9 @@ import pytest
 from bertcore.errors import ConfigError, InputError
 from bertcore.evaluation.baselines import baselines
 from bertcore.examples import formats, schema
-from bertcore.examples.files import SplitOptions, find_splits
 from bertcore.examples.formats import Format, parse_options
 from bertcore.examples.schema import CLASSIFICATION, ExampleSet
+from bertcore.examples.splits import SplitOptions, find_splits
 from bertcore.finetune.run import finetune
 
 PREFIX = "__label__"

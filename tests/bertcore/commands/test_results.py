@@ -11,7 +11,7 @@ import pytest
 
 from bertcore.commands.results import Record, check_output, write
 from bertcore.errors import ConfigError, InputError
-from bertcore.examples.files import BadRowError
+from bertcore.examples.bad_rows import BadRowError
 from bertcore.examples.table_rows import TextLayout, read_rows
 
 RECORDS = [{"text": "a\tb", "score": 0.1, "best": [{"x": 1}, {"x": 2}]}, {"text": "é", "score": 1e-07, "best": []}]

@@ -9,8 +9,8 @@ import pytest
 
 from bertcore.errors import InputError
 from bertcore.examples import choices
+from bertcore.examples.bad_rows import EMPTY_TEXT, NO_LABEL, NOT_TEXT, UNKNOWN_LABEL, WRONG_COLUMNS
 from bertcore.examples.choices import EMPTY_CHOICE, FEW_CHOICES, ChoicesOptions
-from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, NOT_TEXT, UNKNOWN_LABEL, WRONG_COLUMNS
 from bertcore.examples.schema import ExampleSet
 
 GOOD = {"context": "It rains.", "choices": ["I am wet.", "I am dry."], "label": 0}

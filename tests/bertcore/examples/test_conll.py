@@ -7,8 +7,8 @@ import pytest
 from bertcore.errors import InputError
 from bertcore.evaluation import tagging
 from bertcore.examples import conll
+from bertcore.examples.bad_rows import EMPTY_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
 from bertcore.examples.conll import ConllOptions
-from bertcore.examples.files import EMPTY_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
 from tests.packing import pack
 
 CONLL_2003 = """-DOCSTART- -X- O O

@@ -10,7 +10,7 @@ from bertcore.errors import ConfigError, InputError
 from bertcore.evaluation import classification, multi_label
 from bertcore.evaluation.baselines import BASELINES
 from bertcore.examples import docstrings, glue, hub, table
-from bertcore.examples.files import WRONG_COLUMNS
+from bertcore.examples.bad_rows import WRONG_COLUMNS
 from bertcore.examples.formats import FORMATS, parse_options, read
 from bertcore.finetune.run import FAMILIES
 

@@ -4,7 +4,7 @@ import pytest
 
 from bertcore.errors import InputError
 from bertcore.examples import glue
-from bertcore.examples.files import EMPTY_TEXT, NOT_UTF8, UNKNOWN_LABEL, WRONG_COLUMNS, BadRows
+from bertcore.examples.bad_rows import EMPTY_TEXT, NOT_UTF8, UNKNOWN_LABEL, WRONG_COLUMNS, BadRows
 from bertcore.examples.glue import GlueOptions
 from tests.packing import pack
 

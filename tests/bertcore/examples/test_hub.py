@@ -14,8 +14,8 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 
 from bertcore.errors import InputError
 from bertcore.examples import schema
+from bertcore.examples.bad_rows import EMPTY_TEXT, BadRows
 from bertcore.examples.conll import ConllOptions
-from bertcore.examples.files import EMPTY_TEXT, BadRows
 from bertcore.examples.hub_rows import question_table, read_tagged
 from bertcore.examples.squad import REPAIRED
 from tests.hub_server import HubServer

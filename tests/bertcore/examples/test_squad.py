@@ -8,7 +8,7 @@ from bertcore.compressed import read_json
 from bertcore.errors import InputError
 from bertcore.evaluation.squad import to_articles
 from bertcore.examples import squad
-from bertcore.examples.files import EMPTY_TEXT, BadRows
+from bertcore.examples.bad_rows import EMPTY_TEXT, BadRows
 from bertcore.examples.squad import SquadOptions
 from tests.packing import pack
 

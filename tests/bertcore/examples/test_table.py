@@ -9,7 +9,7 @@ import pytest
 from bertcore.corpus.contamination import evaluation_texts
 from bertcore.errors import InputError
 from bertcore.examples import table, table_rows
-from bertcore.examples.files import EMPTY_TEXT, NO_LABEL, NOT_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
+from bertcore.examples.bad_rows import EMPTY_TEXT, NO_LABEL, NOT_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS
 from bertcore.examples.schema import ExampleSet
 from bertcore.examples.table import TableOptions
 from tests.packing import pack

@@ -1,15 +1,12 @@
-"""A task's files, whatever their format: which one is train, dev and test, how a line is decoded, and what becomes of a
-row that cannot be used. Where no file holds dev, it is drawn from train."""
+"""The splits of a task, whatever its format: which file is train, dev and test; where none holds dev, it is drawn from
+train."""
 
 import logging
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,21 +21,10 @@ from bertcore.files import visible_files
 WORDS = {"train": "train(ing)?", "dev": "dev(el(opment)?)?|valid(ation)?|val|testa", "test": "test|testb"}
 """What marks a file as a split's, standing between other things than letters: `eng.testa`, `wnut17train.conll`."""
 
-OnError: TypeAlias = Literal["strict", "skip"]
-"""`strict`: the first bad row raises `InputError`; `skip`: bad rows are left out (or mended) and counted by reason."""
-
-_MOST_DIGITS = 18
-"""Of a number that stands for a class or a place."""
 _NAMED = 8
 """Files that a line of the log names at most."""
 
 logger = logging.getLogger(__name__)
-
-WRONG_COLUMNS, NO_LABEL, UNKNOWN_LABEL = "wrong number of columns", "no label", "unknown label"
-UNSEEN_LABEL = "label never seen in training"
-HIDDEN = ("", "-1")
-"""What stands for a label that is not told, as in the test splits of data sets on the hub."""
-EMPTY_TEXT, NOT_TEXT, NOT_UTF8 = "empty text", "not a text", "not UTF-8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,48 +170,3 @@ def _labels(table: pa.Table) -> set[str]:
         if pa.types.is_string(values.type):
             found |= {value for value in values.unique().to_pylist() if value is not None}
     return found
-
-
-def whole_number(text: str) -> int | None:
-    """The number that a label of digits is; None for any other label, and for digits that nobody counts to."""
-    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
-
-
-class BadRowError(Exception):
-    """What is wrong with one row, and the reason that it is counted under when it is skipped."""
-
-    def __init__(self, reason: str, message: str):
-        super().__init__(message)
-        self.reason = reason
-
-
-@dataclass(frozen=True, kw_only=True)
-class BadRows:
-    """The bad rows of one task's files."""
-
-    on_error: OnError = "strict"
-    counts: Counter[str] = field(default_factory=Counter)
-    """Reason -> rows."""
-
-    def add(self, where: str, bad: BadRowError, *, always_skipped: bool = False) -> None:
-        """Count the row at `where` (FILE:LINE), or raise `InputError` for it unless such rows are to be skipped."""
-        if self.on_error == "strict" and not always_skipped:
-            raise InputError(f"{where}: {bad}; correct it or skip bad rows (on_error: skip)") from None
-        self.counts[bad.reason] += 1
-
-
-def is_empty(text: str) -> bool:
-    """Whether `text` has no character that BERT's cleaning leaves: nothing but white space, control, format and
-    private-use characters and U+FFFD."""
-    return all(
-        character.isspace() or character == "\ufffd" or unicodedata.category(character) in ("Cc", "Cf", "Co")
-        for character in text
-    )
-
-
-def decode(line: bytes, *, first: bool = False) -> str:
-    """`line` as text, of a file's first line without a byte-order mark; `BadRowError` where it is not UTF-8."""
-    try:
-        return line.decode("utf-8-sig" if first else "utf-8")
-    except UnicodeDecodeError as error:
-        raise BadRowError(NOT_UTF8, f"byte {error.start} of the row is not UTF-8, expected UTF-8") from None

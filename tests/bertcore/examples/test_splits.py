@@ -1,15 +1,10 @@
-from itertools import chain
 from pathlib import Path
-from unicodedata import category
 
 import pyarrow as pa
 import pytest
 
 from bertcore.errors import InputError
-from bertcore.examples.files import SplitOptions, draw_dev, find_splits, is_empty
-from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer
-
-CHARACTERS = [chr(point) for point in chain(range(0x3100), range(0xE000, 0x10000), range(0xE0000, 0xE0200))]
+from bertcore.examples.splits import SplitOptions, draw_dev, find_splits
 
 
 @pytest.mark.parametrize(
@@ -150,20 +145,6 @@ def test_examples_of_one_text_cannot_be_divided() -> None:
     table = pa.Table.from_pylist([{"id": str(n), "context": "the manual", "question": f"{n}?"} for n in range(9)])
     with pytest.raises(InputError, match="file: found one text that all its 9 examples share, .* give a dev file"):
         draw_dev(table, SplitOptions(dev_fraction=0.5), "file")
-
-
-def test_what_is_empty_has_no_pieces() -> None:
-    tokenizer = make_tokenizer({token: index for index, token in enumerate(SPECIAL_TOKENS)}, lowercase=False)
-    encodings = tokenizer.encode_batch(CHARACTERS, add_special_tokens=False)
-    gone = {character for character, encoding in zip(CHARACTERS, encodings, strict=True) if not encoding.ids}
-    empty = set(filter(is_empty, CHARACTERS))
-    assert len(gone) > 6000 and gone <= empty
-    assert all(category(character) == "Cf" for character in empty - gone)  # of newer Unicode than the library's
-
-
-@pytest.mark.parametrize(("text", "empty"), [("", True), (" \u200b\n", True), ("\u200ba", False), ("\u0301", False)])
-def test_empty_texts(text: str, empty: bool) -> None:
-    assert is_empty(text) is empty
 
 
 def test_endings_in_capitals_and_hidden_folders(tmp_path: Path) -> None:

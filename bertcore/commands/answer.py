@@ -1,29 +1,16 @@
 """`bertcore answer`."""
 
 import argparse
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from bertcore.apply.answer import answer, answer_pairs, check_pairs
 from bertcore.apply.finetuned import FineTuned
+from bertcore.commands.options import LAYOUT, add_layout, add_model, at_least_one, layout_of, model_directory, refuse
+from bertcore.commands.parts import in_parts, progress_of, say_unseen
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
-from bertcore.commands.texts import (
-    LAYOUT,
-    add_layout,
-    add_model,
-    at_least_one,
-    check_arguments,
-    in_parts,
-    layout_of,
-    model_directory,
-    progress_of,
-    read_file,
-    refuse,
-    say_unseen,
-)
-from bertcore.compressed import read_text
-from bertcore.errors import ConfigError, InputError
+from bertcore.commands.texts import check_arguments, read_file, text_or_file
+from bertcore.errors import ConfigError
 from bertcore.examples.squad import read_file as read_squad
 from bertcore.files import write_json
 
@@ -32,9 +19,6 @@ EXAMPLES = """\
   bertcore answer --file questions.csv --out answers.jsonl    # columns question and context
   bertcore answer --squad dev-v1.1.json --out predictions.json   # as bertcore.evaluation.squad scores them
 """
-
-_ENDINGS = (".txt", ".md", ".html", ".rst", ".pdf", ".json", ".jsonl", ".csv", ".gz", ".zst")
-"""Of what is rather the name of a file than a text."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,17 +74,6 @@ def _squad(options: argparse.Namespace) -> None:
     model = FineTuned.load(model_directory(options, "answer"), "answer")
     write_json(options.out, answer(model, questions, progress_of("answer", questions.num_rows)).predicted)
     say_unseen(model)
-
-
-def text_or_file(given: str) -> str:
-    """The text of a file of that name, or what was given itself; `InputError` where that can be no text but a name."""
-    try:
-        is_file = Path(given).is_file()
-    except OSError:  # longer than any name of a file
-        is_file = False
-    if not is_file and (given.endswith(_ENDINGS) or os.sep in given) and len(given.split()) == 1:
-        raise InputError(f"--context: found {given!r}, but there is no such file; correct its name, or give a text")
-    return read_text(Path(given)) if is_file else given
 
 
 def _rows(record: Record) -> Iterator[Record]:

@@ -8,23 +8,20 @@ import pyarrow as pa
 
 from bertcore.apply.choose import Asked, choose, choose_rows
 from bertcore.apply.finetuned import FineTuned
-from bertcore.commands.answer import text_or_file
-from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import (
-    AT_ONCE,
+from bertcore.commands.options import (
     LAYOUT,
     add_layout,
     add_model,
     at_least_one,
-    check_arguments,
     given,
     layout_of,
     model_directory,
     parse_arguments,
-    progress_of,
     refuse,
-    say_unseen,
 )
+from bertcore.commands.parts import AT_ONCE, progress_of, say_unseen
+from bertcore.commands.results import Record, add_output, check_output, write
+from bertcore.commands.texts import check_arguments, text_or_file
 from bertcore.errors import ConfigError
 from bertcore.examples.bad_rows import BadRows
 from bertcore.examples.choices import ChoicesOptions, table_of

@@ -4,8 +4,10 @@ import argparse
 from collections.abc import Iterator
 
 from bertcore.apply import fill_mask
+from bertcore.commands.options import add_input, add_model, at_least_one, model_directory
+from bertcore.commands.parts import in_parts
 from bertcore.commands.results import Record, add_output, check_output, numbered, write
-from bertcore.commands.texts import add_input, add_model, at_least_one, in_parts, model_directory, texts_of
+from bertcore.commands.texts import texts_of
 
 EXAMPLES = """\
   bertcore fill-mask "returns the [MASK] of a list"

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from bertcore.commands.card import add_changes, changed_card
+from bertcore.commands.changed_card import add_changes, changed_card
 from bertcore.export.push import FORM, push
 
 EXAMPLES = """\

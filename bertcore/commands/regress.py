@@ -3,9 +3,9 @@
 import argparse
 
 from bertcore.apply.classify import REGRESS
-from bertcore.commands.classify import predict
+from bertcore.commands.options import add_input, add_model
+from bertcore.commands.parts import predict
 from bertcore.commands.results import add_output
-from bertcore.commands.texts import add_input, add_model
 
 EXAMPLES = """\
   bertcore regress --model models/finetuned/stsb "a man plays a guitar" --pair "somebody makes music"

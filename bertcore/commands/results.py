@@ -22,7 +22,7 @@ Flatten = Callable[[Record], Iterable[Record]]
 """What a record is in a table whose cells are words and numbers: any number of rows."""
 
 _COUNTED = "cut"
-"""What servers say of each text, and commands once of all: `texts.say_unseen`."""
+"""What servers say of each text, and commands once of all: `parts.say_unseen`."""
 SHOWN = ("table", "jsonl", "csv", "tsv")
 
 

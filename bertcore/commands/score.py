@@ -7,17 +7,10 @@ from typing import get_args
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.apply.score import score_pairs, score_texts, token_counts
+from bertcore.commands.options import LAYOUT, add_input, add_model, model_directory, parse_arguments, refuse
+from bertcore.commands.parts import in_parts
 from bertcore.commands.results import Record, add_output, check_output, check_place, write
-from bertcore.commands.texts import (
-    LAYOUT,
-    add_input,
-    add_model,
-    in_parts,
-    model_directory,
-    parse_arguments,
-    refuse,
-    texts_of,
-)
+from bertcore.commands.texts import texts_of
 from bertcore.errors import ConfigError
 from bertcore.files import write_json
 from bertcore.minimal_pairs.pairs import MinimalPairsConfig, Variant

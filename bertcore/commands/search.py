@@ -1,23 +1,19 @@
 """`bertcore search`."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bertcore.apply.embed import Embedder
-from bertcore.apply.search import Index
-from bertcore.commands.embed import add_pooling, add_precision, embedder_of
+from bertcore.commands.options import add_model, at_least_one
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import add_model, at_least_one, check_arguments
+from bertcore.commands.texts import check_arguments
+from bertcore.commands.vectors import add_index, add_pooling, embedder_of, index_of
 
 EXAMPLES = """\
   bertcore search "sort a list in place" --in docs/               # the index is kept in docs/.bertcore-index
   bertcore search "read a file" "write a file" --in notes.txt --top 3 --index /tmp/notes
   bertcore search "close a socket" --in docs/ --precision int8    # an index of a quarter of the size
 """
-
-PROGRESS = "passages"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,32 +26,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_pooling(parser)
     add_output(parser)
-
-
-def add_index(parser: argparse.ArgumentParser) -> None:
-    """The arguments that say what an index is made of, and where it is kept."""
-    parser.add_argument("--index", type=Path, metavar="DIR", help="where the index is kept (default: with the texts)")
-    parser.add_argument(
-        "--words", type=at_least_one("--words"), default=120, help="of a passage at most (default: %(default)s)"
-    )
-    add_precision(parser)
-
-
-def index_of(options: argparse.Namespace, place: Path, embedder: Embedder) -> Index:
-    """The index of the texts at `place` that the arguments ask for, by default within a directory, beside a file; says
-    what had to be made."""
-    beside = place / ".bertcore-index" if place.is_dir() else place.with_name(f".{place.name}.bertcore-index")
-    directory = options.index or beside
-    index = Index.open(place, directory, embedder, options.words, PROGRESS, options.precision)
-    if index.embedded:
-        print(f"{directory}: {len(index.passages):,} passages, {index.embedded:,} of them new", file=sys.stderr)
-    if index.cut:
-        print(
-            f"{directory}: {index.cut:,} of the new passages were cut to what the model reads, so that their ends are "
-            "not found; give fewer --words",
-            file=sys.stderr,
-        )
-    return index
 
 
 def run(options: argparse.Namespace) -> None:

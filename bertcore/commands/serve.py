@@ -7,8 +7,8 @@ from pathlib import Path
 
 from bertcore.apply.embed import Embedder
 from bertcore.apply.search import Index
-from bertcore.commands.search import add_index, index_of
-from bertcore.commands.texts import option_of, parse_arguments
+from bertcore.commands.options import option_of, parse_arguments
+from bertcore.commands.vectors import add_index, index_of
 from bertcore.errors import ConfigError
 from bertcore.serving.app import create_app
 from bertcore.serving.limits import TOKEN_VARIABLE, Limits, token_for

@@ -5,20 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bertcore.apply.embed import nearest
-from bertcore.commands.embed import add_pooling, embedder_of, say_cut
+from bertcore.commands.options import COLUMN, LAYOUT, add_layout, add_model, at_least_one, refuse
+from bertcore.commands.parts import progress_of
 from bertcore.commands.results import Record, add_output, check_output, write
-from bertcore.commands.texts import (
-    COLUMN,
-    LAYOUT,
-    add_layout,
-    add_model,
-    at_least_one,
-    check_arguments,
-    progress_of,
-    refuse,
-    refuse_wordless,
-    texts_in,
-)
+from bertcore.commands.texts import check_arguments, refuse_wordless, texts_in
+from bertcore.commands.vectors import add_pooling, embedder_of, say_cut
 from bertcore.embedding.vectors import normalized
 from bertcore.errors import ConfigError
 from bertcore.examples.bad_rows import has_words

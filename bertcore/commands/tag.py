@@ -6,8 +6,10 @@ from typing import get_args
 
 from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.tag import Words, tag
+from bertcore.commands.options import add_input, add_model, model_directory
+from bertcore.commands.parts import in_parts, progress_of, say_unseen
 from bertcore.commands.results import Record, add_output, check_output, numbered, write
-from bertcore.commands.texts import add_input, add_model, in_parts, model_directory, progress_of, say_unseen, texts_of
+from bertcore.commands.texts import texts_of
 
 EXAMPLES = """\
   bertcore tag "size : int , the number of bytes to read"

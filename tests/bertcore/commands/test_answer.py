@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from bertcore.commands.answer import text_or_file
 from bertcore.commands.main import main
 from bertcore.compressed import read_json
-from bertcore.errors import BAD_INPUT, InputError
+from bertcore.errors import BAD_INPUT
 from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
@@ -128,13 +127,6 @@ def test_a_model_of_others_says_that_it_finds_an_answer_always(
     assert main(["answer", "--model", str(model), "--question", "where", "--context", "a red cat"]) == 0
     assert json.loads(capsys.readouterr().out)["answer"]
     assert "nothing says whether questions may have no answer" in caplog.text
-
-
-@pytest.mark.parametrize("given", ["page.txt", "texts/page", "page.md.gz", "notes.html"])
-def test_a_context_that_can_only_be_the_name_of_a_file_is_no_text(given: str) -> None:
-    with pytest.raises(InputError, match="but there is no such file"):
-        text_or_file(given)
-    assert text_or_file(f"read {given}") == f"read {given}"
 
 
 @pytest.mark.parametrize("top", ["0", "-3", "many"])

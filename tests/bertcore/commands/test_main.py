@@ -16,7 +16,7 @@ from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests import samples
-from tests.import_closure import ROOT
+from tests.import_closure import ROOT, imported_modules
 
 
 def command(*arguments: str, given: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -83,6 +83,12 @@ def test_an_option_that_is_none_is_one_line(capsys: pytest.CaptureFixture[str]) 
         shown = capsys.readouterr().err
         assert ended.value.code == BAD_INPUT and shown.startswith(said) and shown.count("\n") == 1
         assert shown.endswith("--help says more\n")
+
+
+def test_no_command_imports_another_one() -> None:
+    modules = {f"bertcore.commands.{command.module}" for command in COMMANDS.values()}
+    for module in modules:
+        assert not modules & imported_modules(Path(*module.split(".")).with_suffix(".py")), module
 
 
 def test_another_python_than_that_of_the_project_is_one_line(

@@ -10,8 +10,8 @@ import transformers
 from tokenizers import Tokenizer
 
 from bertcore.apply.fill_mask import MaskedLanguageModel
+from bertcore.commands import parts
 from bertcore.commands import score as score_command
-from bertcore.commands import texts
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
 from bertcore.minimal_pairs.pairs import by_paradigm, read_pairs, score
@@ -89,7 +89,7 @@ def test_a_share_of_no_pairs_is_refused(saved: Path, capsys: pytest.CaptureFixtu
 def test_no_text_is_scored_before_all_can_be(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(texts, "AT_ONCE", 2)
+    monkeypatch.setattr(parts, "AT_ONCE", 2)
     monkeypatch.setattr(score_command, "score_texts", None)
     file = saved.parent / "in.txt"
     file.write_text("red cat\n\nred cat\nred cat\n\u0301\n")  # an accent alone, which lower-casing takes away

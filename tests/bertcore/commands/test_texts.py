@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bertcore.commands.main import main
-from bertcore.commands.texts import add_input, read, read_file
+from bertcore.commands.options import add_input
+from bertcore.commands.texts import read, read_file, text_or_file
 from bertcore.errors import BAD_INPUT, ConfigError, InputError
 
 TEXTS = ["red, cat", "", "blue \u00e9"]
@@ -86,3 +87,10 @@ def test_what_cannot_be_read_is_one_line(name: str, content: bytes, said: str, t
     with pytest.raises(InputError) as raised:
         read_file(tmp_path / name)
     assert said in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("given", ["page.txt", "texts/page", "page.md.gz", "notes.html"])
+def test_a_context_that_can_only_be_the_name_of_a_file_is_no_text(given: str) -> None:
+    with pytest.raises(InputError, match="but there is no such file"):
+        text_or_file(given)
+    assert text_or_file(f"read {given}") == f"read {given}"

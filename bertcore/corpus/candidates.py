@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
-from bertcore.corpus.contamination import Ngrams, evaluation_texts
+from bertcore.corpus.contamination import EvaluationNgrams
 from bertcore.corpus.documents import CORPUS_SCHEMA, Document
+from bertcore.corpus.evaluation_texts import evaluation_texts
 from bertcore.corpus.exclusion import excluded_ids
 from bertcore.corpus.near_duplicates import Signatures, signatures
 from bertcore.corpus.sorted_files import SIZE
@@ -187,6 +188,6 @@ def ids_of(files: Files) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def ngrams_of(files: Files, ngram: int) -> Ngrams:
+def ngrams_of(files: Files, ngram: int) -> EvaluationNgrams:
     """Of the texts in `files`, kept for this process."""
-    return Ngrams([text for file, _ in files for text in evaluation_texts(Path(file))], ngram)
+    return EvaluationNgrams([text for file, _ in files for text in evaluation_texts(Path(file))], ngram)

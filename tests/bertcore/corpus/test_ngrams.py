@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertcore.corpus.contamination import Ngrams
+from bertcore.corpus.contamination import EvaluationNgrams
 from bertcore.corpus.near_duplicates import NearDuplicates, NearDuplicatesConfig, signature
 from bertcore.corpus.ngrams import comparable, ngram_hashes, ngram_texts
 
@@ -58,7 +58,7 @@ DISGUISES: list[Callable[[str], str]] = [
 
 @pytest.mark.parametrize("script", TEXTS)
 def test_a_disguised_text_is_found_in_a_document_and_no_other_is(script: str) -> None:
-    ngrams = Ngrams([TEXTS[script]])
+    ngrams = EvaluationNgrams([TEXTS[script]])
     assert ngrams.long_enough.all()
     others = [text for name, text in TEXTS.items() if name != script]
     backwards = " ".join(reversed(TEXTS[script].split())) if " " in TEXTS[script] else TEXTS[script][::-1]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bertcore.corpus.contamination import evaluation_texts
+from bertcore.corpus.evaluation_texts import evaluation_texts
 from bertcore.errors import InputError
 from bertcore.examples import table, table_rows
 from bertcore.examples.bad_rows import EMPTY_TEXT, NO_LABEL, NOT_TEXT, NOT_UTF8, UNSEEN_LABEL, WRONG_COLUMNS

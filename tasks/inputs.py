@@ -17,8 +17,8 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
+from bertcore.corpus.candidates import excluded_ids
 from bertcore.corpus.config import CorpusConfig
-from bertcore.corpus.exclusion import excluded_ids
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.formats import ENDINGS
 from bertcore.embedding import FROM_CORPUS

@@ -3,135 +3,32 @@
 import logging
 import math
 import shutil
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertcore import workers
 from bertcore.corpus import cleaning
-from bertcore.corpus.candidates import AMOUNTS, Batch, Examined, Files, Use, examine, ids_of, ngrams_of
+from bertcore.corpus.candidates import Batch, Examined, Files, examine, ids_of, ngrams_of
 from bertcore.corpus.config import CorpusConfig
-from bertcore.corpus.digests import Digests
-from bertcore.corpus.documents import SPLITS, RecordWriter
-from bertcore.corpus.near_duplicates import NearDuplicates
+from bertcore.corpus.documents import RecordWriter
+from bertcore.corpus.duplicates import Seen
 from bertcore.corpus.overlap import shared_sentences
 from bertcore.corpus.sources import source_of
 from bertcore.corpus.sources.source import Block, Keep, Source, gathered, in_blocks
+from bertcore.corpus.statistics import CorpusStatistics, SourceStatistics, check_share, check_splits
 from bertcore.corpus.writing import ShardPlan, ShardPlans, write_shard
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum
 from bertcore.progress import Progress
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class SourceStatistics:
-    """What was read of a source, kept and dropped."""
-
-    read: int = 0
-    """Documents in it."""
-    dropped: Counter[str] = field(default_factory=Counter)
-    """Documents (and, where the reason says so, other records) by reason."""
-    kept: dict[str, Counter[str]] = field(default_factory=lambda: {split: Counter() for split in SPLITS})
-    """Documents, sentences, words and bytes (UTF-8) by split, as often as they are used."""
-    different: Counter[str] = field(default_factory=Counter)
-    """Kept documents by split, each of them once, however often it is used."""
-
-
-@dataclass
-class CorpusStatistics:
-    """What was read, kept and dropped, for the metrics files."""
-
-    sources: dict[str, SourceStatistics]
-    """By URI, in the order of the config."""
-    said: set[str] = field(default_factory=set)
-    """What the log has said of records that are left out, see `Drops`."""
-    least_draw: float = 1.0
-    """Of the kept documents, the least of the numbers that decide the split."""
-    unmatched: int = 0
-    """Ids of `corpus.exclude` that no document has."""
-    heldout_in_train: float = 0.0
-    """Share of the held-out sentences that stand in the training text, too."""
-
-    def add_read(self, found: Examined) -> None:
-        """What was read and left out for a batch."""
-        self.sources[found.source].read += found.read
-        self.sources[found.source].dropped.update(found.drops.counts)
-        for key, line in found.drops.said.items():
-            if key not in self.said:
-                logger.warning(line)
-                self.said.add(key)
-
-    def add_kept(self, use: Use, found: Examined, candidates: NDArray[np.int64]) -> None:
-        """Candidates that enter the corpus, for one of their uses."""
-        amounts = found.amounts[candidates].sum(axis=0).tolist()
-        source = self.sources[found.source]
-        source.kept[use.split].update(dict(zip(AMOUNTS, amounts, strict=True)))
-        if not use.copy:
-            source.different[use.split] += len(candidates)
-            self.least_draw = min(self.least_draw, float(found.draws[candidates].min()))
-
-    @property
-    def read(self) -> int:
-        """Documents of all sources."""
-        return sum(source.read for source in self.sources.values())
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Of all sources."""
-        return _added(source.dropped for source in self.sources.values())
-
-    @property
-    def kept(self) -> dict[str, Counter[str]]:
-        """Of all sources."""
-        return {split: _added(source.kept[split] for source in self.sources.values()) for split in SPLITS}
-
-    @property
-    def different(self) -> Counter[str]:
-        """Of all sources."""
-        return _added(source.different for source in self.sources.values())
-
-    def as_metrics(self) -> dict[str, Any]:
-        return {
-            "documents_read": {uri: source.read for uri, source in sorted(self.sources.items())},
-            "dropped": dict(sorted(self.dropped.items())),
-            **{split: dict(self.kept[split]) for split in SPLITS},
-            "heldout_sentences_in_train_share": self.heldout_in_train,
-            "excluded_ids_not_found": self.unmatched,
-        }
-
-    def dropped_by_source(self) -> dict[str, dict[str, int]]:
-        return {uri: dict(sorted(source.dropped.items())) for uri, source in sorted(self.sources.items())}
-
-    def text_by_source(self) -> list[dict[str, Any]]:
-        """What of each source the corpus holds, in the order of the config: `documents`, each of them once; what there
-        is in train and held out, as often as it is used; and the `train_share` of the training text's bytes."""
-        whole = max(self.kept["train"]["bytes"], 1)
-        return [
-            {
-                "uri": uri,
-                "documents": source.different.total(),
-                **{split: {name: source.kept[split][name] for name in AMOUNTS} for split in SPLITS},
-                "train_share": source.kept["train"]["bytes"] / whole,
-            }
-            for uri, source in self.sources.items()
-        ]
-
-
-def _added(counters: Iterable[Counter[str]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for counter in counters:
-        total.update(counter)
-    return total
 
 
 def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | None = None) -> CorpusStatistics:
@@ -159,8 +56,8 @@ def build_corpus(config: CorpusConfig, inputs: Path, output: Path, count: int | 
             path.unlink()
         other = replace(config, heldout_fraction=math.nextafter(nearest, 1))
         statistics = _write(other, inputs, output, evaluation, exclude, count)
-    _check_splits(config, statistics)
-    _check_share(config, statistics)
+    check_splits(config, statistics)
+    check_share(config, statistics)
     statistics.heldout_in_train = shared_sentences(output.resolve(), count)
     return statistics
 
@@ -185,7 +82,7 @@ def _write(
     """Read every source once. This process finds the blocks of the text and says which documents are kept; the workers
     do all else."""
     statistics = CorpusStatistics({uri: SourceStatistics() for uri in config.uris})
-    seen, plans, unmatched = _Seen(config, output), ShardPlans(output), set(ids_of(exclude))
+    seen, plans, unmatched = Seen(config.near_duplicates, output), ShardPlans(output), set(ids_of(exclude))
     parts = Path(mkdtemp(prefix=".parts-", dir=output.resolve()))
 
     def pieces() -> Iterator[Batch | ShardPlan]:
@@ -201,7 +98,7 @@ def _write(
             continue
         statistics.add_read(found)
         unmatched.difference_update(found.excluded)
-        _keep(found, seen.objections(found), plans, statistics)
+        _keep(found, seen.objections(found.digests, found.signatures), plans, statistics)
         megabytes, size = divmod(size + found.size, _MEGABYTE)
         if megabytes:
             progress.advance(f"MB of text, {statistics.read:,} documents", steps=megabytes)
@@ -245,67 +142,6 @@ def _keep(
             statistics.add_kept(use, found, use.candidates[rows])
         else:
             found.part_of(use).unlink()
-
-
-class _Seen:
-    """The candidates so far, in the order of the sources: the first of several that are alike is kept. Where their
-    digests and signatures outgrow the memory, they are on disk, beside the corpus."""
-
-    def __init__(self, config: CorpusConfig, directory: Path):
-        self._digests = Digests(directory)
-        self._near = NearDuplicates(config.near_duplicates, directory) if config.near_duplicates else None
-
-    def objections(self, found: Examined) -> dict[str, NDArray[np.int64]]:
-        """By reason the candidates that do not enter the corpus."""
-        new = np.array(self._digests.add(found.digests), bool)
-        firsts = np.flatnonzero(new)
-        unlike = np.ones(len(firsts), bool)
-        if self._near and found.signatures is not None:
-            unlike = np.array(self._near.add(found.signatures[firsts]), bool)
-        return {"exact_duplicate": np.flatnonzero(~new), "near_duplicate": firsts[~unlike]}
-
-
-def _check_splits(config: CorpusConfig, statistics: CorpusStatistics) -> None:
-    for split in SPLITS:
-        if not statistics.kept[split]["documents"]:
-            dropped = dict(sorted(statistics.dropped.items())) or "none"
-            raise InputError(
-                f"params.yaml: corpus.sources {config.uris}: no document for the split {split!r} "
-                f"({statistics.read} read, dropped: {dropped}), expected at least one; "
-                f"{_remedy(config, split, statistics)}"
-            )
-
-
-def _check_share(config: CorpusConfig, statistics: CorpusStatistics) -> None:
-    """Warn where so many documents are held out as chance does not bring about: several share an id, which decides."""
-    different, share = statistics.different, config.heldout_fraction
-    documents = different.total()
-    expected, deviation = documents * share, math.sqrt(documents * share * (1 - share))
-    if abs(different["heldout"] - expected) > _STANDARD_DEVIATIONS * deviation + 1:
-        logger.warning(
-            "corpus.heldout_fraction: %d of %d documents are held out, %.0f were expected: many share an id, which "
-            "decides that; give every document an id of its own",
-            *(different["heldout"], documents, expected),
-        )
-
-
-_STANDARD_DEVIATIONS = 5
-"""By chance one corpus in a million is further off."""
-
-
-def _remedy(config: CorpusConfig, split: str, statistics: CorpusStatistics) -> str:
-    if statistics.read == 1:
-        if any(source.wrapped for source in config.sources):
-            return "give more documents: a .txt with wrapped lines is one (docs/corpus.md)"
-        return "give more documents: in a .txt a blank line ends one (docs/corpus.md)"
-    if split == "heldout":
-        return "give more text or a larger corpus.heldout_fraction"
-    if statistics.kept["heldout"]["documents"] > 1:
-        return (
-            "all fell to the held-out text by their ids, which decide that; give every document an id of its own, or "
-            "lower corpus.heldout_fraction"
-        )
-    return "give more text"
 
 
 def _read(

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bertcore.compressed import read_text
 from bertcore.corpus import cleaning, quality
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.contamination import EvaluationNgrams
 from bertcore.corpus.documents import CORPUS_SCHEMA, Document
 from bertcore.corpus.evaluation_texts import evaluation_texts
-from bertcore.corpus.exclusion import excluded_ids
 from bertcore.corpus.near_duplicates import Signatures, signatures
 from bertcore.corpus.sorted_files import SIZE
 from bertcore.corpus.sources.source import Block, Drops
@@ -179,6 +179,13 @@ def _cleaned(documents: Iterable[Document], config: CorpusConfig, dropped: Count
             dropped[reason] += 1
         else:
             yield replace(document, text=text)
+
+
+def excluded_ids(files: Iterable[Path]) -> frozenset[str]:
+    """The ids in `files`, one a line, as the column `id` of the corpus has them; `InputError` for one that is not
+    UTF-8. Blank lines are no ids."""
+    lines = (line.removesuffix("\r") for file in files for line in read_text(file).split("\n"))
+    return frozenset(line for line in lines if line.strip())
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bertcore import hub
-from bertcore.corpus.build import CorpusStatistics, SourceStatistics
+from bertcore.corpus.statistics import CorpusStatistics, SourceStatistics
 from tasks import corpus
 
 

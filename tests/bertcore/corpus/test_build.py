@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from bertcore.config import parse
 from bertcore.corpus import candidates, cleaning, overlap, sources
-from bertcore.corpus.build import CorpusStatistics, build_corpus
+from bertcore.corpus.build import build_corpus
 from bertcore.corpus.config import CorpusConfig, SourceEntry
 from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.documents import Document, corpus_shards, read_sentences, row_groups
@@ -25,6 +25,7 @@ from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
 from bertcore.corpus.sources import formats
 from bertcore.corpus.sources.source import Keep, Source
+from bertcore.corpus.statistics import CorpusStatistics
 from bertcore.corpus.writing import ShardPlans
 from bertcore.errors import ConfigError, InputError
 from bertcore.files import checksum

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertcore.corpus.digests import Digests
+from bertcore.corpus.duplicates import Digests
 from bertcore.corpus.sorted_files import SIZE
 
 
@@ -47,7 +47,7 @@ def test_nothing_stays_in_the_directory(tmp_path: Path) -> None:
 HELD = """
 import hashlib, re, sys
 from pathlib import Path
-from bertcore.corpus.digests import Digests
+from bertcore.corpus.duplicates import Digests
 digests = Digests(Path(sys.argv[1]), most=20_000)
 for begin in range(0, int(sys.argv[2]), 1000):
     assert all(digests.add([hashlib.blake2b(b"%d" % n, digest_size=16).digest() for n in range(begin, begin + 1000)]))

@@ -16,9 +16,10 @@ from bertcore.examples.formats import FORMATS
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.encoder_tokenizer import readable_tokenizer
+from bertcore.finetune.families import FAMILIES
 from bertcore.instances.config import LABELS, MaskConfig
 from bertcore.minimal_pairs.scoring import check_variant
-from bertcore.model.architecture import EncoderConfig, HeadFamily
+from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
@@ -29,17 +30,6 @@ from bertcore.training.initial import check_lowercase, check_vocabulary, vocabul
 
 Configs = dict[str, Any]
 """Sections of params.yaml by name, as their dataclasses."""
-
-_HEADS: dict[str, HeadFamily] = {
-    "classification": "sequence_classification",
-    "multi_label": "sequence_classification",
-    "tagging": "token_classification",
-    "question_answering": "question_answering",
-    "multiple_choice": "multiple_choice",
-}
-"""`ExampleSet.family` -> the head that a task of it has."""
-_READ_BY = {"crf": "tagging", "labels_on": "tagging", "null_threshold": "question_answering"}
-"""Field of a task -> the only family that reads it."""
 
 
 @contextmanager
@@ -103,16 +93,18 @@ def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
         teacher = published_config(task.distillation.teacher, f"{where}.distillation.teacher")
         _check_length(where, task.sequence_length, teacher, own=False)
         _check_teacher(where, task, Path(task.distillation.teacher))
+    families = [FAMILIES[each] for each in FORMATS[task.format].families]
+    others = {field for each in FAMILIES.values() for field in each.own_fields}
+    others -= {field for each in families for field in each.own_fields}
     for field in dataclasses.fields(task):
-        only = _READ_BY.get(field.name)
-        if only and only not in FORMATS[task.format].families and getattr(task, field.name) != field.default:
+        if field.name in others and getattr(task, field.name) != field.default:
             raise ConfigError(
                 f"params.yaml: {where}.{field.name}: found {getattr(task, field.name)!r} with the format "
                 f"{task.format!r}, which does not read it; remove it"
             )
     if FORMATS[task.format].pairs:
         _check_segments(name, task, configs)
-    if FORMATS[task.format].families == ("question_answering",):
+    if all("max_query_length" in each.reading for each in families):
         kinds = architecture_of(model).tokenizers or tuple(KINDS)
         kinds = kinds if task.init_from else (configs["tokenizer"].kind,)
         least = task.max_query_length + 2 + min(KINDS[kind].separators for kind in kinds) + 1
@@ -126,7 +118,7 @@ def check_task(name: str, task: TaskConfig, configs: Configs) -> None:
 
 def check_pairs(name: str, task: TaskConfig, examples: ExampleSet, configs: Configs) -> None:
     """`ConfigError` where the examples are pairs of texts and the encoder knows one segment only."""
-    pairs = examples.family in ("question_answering", "multiple_choice") or any(
+    pairs = FAMILIES[examples.family].always_pairs or any(
         "text_b" in table.column_names and table["text_b"].null_count < len(table) for table in examples.splits.values()
     )
     if pairs:
@@ -145,7 +137,7 @@ def _check_segments(name: str, task: TaskConfig, configs: Configs) -> None:
 def _check_teacher(where: str, task: TaskConfig, directory: Path) -> None:
     """Whether it was fine-tuned for a task of this kind."""
     row = architecture_of(load_config(directory))
-    heads = [row.head(_HEADS[family]).architecture for family in FORMATS[task.format].families]
+    heads = [row.head(FAMILIES[family].head).architecture for family in FORMATS[task.format].families]
     found = read_json(directory / "config.json").get("architectures")
     if found is None or not set(found) & set(heads):
         raise ConfigError(

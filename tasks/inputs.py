@@ -32,7 +32,7 @@ from bertcore.files import begun_in, clear_unfinished, replace_directory, visibl
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.distillation import check_teacher, check_teachers_entries
 from bertcore.finetune.encoder_tokenizer import check_size, readable_tokenizer
-from bertcore.finetune.run import FAMILIES
+from bertcore.finetune.families import FAMILIES
 from bertcore.minimal_pairs.pairs import read_pairs
 from bertcore.model.huggingface import checked_config, load_config
 from bertcore.objectives.pretraining import models_of

@@ -110,7 +110,7 @@ class Use:
     remedy: str
     """Which one to give."""
     family: str | None = None
-    """A key of `bertcore.finetune.run.FAMILIES`, for heads that stage `finetune` trains."""
+    """A key of `bertcore.finetune.families.FAMILIES`, for heads that stage `finetune` trains."""
 
 
 def _classifies(*problems: str) -> Callable[[Description], bool]:

@@ -4,7 +4,6 @@ The family that trained the head reads the texts and makes the predictions here 
 own config.json keeps (`finetuning`).
 """
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,11 +24,10 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.crf import LinearChain
 from bertcore.finetune.encoder_tokenizer import tokenizer_for
+from bertcore.finetune.families import FAMILIES
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Features
 from bertcore.finetune.inference import logits_of
-from bertcore.finetune.question_answering import UNANSWERABLE, QuestionAnswering
-from bertcore.finetune.run import FAMILIES
 from bertcore.model.architecture import EncoderModule
 from bertcore.model.huggingface import CRF, FAMILY, READING, checked_config, load_pretrained
 from bertcore.training.machine import make_accelerator
@@ -42,8 +40,6 @@ UNSEEN = {
     "words_without_pieces": "words of characters that the tokenizer leaves out, read as unknown ones",
 }
 """What is counted of features that do not show all of their texts -> how it is said."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,22 +88,11 @@ class FineTuned:
                 "import the module that adds it"
             )
         labels = description.labels
-        task = _task(description, FAMILIES[name].reading)  # type: ignore[attr-defined]
+        task = _task(description, FAMILIES[name].reading)
         config = checked_config(directory)
         tokenizer = tokenizer_for(directory, config)
         nothing = ExampleSet(family=name, labels=labels, metrics=[], splits={})
-        family: Family
-        if name == "question_answering":
-            if READING not in description.values:
-                logger.warning(
-                    "%s/config.json: nothing says whether questions may have no answer, as of models that others have "
-                    "trained: each gets one (docs/use.md)",
-                    directory,
-                )
-            null = bool((description.values.get(READING) or {}).get(UNANSWERABLE))
-            family = QuestionAnswering(task, nothing, tokenizer, may_be_null=null)
-        else:
-            family = FAMILIES[name](task, nothing, tokenizer)
+        family = FAMILIES[name].saved(task, nothing, tokenizer, description.values)
         model = family.build(config)
         _load_weights(model, description)
         accelerator = make_accelerator()

@@ -48,7 +48,7 @@ class ExampleSet:
     """One task's examples. Texts are as their files have them; nothing is tokenised or truncated."""
 
     family: str
-    """A key of `bertcore.finetune.run.FAMILIES`; regression is classification without labels."""
+    """A key of `bertcore.finetune.families.FAMILIES`; regression is classification without labels."""
     labels: list[str] | None
     """Class or tag names, in the official order where there is one, else sorted; None for regression, questions and
     choices, whose label is the place of the right one, from 0."""

@@ -46,6 +46,7 @@ def write_predictions(directory: Path, split: str, ids: Sequence[str], predicted
 class Classification(Family):
     """A class of `labels` for each example, or a number where the task has none (regression)."""
 
+    head = "sequence_classification"
     gold = "label"
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
 
@@ -55,7 +56,7 @@ class Classification(Family):
         self._reader = TextReader(task, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
-        return build_head(config, "sequence_classification", 1 if self._labels is None else len(self._labels))
+        return build_head(config, self.head, 1 if self._labels is None else len(self._labels))
 
     def exported(self, model: EncoderModule) -> Exported:
         kind = "regression" if self._labels is None else "single_label_classification"

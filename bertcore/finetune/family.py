@@ -1,17 +1,21 @@
 """A head family as the fine-tuning loop sees it, and the names of labels, which all families share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from bertcore.errors import InputError
+from bertcore.examples.schema import ExampleSet
+from bertcore.finetune.config import RunConfig
 from bertcore.finetune.features import Batch, Features
-from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.architecture import EncoderConfig, EncoderModule, HeadFamily
 
 CHOICE = "choice"
 """The split of what is kept back from train where something is to be chosen: a setting, an epoch, a threshold. What is
@@ -41,13 +45,18 @@ class Exported:
 
 
 class Family(Protocol):
-    """One task seen by its head family; made from a `RunConfig`, an `ExampleSet` and a tokenizer. What the families
-    have in common stands here: they inherit it."""
+    """One task seen by its head family. What the families have in common stands here: they inherit it."""
 
+    head: HeadFamily
+    """Which of an architecture's classes is built."""
     gold: str
     """The column with what is to be predicted; a split has no labels where it holds a null."""
     reading: tuple[str, ...]
     """The fields of a `RunConfig` that are saved under `READING`."""
+    own_fields: tuple[str, ...] = ()
+    """The fields of a task that are refused with other families, unless these name them, too."""
+    always_pairs: bool = False
+    """Whether its examples are pairs of texts, whatever stands in them."""
 
     tunes: bool = False
     """Whether `tune` sets anything."""
@@ -55,6 +64,19 @@ class Family(Protocol):
     is_regression: bool = False
     """Whether the targets are numbers, one a sequence, in any unit: they are learned standardised (`Scale`), and said
     in their own unit by the trained model."""
+
+    def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None: ...
+
+    @classmethod
+    def saved(
+        cls,
+        task: RunConfig,
+        examples: ExampleSet,
+        tokenizer: Tokenizer,
+        config: Mapping[str, Any],  # noqa: ARG003 (what a family asks of it, its own method says)
+    ) -> Self:
+        """That of a saved model: `task.data` is its directory, `config` its config.json; `examples` has no splits."""
+        return cls(task, examples, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
         """The encoder with the family's head, with initial weights.

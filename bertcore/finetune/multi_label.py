@@ -39,6 +39,7 @@ class PredictedSets:
 class MultiLabel(Family):
     """Those of `labels` that are more likely than not."""
 
+    head = "sequence_classification"
     gold = "labels"
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
 
@@ -48,7 +49,7 @@ class MultiLabel(Family):
         self._reader = TextReader(task, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
-        return build_head(config, "sequence_classification", len(self._labels))
+        return build_head(config, self.head, len(self._labels))
 
     def exported(self, model: EncoderModule) -> Exported:
         kind = "multi_label_classification"

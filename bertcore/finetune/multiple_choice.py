@@ -30,14 +30,16 @@ from bertcore.ragged import offsets_of
 class MultipleChoice(Family):
     """One of the choices of each example."""
 
+    head = "multiple_choice"
     gold = "label"
     reading: tuple[str, ...] = ("sequence_length",)
+    always_pairs = True
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         self._reader = TextReader(replace(task, long_texts="truncate"), tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
-        return build_head(config, "multiple_choice", 1)
+        return build_head(config, self.head, 1)
 
     def exported(self, model: EncoderModule) -> Exported:
         return Exported(model, {})

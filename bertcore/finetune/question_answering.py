@@ -4,10 +4,11 @@ Long contexts are read in overlapping windows. In training, a window that does n
 [CLS], as has a question without an answer.
 """
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,8 @@ from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
 from bertcore.model.huggingface import READING
 from bertcore.tokens.tokenizer import Vocabulary
+
+logger = logging.getLogger(__name__)
 
 UNANSWERABLE = "unanswerable"
 """Under `READING`: whether the model may say that there is no answer."""
@@ -106,6 +109,7 @@ def best_threshold(answers: Answers) -> float:
 class QuestionAnswering(Family):
     """A span of the context; with unanswered questions in the training examples, as in SQuAD 2.0, also none."""
 
+    head = "question_answering"
     gold = "answers"
     reading: tuple[str, ...] = (
         "sequence_length",
@@ -115,6 +119,8 @@ class QuestionAnswering(Family):
         "n_best",
         "null_threshold",
     )
+    own_fields = ("null_threshold",)
+    always_pairs = True
 
     def __init__(
         self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer, *, may_be_null: bool | None = None
@@ -134,8 +140,20 @@ class QuestionAnswering(Family):
         self._may_be_null = may_be_null
         self.tunes = may_be_null and task.null_threshold == "tuned"
 
+    @classmethod
+    def saved(cls, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer, config: Mapping[str, Any]) -> Self:
+        """Whether a question may have no answer stands in `config`."""
+        if READING not in config:
+            logger.warning(
+                "%s/config.json: nothing says whether questions may have no answer, as of models that others have "
+                "trained: each gets one (docs/use.md)",
+                task.data,
+            )
+        may_be_null = bool((config.get(READING) or {}).get(UNANSWERABLE))
+        return cls(task, examples, tokenizer, may_be_null=may_be_null)
+
     def build(self, config: EncoderConfig) -> EncoderModule:
-        return build_head(config, "question_answering")
+        return build_head(config, self.head)
 
     def exported(self, model: EncoderModule) -> Exported:
         return Exported(model, {READING: {UNANSWERABLE: self._may_be_null}})

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,19 +22,15 @@ from bertcore.evaluation.scoring import score, units
 from bertcore.examples.schema import ExampleSet
 from bertcore.examples.sharing import groups
 from bertcore.finetune.advice import advice
-from bertcore.finetune.classification import Classification
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.distillation import load_teacher
 from bertcore.finetune.encoder_tokenizer import check_size
-from bertcore.finetune.family import CHOICE, Family, Predictions
+from bertcore.finetune.families import FAMILIES
+from bertcore.finetune.family import CHOICE, Predictions
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
-from bertcore.finetune.multi_label import MultiLabel
-from bertcore.finetune.multiple_choice import MultipleChoice
-from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.scale import Scale
-from bertcore.finetune.tagging import Tagging
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.huggingface import FAMILY, READING, load_config, load_pretrained
 from bertcore.training.machine import make_accelerator
@@ -325,13 +321,3 @@ _LONG = 300_000
 """Tokens from which on an evaluation shows its progress: a mini reads them in some ten seconds of a core."""
 _FEWEST_TO_CHOOSE_ON = 30
 """Of which one more that is right is three in a hundred; a correlation of one example is none."""
-
-
-FAMILIES: dict[str, Callable[[RunConfig, ExampleSet, Tokenizer], Family]] = {
-    "classification": Classification,
-    "multi_label": MultiLabel,
-    "tagging": Tagging,
-    "question_answering": QuestionAnswering,
-    "multiple_choice": MultipleChoice,
-}
-"""The head families, by the name that an `ExampleSet` has for them; a new one is a file and a row here."""

@@ -91,8 +91,10 @@ class Tagged:
 class Tagging(Family):
     """A tag of `labels` for each word."""
 
+    head = "token_classification"
     gold = "tags"
     reading: tuple[str, ...] = ("sequence_length", "doc_stride")
+    own_fields = ("crf", "labels_on")
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
         assert examples.labels is not None, "a tagging task without tags"
@@ -104,7 +106,7 @@ class Tagging(Family):
         self._crf, self._all_pieces = task.crf, task.labels_on == "all"
 
     def build(self, config: EncoderConfig) -> EncoderModule:
-        model = build_head(config, "token_classification", len(self._labels))
+        model = build_head(config, self.head, len(self._labels))
         if self._crf:
             model.add_module(CRF, LinearChain(len(self._labels)))
         return model

@@ -19,7 +19,7 @@ from bertcore.apply.finetuned import FineTuned
 from bertcore.evaluation import baselines, scoring
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet
-from bertcore.finetune import run
+from bertcore.finetune import families
 from bertcore.finetune.classification import Classification, Labelled
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.features import Batch
@@ -64,7 +64,7 @@ def accuracy(examples: ExampleSet, table: pa.Table, predicted: Any, metrics: Seq
 
 @pytest.fixture
 def examples(monkeypatch: pytest.MonkeyPatch, make_examples: Callable[..., ExampleSet]) -> ExampleSet:
-    monkeypatch.setitem(run.FAMILIES, "ordinal", Ordinal)
+    monkeypatch.setitem(families.FAMILIES, "ordinal", Ordinal)
     monkeypatch.setitem(schema.SCHEMAS, "ordinal", schema.CLASSIFICATION)
     monkeypatch.setitem(baselines.BASELINES, "ordinal", lowest)
     monkeypatch.setitem(scoring.SCORINGS, "ordinal", scoring.Scoring(accuracy, agreement))

@@ -12,7 +12,7 @@ from bertcore.evaluation.baselines import BASELINES
 from bertcore.examples import docstrings, glue, hub, table
 from bertcore.examples.bad_rows import WRONG_COLUMNS
 from bertcore.examples.formats import FORMATS, parse_options, read
-from bertcore.finetune.run import FAMILIES
+from bertcore.finetune.families import FAMILIES
 
 
 def test_every_reader_has_a_name() -> None:

@@ -1,7 +1,8 @@
 """Vectors of texts from any encoder, with cosines between them, and the files that vectors are kept in."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.apply.compact import Precision, restored
-from bertcore.apply.pooling import extract, load_encoder, longest_of
+from bertcore.apply.pooling import depth_of, load_encoder, longest_of, pooled
 from bertcore.embedding.directory import Reading
 from bertcore.embedding.directory import read as read_reading
-from bertcore.embedding.vectors import cutting, normalized
+from bertcore.embedding.vectors import cutting, encode, normalized, vectors_of
 from bertcore.errors import ConfigError
 from bertcore.files import replace_file
 from bertcore.finetune.encoder_tokenizer import tokenizer_for
@@ -27,18 +28,32 @@ ENDINGS = (".npy", ".parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class Embedder:
-    """An encoder with its tokenizer, and how its states become one vector; see `pooling.extract`."""
+    """An encoder with its tokenizer, and how its states become one vector; `ConfigError` where the model cannot."""
 
     directory: Path
     model: Encoder
     tokenizer: Tokenizer
+    """Any that fits the model; it is kept as a copy that cuts texts to what is read of them."""
     pooling: str = "mean"
     layer: int = -1
     max_length: int | None = None
+    """Tokens that are read of a text; None = as many as the model reads."""
     dimensions: int | None = None
     """How many of the first numbers of a vector are kept; None = all."""
     normalize: bool = False
     """Whether every vector has the length 1."""
+    depth: int = field(init=False)
+    """The number of layers that the texts pass through."""
+
+    def __post_init__(self) -> None:
+        width = self.model.config.hidden_size
+        if self.dimensions is not None and not 1 <= self.dimensions <= width:
+            raise ConfigError(
+                f"dimensions: found {self.dimensions}, expected 1 to {width}, the width of {self.directory}"
+            )
+        longest = longest_of(self.model, self.max_length)
+        object.__setattr__(self, "depth", depth_of(self.model, self.layer, self.pooling))
+        object.__setattr__(self, "tokenizer", cutting(self.tokenizer, longest))  # once, and not with every text
 
     @classmethod
     def load(
@@ -52,40 +67,29 @@ class Embedder:
         """The encoder of a model directory, whatever head it has.
 
         What is None is as the directory says it, where it is one of SentenceTransformers (stage embed leaves one), else
-        the mean of as many tokens as the model reads. `ConfigError` for more `dimensions` than the model's vectors
-        have.
+        the mean of as many tokens as the model reads.
         """
         model = load_encoder(directory)
-        tokenizer = tokenizer_for(directory, model.config)
         reading = read_reading(directory) or Reading(pooling="mean", normalize=False, max_length=None)
-        width = model.config.hidden_size
-        if dimensions is not None and not 1 <= dimensions <= width:
-            raise ConfigError(f"dimensions: found {dimensions}, expected 1 to {width}, the width of {directory}")
-        longest = reading.max_length if max_length is None else max_length
         return cls(
             directory=directory,
             model=model,
-            tokenizer=cutting(tokenizer, longest_of(model, longest)),
+            tokenizer=tokenizer_for(directory, model.config),
             pooling=reading.pooling if pooling is None else pooling,
             layer=layer,
-            max_length=longest,
+            max_length=reading.max_length if max_length is None else max_length,
             dimensions=dimensions,
             normalize=reading.normalize,
         )
 
     def embed(self, texts: Sequence[str], progress: str | None = None) -> tuple[NDArray[np.float32], int]:
-        """(texts, H) vectors, or their first `dimensions`, and how many texts were cut to what the model reads."""
-        vectors, cut = extract(
-            self.model,
-            self.tokenizer,
-            texts,
-            pooling=self.pooling,
-            layer=self.layer,
-            max_length=self.max_length,
-            progress=progress,
-        )
-        kept = vectors[:, : self.dimensions]
-        return normalized(kept) if self.normalize else np.ascontiguousarray(kept), cut
+        """(texts, H) vectors, or their first `dimensions`, computed in float32, and how many texts were cut to what the
+        model reads. `progress`: the name that the work is shown under, counted in texts; None shows nothing."""
+        features = encode(self.tokenizer, texts)
+        pool = partial(pooled, self.model, pooling=self.pooling, depth=self.depth)
+        kept = vectors_of(self.model, features, pool, progress)[:, : self.dimensions]
+        vectors = normalized(kept) if self.normalize else np.ascontiguousarray(kept)
+        return vectors, features.counts["truncated"]
 
     def unit(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(texts, H) vectors of length 1, whose products are cosines."""

@@ -1,16 +1,12 @@
 """One vector for each text from the states of an encoder's layer."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from tokenizers import Tokenizer
 from torch import Tensor
 
-from bertcore.embedding.vectors import encode, vectors_of
 from bertcore.errors import ConfigError
 from bertcore.finetune.features import Batch
 from bertcore.model.architecture import Encoder
@@ -32,31 +28,6 @@ def load_encoder(directory: Path) -> Encoder:
     return model.to(device()).eval()
 
 
-@torch.inference_mode()
-def extract(
-    model: Encoder,
-    tokenizer: Tokenizer,
-    texts: Sequence[str],
-    *,
-    pooling: str = "mean",
-    layer: int = -1,
-    max_length: int | None = None,
-    progress: str | None = None,
-) -> tuple[NDArray[np.float32], int]:
-    """(texts, H) vectors, computed in float32, and how many texts were cut to `max_length` tokens.
-
-    `max_length`: see `longest_of`. `progress`: the name that the work is shown under, counted in texts; None shows
-    nothing. `ConfigError` for a layer that the model has not, or without attention for the pooling `attention`.
-    """
-    depth = _depth(model, layer, pooling)
-    features = encode(tokenizer, texts, longest_of(model, max_length))
-
-    def vectors(batch: Batch) -> Tensor:
-        return POOLINGS[pooling](_states(model, batch.input_ids, batch.layout, depth))
-
-    return vectors_of(model, features, vectors, progress), features.counts["truncated"]
-
-
 def longest_of(model: Encoder, max_length: int | None) -> int:
     """Tokens that are read of a text: `max_length`, or as many as the model reads; `ConfigError` where that leaves
     nothing of it."""
@@ -66,8 +37,9 @@ def longest_of(model: Encoder, max_length: int | None) -> int:
     return min(max_length or positions, positions)
 
 
-def _depth(model: Encoder, layer: int, pooling: str) -> int:
-    """The number of layers that the texts pass through."""
+def depth_of(model: Encoder, layer: int, pooling: str) -> int:
+    """The number of layers that the texts pass through; `ConfigError` for a layer that the model has not, or without
+    attention for the pooling `attention`."""
     layers = model.config.num_hidden_layers
     depth = layer if layer >= 0 else layers + 1 + layer
     if not 0 <= depth <= layers:
@@ -90,6 +62,11 @@ class _States:
     layer: EncoderLayer | None
     """That layer; None for the embeddings."""
     layout: Layout
+
+
+def pooled(model: Encoder, batch: Batch, pooling: str, depth: int) -> Tensor:
+    """(B, H) vectors of a batch, from what the layer at `depth` gives."""
+    return POOLINGS[pooling](_states(model, batch.input_ids, batch.layout, depth))
 
 
 def _states(model: Encoder, ids: Tensor, layout: Layout, depth: int) -> _States:

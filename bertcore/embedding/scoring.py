@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bertcore.embedding.pairs import Pair
-from bertcore.embedding.vectors import encode, normalized, vectors_of
+from bertcore.embedding.vectors import cutting, encode, normalized, vectors_of
 from bertcore.evaluation.retrieval import BM25, ndcg, ranking, recall
 from bertcore.model.architecture import Encoder
 
@@ -48,9 +48,8 @@ class Search:
         self, model: Encoder, tokenizer: Tokenizer, sequence_length: int, dimensions: Sequence[int] = ()
     ) -> dict[int, dict[str, float]]:
         """Width -> the scores of the cosines of the mean of the states; the whole width first, then `dimensions`."""
-        queries, passages = (
-            vectors_of(model, encode(tokenizer, texts, sequence_length)) for texts in (self.queries, self.passages)
-        )
+        cut = cutting(tokenizer, sequence_length)
+        queries, passages = (vectors_of(model, encode(cut, texts)) for texts in (self.queries, self.passages))
         widths = (queries.shape[1], *sorted(dimensions, reverse=True))
         return {
             width: self.score(normalized(queries[:, :width]) @ normalized(passages[:, :width]).T) for width in widths

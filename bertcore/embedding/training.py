@@ -12,7 +12,7 @@ from bertcore.embedding.caching import backward
 from bertcore.embedding.config import EmbedConfig
 from bertcore.embedding.loss import matryoshka, same_text
 from bertcore.embedding.pairs import Pair
-from bertcore.embedding.vectors import encode
+from bertcore.embedding.vectors import cutting, encode
 from bertcore.finetune.short_training import ShortTraining
 from bertcore.memory import explained
 from bertcore.model.architecture import Encoder
@@ -41,7 +41,7 @@ class ContrastiveTraining(ShortTraining):
         texts = list(dict.fromkeys(text for pair in pairs for text in pair.texts))
         place = {text: number for number, text in enumerate(texts)}
         self._pairs = [np.asarray([place[text] for text in pair.texts]) for pair in pairs]
-        self._features = encode(tokenizer, texts, config.sequence_length)
+        self._features = encode(cutting(tokenizer, config.sequence_length), texts)
 
     @property
     def truncated(self) -> int:

@@ -22,21 +22,18 @@ def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def cutting(tokenizer: Tokenizer, sequence_length: int) -> Tokenizer:
-    """`tokenizer` itself where it cuts texts to that many tokens already, else a copy that does. To copy a large
-    vocabulary takes longer than to embed a text."""
-    if (tokenizer.truncation or {}).get("max_length") == sequence_length:
-        return tokenizer
+    """A copy that cuts texts to that many tokens. To copy a large vocabulary takes longer than to embed a text."""
     copy = own_tokenizer(tokenizer)
     copy.enable_truncation(sequence_length)
     return copy
 
 
-def encode(tokenizer: Tokenizer, texts: Sequence[str], sequence_length: int) -> Features:
-    """Each text as a sequence of at most `sequence_length` tokens; counted are those `truncated`."""
-    cut = cutting(tokenizer, sequence_length)
+def encode(tokenizer: Tokenizer, texts: Sequence[str]) -> Features:
+    """Each text as a sequence of at most as many tokens as `tokenizer`, see `cutting`, leaves of it; counted are those
+    `truncated`."""
     tokens, truncated = list[NDArray[np.int32]](), 0
     for part in chunks(texts):
-        for each in cut.encode_batch_fast(part):
+        for each in tokenizer.encode_batch_fast(part):
             tokens.append(np.asarray(each.ids, dtype=np.int32))
             truncated += bool(each.overflowing)
     lengths = np.asarray([len(each) for each in tokens], dtype=np.int64)

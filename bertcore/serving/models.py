@@ -14,12 +14,10 @@ from bertcore.apply.directory import Description
 from bertcore.apply.embed import Embedder
 from bertcore.apply.fill_mask import MaskedLanguageModel, fill_mask
 from bertcore.apply.finetuned import FineTuned
-from bertcore.apply.pooling import longest_of
 from bertcore.apply.search import Index
 from bertcore.apply.tag import tag
 from bertcore.config import suggest
 from bertcore.embedding.directory import read as read_reading
-from bertcore.embedding.vectors import cutting
 from bertcore.errors import ConfigError, InputError
 
 
@@ -54,9 +52,7 @@ def load(directory: Path) -> Served:
     elif use == "fill-mask":
         masked = MaskedLanguageModel.load(directory)
         works["fill-mask"] = partial(fill_mask, masked)
-        encoder = masked.model.base_model
-        cut = cutting(masked.tokenizer, longest_of(encoder, None))  # here, and not with every request
-        embedder = Embedder(directory=directory, model=encoder, tokenizer=cut)
+        embedder = Embedder(directory=directory, model=masked.model.base_model, tokenizer=masked.tokenizer)
     else:
         tuned = FineTuned.load(directory, use)
         unseen = tuned.unseen

@@ -13,9 +13,8 @@ from tokenizers import Tokenizer
 
 from bertcore.apply.compact import compact
 from bertcore.apply.embed import Embedder
-from bertcore.apply.pooling import POOLINGS, extract, load_encoder
+from bertcore.apply.pooling import POOLINGS
 from bertcore.commands.main import main
-from bertcore.embedding.vectors import cutting
 from bertcore.errors import BAD_INPUT, ConfigError
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import save_pretrained
@@ -40,13 +39,12 @@ def saved(tokenizer: Tokenizer, config: BertConfig, tmp_path_factory: pytest.Tem
 
 @pytest.mark.parametrize("layer", [-1, 1, 0, -2])
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_vectors_are_those_of_transformers(pooling: str, layer: int, saved: Path, tokenizer: Tokenizer) -> None:
-    model = load_encoder(saved)
+def test_vectors_are_those_of_transformers(pooling: str, layer: int, saved: Path) -> None:
     if layer == 0 and pooling == "attention":
         with pytest.raises(ConfigError, match="layer: found 0, the embeddings, with pooling attention"):
-            extract(model, tokenizer, TEXTS, pooling=pooling, layer=layer)
+            Embedder.load(saved, pooling, layer)
         return
-    vectors, cut = extract(model, tokenizer, TEXTS, pooling=pooling, layer=layer)
+    vectors, cut = Embedder.load(saved, pooling, layer).embed(TEXTS)
     assert cut == 1
     theirs = transformers.AutoModel.from_pretrained(saved, attn_implementation="eager").eval()
     encode = transformers.AutoTokenizer.from_pretrained(saved)
@@ -65,9 +63,9 @@ def test_vectors_are_those_of_transformers(pooling: str, layer: int, saved: Path
 
 @pytest.mark.parametrize("ending", [".npy", ".parquet"])
 def test_command_reads_each_kind_of_file(
-    ending: str, saved: Path, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ending: str, saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    expected, _ = extract(load_encoder(saved), tokenizer, ["red cat", "dog"], pooling="max")
+    expected, _ = Embedder.load(saved, "max").embed(["red cat", "dog"])
     files = {
         "in.txt": "\ufeffred cat\ndog\n",
         "in.jsonl": '{"text": "red cat"}\n\n{"text": "dog"}\n',
@@ -115,7 +113,7 @@ def test_command_writes_fewer_bits(saved: Path, tmp_path: Path, capsys: pytest.C
 
 
 def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
-    saved: Path, tokenizer: Tokenizer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "in.txt").write_text("Red CAT\n")
     older = tmp_path / "older"
@@ -124,7 +122,7 @@ def test_command_reads_an_encoder_that_has_a_vocabulary_alone(
         shutil.copyfile(saved / name, older / name)
     arguments = ["embed", "--model", str(older), "--file", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.npy")]
     assert main(arguments) == 0
-    expected, _ = extract(load_encoder(saved), tokenizer, ["Red CAT"])
+    expected, _ = Embedder.load(saved).embed(["Red CAT"])
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
     (older / "vocab.txt").unlink()
     assert main(arguments) == BAD_INPUT
@@ -177,9 +175,9 @@ def test_columns_are_parted_by_what_is_said(saved: Path, tmp_path: Path) -> None
     assert json.loads((tmp_path / "out.jsonl").read_text())["text"] == "red, cat"
 
 
-def test_the_tokenizer_of_an_embedder_is_copied_once(saved: Path) -> None:
+def test_the_tokenizer_of_an_embedder_cuts(saved: Path) -> None:
     embedder = Embedder.load(saved, max_length=4)
-    assert cutting(embedder.tokenizer, 4) is embedder.tokenizer is not cutting(embedder.tokenizer, 5)
+    assert embedder.tokenizer.truncation["max_length"] == 4
     assert embedder.embed(["red cat dog", "red"])[1] == 1
 
 
@@ -198,8 +196,8 @@ def test_all_texts_are_compared_or_the_nearest_ones_of_a_file(
     assert len(said.out.splitlines()) == 2 if file else "--top: found 2 without --file" in said.err
 
 
-def test_shortest_length_leaves_one_token_of_a_text(saved: Path, tokenizer: Tokenizer) -> None:
-    vectors, cut = extract(load_encoder(saved), tokenizer, ["red cat dog", "red"], max_length=3)
+def test_shortest_length_leaves_one_token_of_a_text(saved: Path) -> None:
+    vectors, cut = Embedder.load(saved, max_length=3).embed(["red cat dog", "red"])
     assert cut == 1
     np.testing.assert_allclose(vectors[0], vectors[1], rtol=1e-5, atol=1e-6)
 

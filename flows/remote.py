@@ -226,6 +226,16 @@ def _said(error: BaseException) -> str:
     return without_password(said)
 
 
+def repro_command(name: str, root: Path) -> list[str]:
+    """`dvc repro` of this stage of the tree `root` alone.
+
+    Files that lie on this machine are linked, whatever DVC's caches have of them: `dvc commit` puts copies there, which
+    would come back in the place of the links, and go on as they were while the files change.
+    """
+    forced = ["--force"] if name == INPUTS_STAGE and are_here(root) else []
+    return [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", *forced, name]
+
+
 def _stage(remote: Remote, name: str) -> int:
     """Pull, `dvc repro --single-item` and push; the status of dvc.
 
@@ -241,8 +251,7 @@ def _stage(remote: Remote, name: str) -> int:
             pass
     before = signal.signal(signal.SIGINT, lambda *_: None)  # is for the stage, which stops, and dvc, which waits for it
     try:
-        command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]
-        status = subprocess.run(command, check=False).returncode
+        status = subprocess.run(repro_command(name, Path.cwd()), check=False).returncode
     finally:
         signal.signal(signal.SIGINT, before)
     if status == 0:

@@ -23,6 +23,7 @@ from flows.environment import REMOTE, project_environment
 from flows.graph import Stage, busy
 from flows.guard import guarded
 from flows.progress import Bar, HeldOut
+from flows.remote import repro_command
 from flows.room import StoppedWaitingError, room
 from tasks.processes import checkpoint_grace
 
@@ -147,7 +148,7 @@ def run_stage(
 
 
 def _repro(name: str, root: Path, environment: dict[str, str], timeout: float | None, log: Log) -> State[Any]:
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", name]
+    command = repro_command(name, root)
     if environment.get(REMOTE):
         command = [sys.executable, "-m", "flows.remote", "stage", name]
     output = _Output(name, log)

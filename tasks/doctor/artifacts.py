@@ -35,7 +35,7 @@ def check_links(links_anew: bool = True) -> Finding:
     """Whether DVC watches all files that params.yaml leads to; `links_anew`: whether stage `inputs` is to run."""
     if (name := other_files(Path.cwd())) is not None:
         text = f"{name} leads to other files than are linked in {INPUTS}, which `dvc repro` does not see"
-        remedy = f"`make pretrain` and the flows link them anew; before `dvc repro`, remove {INPUTS}"
+        remedy = "`make pretrain` and the flows link them anew, and so does `dvc repro --single-item --force inputs`"
         return warn("links", text, remedy)
     there, absent = INPUTS.is_dir(), not_here(Path.cwd())
     if absent:

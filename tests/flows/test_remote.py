@@ -9,7 +9,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from flows.environment import REMOTE
-from flows.remote import Remote, RemoteError, main, remote_url
+from flows.remote import Remote, RemoteError, main, remote_url, repro_command
+from tasks.links import unlink_other_files
 from tests.flows.conftest import Tree
 
 STAGES = ["corpus", "pretrain", "finetune@topic", "finetune@qa", "report"]
@@ -226,12 +227,8 @@ Path("data/inputs/corpus/0/a.txt").symlink_to("../../../../texts/a.txt")
 """
 
 
-@pytest.mark.slow
-def test_texts_of_a_machine_stay_links_and_go_before_those_of_another_one(
-    tree: Tree, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    place = tmp_path_factory.mktemp("elsewhere")
-    tree.environment[REMOTE] = str(place / "store")
+def write_text(tree: Tree) -> Path:
+    """A text that stage `inputs` of the tree links."""
     (tree.root / "dvc.yaml").write_text(INPUTS_YAML)
     (tree.root / "params.yaml").write_text("corpus: {sources: [texts]}\n")
     (tree.root / "link.py").write_text(LINK)
@@ -239,6 +236,31 @@ def test_texts_of_a_machine_stay_links_and_go_before_those_of_another_one(
     text = tree.root / "texts" / "a.txt"
     text.parent.mkdir()
     text.write_text("one")
+    return text
+
+
+def test_texts_are_linked_though_dvc_commit_has_put_copies_of_them_into_the_cache(tree: Tree) -> None:
+    text = write_text(tree)
+    linked = tree.root / "data" / "inputs" / "corpus" / "0" / "a.txt"
+    commit = [sys.executable, "-m", "dvc", "commit", "--force", "inputs"]
+    subprocess.run(repro_command("inputs", tree.root), check=True, **tree.options())
+    subprocess.run(commit, check=True, **tree.options())
+    assert not linked.is_symlink(), "DVC leaves the links: nothing is to be mended"
+    text.write_text("two, which is longer")
+    assert unlink_other_files(tree.root) == "texts"
+    subprocess.run(repro_command("inputs", tree.root), check=True, **tree.options())
+    assert linked.is_symlink() and linked.read_text() == "two, which is longer"
+    text.unlink()  # the copies are all that there is
+    assert "--force" not in repro_command("inputs", tree.root)
+
+
+@pytest.mark.slow
+def test_texts_of_a_machine_stay_links_and_go_before_those_of_another_one(
+    tree: Tree, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("elsewhere")
+    tree.environment[REMOTE] = str(place / "store")
+    text = write_text(tree)
 
     def run(where: Tree) -> list[str]:
         for name in ("inputs", "corpus"):

@@ -96,6 +96,11 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         choices = [argument for argument in arguments if argument is not type(None)]
         if (inner := _alternative(choices, value)) is None:
             raise _wrong(hint, value, where)
+        if typing.get_origin(inner) is typing.Literal and value not in (words := typing.get_args(inner)):
+            if _PLAIN_VALUE.fullmatch(value.strip()):
+                raise _wrong(hint, value, where)
+            others = [type_name(choice) for choice in choices if choice is not inner]
+            raise ConfigError(f"{where}: found {value!r}; {suggest(value, [*words, *others])}")
         return convert(inner, value, where)
     if dataclasses.is_dataclass(hint):
         return parse(typing.cast(type, hint), value, where)

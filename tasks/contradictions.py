@@ -49,7 +49,7 @@ def check_pretraining(configs: Configs) -> None:
     _check_published(pretrain, tokenizer)
     check_vocabulary_file(tokenizer)
     _check_marks(tokenizer, configs["corpus"].language)
-    model = encoder(configs, tokenizer.vocab_size)
+    model = encoder(configs, tokenizer.most_entries)
     _check_kind(tokenizer, model)
     _check_length("mask", mask.phases[-1].sequence_length, model, own=True)
     if OBJECTIVES[pretrain.objective].needs_discriminator:
@@ -172,7 +172,7 @@ def encoder_of(name: str, task: TaskConfig, configs: Configs) -> EncoderConfig:
     """The model that a task starts from."""
     if task.init_from:
         return published_config(task.init_from, f"finetune.tasks.{name}.init_from")
-    return encoder(configs, configs["tokenizer"].vocab_size)
+    return encoder(configs, configs["tokenizer"].most_entries)
 
 
 def _check_phases(mask: MaskConfig, pretrain: PretrainConfig) -> None:
@@ -259,7 +259,7 @@ def _check_objective(configs: Configs) -> None:
     vocab_file = tokenizer.vocab_file
     row, where = OBJECTIVES[pretrain.objective], "params.yaml: pretrain.objective_options"
     options: Any = parse(row.options, pretrain.objective_options, where)
-    entries, vocabulary_name = tokenizer.vocab_size, KINDS[tokenizer.kind].entries_file
+    entries, vocabulary_name = tokenizer.most_entries, KINDS[tokenizer.kind].entries_file
     for option, name in models_of(pretrain.objective, pretrain.objective_options).items():
         published_config(name, f"pretrain.objective_options.{option}")
         if vocab_file is None:

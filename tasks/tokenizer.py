@@ -11,8 +11,10 @@ from tokenizers import Tokenizer
 from bertcore.corpus.documents import corpus_shards, row_groups
 from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.tokens.kind import running
+from bertcore.tokens.size import CHOSEN
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, vocabulary_report
 from bertcore.tokens.words import WordCounts
+from bertcore.vocabulary import auto
 from bertcore.vocabulary.corpus_words import count_corpus
 from bertcore.vocabulary.extension import extended
 from tasks import params
@@ -34,7 +36,8 @@ def run(stage_run: StageRun) -> None:
     words = None
     if config.vocab_file is None or config.new_entries:
         words = count_corpus(corpus_shards(CORPUS, "train"), kind.cutter(config), kind.blank)
-    given = tokenizer = _tokenizer(config, words)
+    tokenizer, why = _tokenizer(config, words)
+    given = tokenizer
     if words and config.new_entries:
         tokenizer = extended(given, words.counts, config.new_entries, config.min_frequency)
     with disk_errors(TOKENIZER), replace_directory(TOKENIZER) as beside:
@@ -51,20 +54,25 @@ def run(stage_run: StageRun) -> None:
         before = vocabulary_report(given, islice(_sentences(kind.blank), REPORT_BATCHES))
         report["heldout_pieces_per_word_before"] = before["heldout_pieces_per_word"]
     report |= words.report() if words else {}
+    report |= {CHOSEN: why} if why else {}
     write_json(METRICS / "tokenizer.json", report)
     stage_run.log_metrics(report)
 
 
-def _tokenizer(config: TokenizerConfig, words: WordCounts | None) -> Tokenizer:
-    """Trained on `words`, or read from the files of the config."""
+def _tokenizer(config: TokenizerConfig, words: WordCounts | None) -> tuple[Tokenizer, str | None]:
+    """Trained on `words`, or read from the files of the config; and why it has the size that was left to the stage."""
     kind = KINDS[config.kind]
     if config.vocab_file is None:
         assert words is not None
-        return kind.train(config, words.counts)
+        if config.vocab_size != "auto":
+            return kind.train(config, words.counts), None
+        tokenizer, why = auto.trained(kind, config, words.counts)
+        logger.info("tokenizer.vocab_size: auto: %s", why)
+        return tokenizer, why
     files = [VOCABULARY / Path(config.vocab_file).name]  # as stage `inputs` has linked them
     if config.merges_file is not None:
         files.append(MERGES / Path(config.merges_file).name)
-    return kind.read(files, config.lowercase, config.vocab_file)
+    return kind.read(files, config.lowercase, config.vocab_file), None
 
 
 def _sentences(blank: str) -> Iterator[list[str]]:

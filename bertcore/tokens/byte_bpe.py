@@ -32,6 +32,8 @@ from bertcore.tokens.kind import (
 SPECIAL = SpecialTokens(pad="<pad>", unk="<unk>", cls="<s>", sep="</s>", mask="<mask>")
 FIRST_ENTRIES = (SPECIAL.cls, SPECIAL.pad, SPECIAL.sep, SPECIAL.unk, SPECIAL.mask)
 """In the order that the published vocabularies have; their mask comes last."""
+LEAST = len(FIRST_ENTRIES) + len(pre_tokenizers.ByteLevel.alphabet())
+"""Entries that every vocabulary of bytes has."""
 BLANK = "Ġ"
 VOCABULARY_FILE, MERGES_FILE = "vocab.json", "merges.txt"
 _VERSION = "#version: 0.2"
@@ -66,14 +68,15 @@ def train_tokenizer(config: VocabularyConfig, counts: Mapping[str, int]) -> Toke
 def train_merges(
     config: VocabularyConfig, counts: Mapping[str, int], first: Sequence[str]
 ) -> tuple[dict[str, int], list[Merge]]:
-    """Exactly `config.vocab_size` entries, of which the special tokens `first` come first, and their merges.
+    """Exactly `config.vocab_size` entries (`auto`: `config.most_entries` at most), of which the special tokens `first`
+    come first, and their merges.
 
     The ids of the special tokens and of the 256 bytes are fixed before merging starts, and the library's trainer
     decides ties between merges by ids. Raises `InputError` where the text does not support that many entries.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(
-        vocab_size=config.vocab_size,
+        vocab_size=config.most_entries,
         min_frequency=config.min_frequency,
         special_tokens=list(first),
         initial_alphabet=alphabet,
@@ -83,6 +86,15 @@ def train_merges(
     words.train(tokenizer, trainer, counts)
     require_size(tokenizer.get_vocab(with_added_tokens=True), config, len(alphabet))
     return entries_and_merges(tokenizer)
+
+
+def first_merges(tokenizer: Tokenizer, size: int) -> tuple[dict[str, int], list[Merge]]:
+    """The first `size` entries of a trained tokenizer, special tokens, bytes and one or more of merges, and the merges
+    that make them: training to that size ends with the one that makes the last."""
+    ids, merges = entries_and_merges(tokenizer)
+    made = [ids[first + second] for first, second in merges]
+    entries = {entry: index for entry, index in ids.items() if index < size}
+    return entries, merges[: made.index(size - 1) + 1]
 
 
 def read_tokenizer(files: Sequence[Path], lowercase: bool | None, where: str) -> Tokenizer:  # noqa: ARG001 (never)
@@ -223,10 +235,9 @@ def check_fields(config: VocabularyConfig, kind: str) -> None:
         raise ValueError(
             f"alphabet_size: found {config.alphabet_size} with kind {kind}, whose alphabet is the bytes; remove it"
         )
-    least = len(FIRST_ENTRIES) + len(pre_tokenizers.ByteLevel.alphabet())
-    if config.vocab_file is None and config.vocab_size <= least:
+    if config.vocab_file is None and config.most_entries <= LEAST:
         raise ValueError(
-            f"vocab_size: found {config.vocab_size}, expected more than the {least} special tokens and bytes"
+            f"vocab_size: found {config.vocab_size}, expected more than the {LEAST} special tokens and bytes"
         )
 
 
@@ -269,6 +280,8 @@ BYTE_BPE = TokenizerKind(
     check=_check,
     cutter=cutter,
     train=train_tokenizer,
+    least=lambda *_: LEAST,
+    first=lambda tokenizer, size: make_tokenizer(*first_merges(tokenizer, size)),
     read=read_tokenizer,
     recognises=lambda content: _is_of_bytes(content) and not has_berts_special_tokens(content),
     save=save_tokenizer,

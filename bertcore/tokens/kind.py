@@ -6,7 +6,7 @@ A kind is a module with a `TokenizerKind` (`wordpiece`, `byte_bpe`, `modernbert_
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from bertcore.config import within
 from bertcore.errors import InputError
 from bertcore.files import write_json
+from bertcore.tokens.size import LARGEST
 from bertcore.words import UNSPACED_SENTENCES
 
 TOKENIZER_FILE, SETTINGS_FILE = "tokenizer.json", "tokenizer_config.json"
@@ -27,8 +28,9 @@ _MOST = 10_000_000
 class VocabularyConfig:
     """What section `tokenizer` of params.yaml says of a vocabulary, whatever its kind."""
 
-    vocab_size: int = 8192
-    """Entries of the vocabulary, special and `[unused]` tokens included."""
+    vocab_size: int | Literal["auto"] = 8192
+    """Entries of the vocabulary, special and `[unused]` tokens included; `auto`: as many as the training text shows
+    often enough (docs/family.md), 512 to 49,984."""
     lowercase: bool | None = None
     """Lower-case and strip accents (BERT's uncased); False keeps both (cased). None = as the published tokenizers of
     the kind: `wordpiece` lower-cases; those of bytes keep every byte, and allow nothing else."""
@@ -51,7 +53,8 @@ class VocabularyConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "min_frequency", "alphabet_size", "unused_tokens", "new_entries"):
-            within(self, name, f"at most {_MOST:,}; lower it", most=_MOST)
+            if getattr(self, name) != "auto":
+                within(self, name, f"at most {_MOST:,}; lower it", most=_MOST)
         for name in ("min_frequency", "alphabet_size"):
             within(self, name, "at least 1", least=1)
         within(self, "unused_tokens", "0 or more", least=0)
@@ -66,6 +69,11 @@ class VocabularyConfig:
                 f"merges_file: found {self.merges_file!r} without vocab_file, expected the vocab.json that it belongs "
                 "to; set vocab_file, or remove it"
             )
+
+    @property
+    def most_entries(self) -> int:
+        """`vocab_size`, or the most entries that `auto` chooses."""
+        return self.vocab_size if isinstance(self.vocab_size, int) else LARGEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +132,13 @@ class TokenizerKind:
     """What cuts texts into words as a tokenizer of this kind does (see `words.cutter`)."""
     train: Callable[[VocabularyConfig, Mapping[str, int]], Tokenizer]
     """The config and the words of a text, as `cutter` cuts them, with their counts -> a tokenizer of exactly
-    `vocab_size` entries, the same bytes for the same counts; `InputError` where they do not support so many."""
+    `vocab_size` entries, the same bytes for the same counts; `InputError` where they do not support so many. With
+    `auto`, as many entries as they support, up to `most_entries`."""
+    least: Callable[[VocabularyConfig, Mapping[str, int]], int]
+    """The same -> the entries that every vocabulary of theirs has: special and unused tokens, and characters."""
+    first: Callable[[Tokenizer, int], Tokenizer]
+    """A trained tokenizer -> that of its first entries, so many, which are more than `least`: the same that training to
+    that size gives."""
     read: Callable[[Sequence[Path], bool | None, str], Tokenizer]
     """`vocabulary_files` (or a tokenizer.json), `lowercase`, and what errors call the first of them -> the tokenizer.
     `InputError` for files that hold no such vocabulary."""
@@ -167,7 +181,7 @@ _ENDS_UNSPACED = f"[{UNSPACED_SENTENCES}][\u2014\u2026\u2019\u201d\"')]*$"
 
 def require_size(vocabulary: Mapping[str, int], config: VocabularyConfig, alphabet: int) -> None:
     """`InputError` where training has found fewer (or, with a large alphabet, more) entries than were asked for."""
-    if (found := len(vocabulary)) != config.vocab_size:
+    if config.vocab_size != "auto" and (found := len(vocabulary)) != config.vocab_size:
         if found < config.vocab_size:
             remedy = f"set vocab_size to {found}, or give more text"
         else:

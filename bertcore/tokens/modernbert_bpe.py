@@ -15,9 +15,11 @@ from bertcore.errors import InputError
 from bertcore.tokens import words
 from bertcore.tokens.byte_bpe import (
     BLANK,
+    LEAST,
     Merge,
     check_fields,
     entries_of_tokenizer,
+    first_merges,
     has_berts_special_tokens,
     read_object,
     require_entries,
@@ -110,6 +112,8 @@ MODERNBERT_BPE = TokenizerKind(
     check=_check,
     cutter=cutter,
     train=train_tokenizer,
+    least=lambda *_: LEAST,
+    first=lambda tokenizer, size: make_tokenizer(*first_merges(tokenizer, size)),
     read=read_tokenizer,
     recognises=has_berts_special_tokens,
     save=save_tokenizer,

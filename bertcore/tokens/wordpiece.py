@@ -47,8 +47,8 @@ def cutter(config: VocabularyConfig) -> Tokenizer:
 
 
 def train_vocabulary(config: VocabularyConfig, counts: Mapping[str, int]) -> dict[str, int]:
-    """A vocabulary of exactly `config.vocab_size` entries; the same counts of words give the same entries with the same
-    ids.
+    """A vocabulary of exactly `config.vocab_size` entries (`auto`: of `config.most_entries` at most); the same counts
+    of words give the same entries with the same ids.
 
     The library's trainer numbers the continuation characters in the order of a hash map, which changes from run to run
     and decides ties between merges. So the alphabet is counted first, and its continuations are handed over as reserved
@@ -58,7 +58,7 @@ def train_vocabulary(config: VocabularyConfig, counts: Mapping[str, int]) -> dic
     alphabet = _alphabet(counts, config.alphabet_size)
     special = [*SPECIAL_TOKENS, *(f"[unused{index}]" for index in range(config.unused_tokens))]
     trainer = trainers.WordPieceTrainer(
-        vocab_size=config.vocab_size,
+        vocab_size=config.most_entries,
         min_frequency=config.min_frequency,
         special_tokens=special + [CONTINUATION + character for character in alphabet],
         initial_alphabet=alphabet,
@@ -81,6 +81,12 @@ def _alphabet(counts: Mapping[str, int], limit: int) -> list[str]:
             characters[character] += count
     kept = sorted(characters.items(), key=lambda item: (-item[1], item[0]))[:limit]
     return sorted(character for character, _ in kept)
+
+
+def first_entries(tokenizer: Tokenizer, size: int) -> Tokenizer:
+    """The tokenizer of the first `size` entries of a trained one."""
+    entries = ordered_entries(tokenizer)[:size]
+    return make_tokenizer({entry: index for index, entry in enumerate(entries)}, tokenizer.normalizer.lowercase)
 
 
 def load_vocabulary(path: Path, where: str | None = None) -> dict[str, int]:
@@ -125,7 +131,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: Path, lowercase: bool, max_l
 
 def _check(config: VocabularyConfig) -> None:
     least = len(SPECIAL_TOKENS) + config.unused_tokens + 1
-    if config.vocab_file is None and config.vocab_size <= least:
+    if config.vocab_file is None and config.most_entries <= least:
         raise ValueError(
             f"vocab_size: found {config.vocab_size}, expected more than {least}: {least - 1} special and unused "
             "tokens, and characters"
@@ -146,6 +152,10 @@ WORDPIECE = TokenizerKind(
     check=_check,
     cutter=cutter,
     train=lambda config, counts: make_tokenizer(train_vocabulary(config, counts), config.lowercase is not False),
+    least=lambda config, counts: (
+        len(SPECIAL_TOKENS) + config.unused_tokens + 2 * len(_alphabet(counts, config.alphabet_size))
+    ),
+    first=first_entries,
     read=read_tokenizer,
     recognises=lambda content: not content.lstrip().startswith("{"),
     save=lambda tokenizer, directory, max_length: save_tokenizer(

@@ -20,6 +20,7 @@ from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import track
+from bertcore.tokens.size import vocabulary_for
 from bertcore.training.config import PretrainConfig
 from bertcore.training.machine import process_count
 from tasks import params
@@ -27,7 +28,7 @@ from tasks.doctor.estimate import parameters
 from tasks.doctor.machine import check_memory, duration
 from tasks.doctor.plan import Plan
 from tasks.doctor.speed import Speed
-from tasks.reporting.normal import Curve, nearest_curve, read_curves, vocabulary_for
+from tasks.reporting.normal import Curve, nearest_curve, read_curves
 from tasks.status import exit_status
 
 TOKENS_PER_PARAMETER = 20
@@ -220,7 +221,15 @@ def of_rate(plan: Plan, preset: str) -> str | None:
     )
 
 
-def describe(budget: str, vocabulary: int | None, sizes: list[Size], found: list[Reached]) -> str:
+def _entries(plan: Plan, vocabulary: int) -> int | str | None:
+    """What is proposed as `tokenizer.vocab_size`; None beside a vocabulary that is given."""
+    tokenizer = plan.configs["tokenizer"]
+    if tokenizer.vocab_file:
+        return None
+    return f"auto (reckoned with {vocabulary:,} here)" if tokenizer.vocab_size == "auto" else vocabulary
+
+
+def describe(budget: str, vocabulary: int | str | None, sizes: list[Size], found: list[Reached]) -> str:
     """The table, the proposal and its reasons, as a person reads them; `vocabulary` where it is not given."""
     chosen = proposed(found)
     width = max(len(size.preset) for size in sizes)
@@ -291,7 +300,7 @@ def main(arguments: list[str]) -> int:
             )
         look_for(plan.configs["corpus"].sources)  # their size need not be known here, but a path leads somewhere
         vocabulary, sizes, found = reachable(plan, seconds)
-        print(describe(budget, None if plan.configs["tokenizer"].vocab_file else vocabulary, sizes, found))
+        print(describe(budget, _entries(plan, vocabulary), sizes, found))
         chosen = proposed(found)
         for remark in (in_parts(plan, chosen), of_rate(plan, chosen.size.preset)):
             if remark:

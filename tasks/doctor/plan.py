@@ -1,17 +1,19 @@
 """The training that params.yaml and the environment ask for, in numbers: what the checks hold against the machine."""
 
 import contextlib
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bertcore.corpus.config import SourceEntry
+from bertcore.corpus.config import CorpusConfig, SourceEntry
 from bertcore.corpus.sources import source_of
 from bertcore.errors import ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
 from bertcore.model.architecture import EncoderConfig
 from bertcore.precision import device, precision
+from bertcore.tokens.size import CHOSEN, vocabulary_for
 from bertcore.tokens.tokenizer import TokenizerConfig, entries_of
 from bertcore.training.config import PretrainConfig
 from bertcore.training.launch import launched_processes
@@ -19,6 +21,7 @@ from bertcore.training.machine import activation_checkpointing, micro_batch_size
 from tasks.contradictions import encoder
 from tasks.doctor.estimate import Load, MemoryNeed, parameters, sequence_flops, state_bytes, training_memory
 from tasks.doctor.speed import Speed, training_speed
+from tasks.paths import METRICS
 from tasks.sections import check
 
 _CHECKPOINTS = 3
@@ -41,7 +44,7 @@ class Plan:
     def read(cls, values: dict[str, Any]) -> "Plan":
         """From the content of params.yaml; a `BertcoreError` names what cannot be used."""
         configs, tasks = check(values)
-        return cls(configs=configs, tasks=tasks, encoder=encoder(configs, entries_asked(configs["tokenizer"])))
+        return cls(configs=configs, tasks=tasks, encoder=encoder(configs, entries_asked(configs)))
 
     @property
     def _pretrain(self) -> PretrainConfig:
@@ -125,21 +128,13 @@ class Plan:
 
     def text_bytes(self) -> tuple[float, list[str]]:
         """Of the sources, as far as that can be known from here, and the URIs of those whose size is unknown."""
-        sizes = self._sizes_of_sources()
+        sizes = _sizes_of_sources(self.configs["corpus"])
         known = sum(max(weight, 1.0) * size for _, weight, size in sizes if size is not None)
         return known, [uri for uri, _, size in sizes if size is None]
 
     def text_tokens(self) -> float:
         """About so many in the text, each source as often as its weight says; 0 where the size of one is unknown."""
-        sizes = self._sizes_of_sources()
-        if any(size is None for _, _, size in sizes):
-            return 0.0
-        return sum(weight * size for _, weight, size in sizes if size is not None) / _TEXT_BYTES_PER_TOKEN
-
-    def _sizes_of_sources(self) -> list[tuple[str, float, float | None]]:
-        """URI, weight and bytes of each source; None where they are unknown."""
-        corpus = self.configs["corpus"]
-        return [(each.uri, each.weight, _size_of(each, corpus.max_documents)) for each in corpus.sources]
+        return _text_tokens(self.configs["corpus"])
 
     def data_bytes(self, text: float) -> float:
         """Corpus, shards and instances of so much text, at most."""
@@ -148,6 +143,18 @@ class Plan:
         # A static copy holds every token, and id and place of every predicted one.
         copy = tokens * (id_bytes + mask.masked_lm_prob * (id_bytes + 2)) * 1.1
         return text + tokens * id_bytes * 1.1 + copy * max(mask.duplicates, 0.1) * len(mask.phases)
+
+
+def _text_tokens(corpus: CorpusConfig) -> float:
+    sizes = _sizes_of_sources(corpus)
+    if any(size is None for _, _, size in sizes):
+        return 0.0
+    return sum(weight * size for _, weight, size in sizes if size is not None) / _TEXT_BYTES_PER_TOKEN
+
+
+def _sizes_of_sources(corpus: CorpusConfig) -> list[tuple[str, float, float | None]]:
+    """URI, weight and bytes of each source; None where they are unknown."""
+    return [(each.uri, each.weight, _size_of(each, corpus.max_documents)) for each in corpus.sources]
 
 
 def _size_of(source: SourceEntry, documents: int | None) -> float | None:
@@ -180,7 +187,23 @@ def given_entries(tokenizer: TokenizerConfig) -> list[str]:
     return [] if tokenizer.vocab_file is None else entries_of(Path(tokenizer.vocab_file))
 
 
-def entries_asked(tokenizer: TokenizerConfig) -> int:
-    """How many entries params.yaml asks for."""
+def entries_asked(configs: dict[str, Any]) -> int:
+    """How many entries params.yaml asks for. Of `auto` an estimate: as many as an earlier run has chosen, else as the
+    size of the text lets expect, else, where that is unknown, the most that are chosen."""
+    tokenizer: TokenizerConfig = configs["tokenizer"]
     given = len(given_entries(tokenizer))
-    return given + tokenizer.new_entries if given else tokenizer.vocab_size
+    if given or tokenizer.vocab_size != "auto":
+        return given + tokenizer.new_entries if given else tokenizer.most_entries
+    if before := chosen_before():
+        return before
+    tokens = _text_tokens(configs["corpus"])
+    return vocabulary_for(tokens) if tokens else tokenizer.most_entries
+
+
+def chosen_before() -> int | None:
+    """The size that `auto` came to in the last run; None where that one had a given size, or there was none."""
+    try:
+        metrics = json.loads((METRICS / "tokenizer.json").read_text("utf-8"))
+        return int(metrics["vocab_size"]) if CHOSEN in metrics else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from bertcore.masks import OCCURRENCES
 from bertcore.model.huggingface import load_config
+from bertcore.tokens.size import ENOUGH, occurrences
 from bertcore.tokens.tokenizer import KINDS, TokenizerConfig, entries_in
 from bertcore.training.initial import check_vocabulary, vocabulary_remedy
 from tasks.doctor.findings import Finding, fail, ok, warn
-from tasks.doctor.plan import Plan, entries_asked, given_entries
+from tasks.doctor.plan import Plan, chosen_before, entries_asked, given_entries
 from tasks.paths import METRICS, PRETRAINED, TOKENIZER
-from tasks.reporting.normal import ENOUGH, FAR_TOO_FEW, carried_instead, occurrences
+from tasks.reporting.normal import FAR_TOO_FEW, carried_instead
 
 
 def check_vocabularies(plan: Plan) -> Finding:
@@ -19,7 +20,11 @@ def check_vocabularies(plan: Plan) -> Finding:
     if pretrain.init_from and (finding := _against_published(Path(pretrain.init_from), tokenizer)):
         return finding
     given, made = given_entries(tokenizer), entries_in(TOKENIZER)
-    asked, there = entries_asked(tokenizer), len(made)
+    asked, there = entries_asked(plan.configs), len(made)
+    left_to_stage = tokenizer.vocab_size == "auto" and not given
+    if left_to_stage and not (there and chosen_before()):
+        how = "by Zipf's law and the size of the sources" if plan.text_tokens() else "the most that it can be"
+        return ok("vocabulary", f"auto: stage tokenizer will count; reckoned with {asked:,} entries until then ({how})")
     if not there:
         return ok("vocabulary", f"{asked:,} entries asked for; {TOKENIZER} is not made yet")
     # A small text has fewer pieces than asked for, so that only more entries than that are a difference.
@@ -54,11 +59,12 @@ def check_vocabulary_size(plan: Plan) -> Finding:
         f"({how}; {ENOUGH} are enough)"
     )
     carried = carried_instead(found, tokens, entries)
-    if carried is None or plan.configs["tokenizer"].vocab_file:
+    tokenizer = plan.configs["tokenizer"]
+    if carried is None or tokenizer.vocab_file or tokenizer.vocab_size == "auto":
         if carried is None and found < FAR_TOO_FEW:
             text += "; seldom by itself, as longer entries contain it: the text is large enough for all of them"
         return ok("entries", text)
-    remedy = f"set tokenizer.vocab_size to about {carried:,}" if carried else "lower tokenizer.vocab_size"
+    remedy = f"set tokenizer.vocab_size to about {carried:,}, or to auto" if carried else "lower tokenizer.vocab_size"
     return warn("entries", text, f"{remedy}, or give more text")
 
 

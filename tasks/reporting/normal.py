@@ -1,4 +1,4 @@
-"""What is normal: losses that trainings have reached, and how large a vocabulary a text can carry."""
+"""What is normal: losses that trainings have reached, and when a vocabulary is too large for its text."""
 
 import json
 import math
@@ -8,12 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from bertcore.errors import ArtifactError
+from bertcore.tokens.size import ENOUGH, vocabulary_for
 
 CURVES = Path("tasks/reporting/curves.json")
 """Curves that were measured."""
 
-ENOUGH = 100
-"""Occurrences from which an embedding is learned well (Gowda and May 2020)."""
 FAR_TOO_FEW = ENOUGH / 2
 """Occurrences below which a vocabulary is said to be too large."""
 _ALIKE = 1.1
@@ -22,9 +21,6 @@ _COMPARABLE = 2.0
 """Of vocabularies, in one size: with a larger one every token is harder to guess."""
 _NEARLY = 0.8
 """Of a vocabulary: from a text that carries so much of it, no other one is proposed."""
-_PERCENTILE = 0.95
-_EULER = 0.5772156649
-_SMALLEST, _LARGEST = 512, 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,20 +87,6 @@ def nearest_curve(curves: Sequence[Curve], architecture: str, preset: str, vocab
     of_preset = [each for each in curves if each.architecture == architecture and each.preset == preset]
     found = [each for each in of_preset if _near(vocabulary, each.vocabulary, _COMPARABLE)]
     return min(found, key=lambda each: abs(math.log(each.vocabulary / vocabulary)), default=None)
-
-
-def occurrences(tokens: float, entries: int) -> float:
-    """How often the entry at the 95th percentile of a vocabulary occurs among so many tokens, by Zipf's law."""
-    return tokens / (_PERCENTILE * entries * (math.log(entries) + _EULER))
-
-
-def vocabulary_for(tokens: float) -> int:
-    """The largest vocabulary, a multiple of 64, whose entry at the 95th percentile occurs `ENOUGH` times."""
-    low, high = _SMALLEST // 64, _LARGEST // 64
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if occurrences(tokens, 64 * middle) >= ENOUGH else (low, middle - 1)
-    return 64 * low
 
 
 def carried_instead(found: float, tokens: float, entries: int) -> int | None:

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from bertcore.tokens.size import CHOSEN
 from tasks.reporting.comparison import MAJORITY
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
@@ -153,11 +154,12 @@ def _vocabulary(measurements: Measurements, _: Summary) -> Iterator[Sign]:
     if (
         counted is not None
         and tokens is not None
+        and not measurements.has("tokenizer", "", CHOSEN)
         and (carried := carried_instead(counted, tokens, entries)) is not None
     ):
         yield Sign(
             name="vocabulary",
             found=f"5 % of its {count(entries)} entries occur "
             f"{f'at most {count(counted)} times' if counted else 'never'} in the text: they are hardly learned",
-            remedy=f"set `tokenizer.vocab_size` to about {count(carried)}, or give more text",
+            remedy=f"set `tokenizer.vocab_size` to about {count(carried)} or `auto`, or give more text",
         )

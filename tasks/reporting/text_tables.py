@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+from bertcore.tokens.size import CHOSEN
 from tasks.reporting.comparison import readable
 from tasks.reporting.document import NOTHING, Table, count, counted, percent
 from tasks.reporting.measurements import Measurements
@@ -126,8 +127,10 @@ def dropped_by_source(measurements: Measurements) -> Table:
 
 def vocabulary(measurements: Measurements) -> Table:
     number = lambda name: measurements.number("tokenizer", "", name)  # noqa: E731 - shorter than six full calls
+    chosen = measurements.words("tokenizer").get(CHOSEN)
     rows = [
         ["entries", count(number("vocab_size"))],
+        *([["chosen by `vocab_size: auto`", chosen]] if chosen else []),
         ["entries that the held-out text uses", f"{percent(number('heldout_vocabulary_used'))} %"],
         ["held-out words and marks counted", count(number("heldout_words"))],
         ["of them written as one entry", f"{percent(number('heldout_whole_word_share'))} %"],

@@ -77,7 +77,11 @@ def test_values_take_their_types() -> None:
         ({"name": "x", "files": ["f", 2]}, "p.files[1]: found 2 (int), expected text"),
         ({"name": "x", "rates": "fast"}, "p.rates: found 'fast' (str), expected number or list of numbers; correct"),
         ({"name": "x", "rates": [0.1, "b"]}, "p.rates[1]: found 'b' (str), expected number; correct the value"),
-        ({"name": "x", "threshold": "tune"}, "p.threshold: found 'tune'; did you mean 'tuned'?"),
+        (
+            {"name": "x", "threshold": "tune"},
+            "p.threshold: found 'tune'; did you mean 'tuned'? Expected one of: number",
+        ),
+        ({"name": "x", "threshold": "0.5"}, "p.threshold: found '0.5' (str), expected number or `tuned` or null; take"),
         ({"name": "x", "threshold": [1.0]}, "p.threshold: found [1.0] (list), expected "),
         ({"name": "x", "inner": {"width": 0}}, "p.inner.width: found 0, expected at least 1"),
         ({"name": "x", "inner": {"depth": 0}}, "p.inner: unknown key 'depth'"),

@@ -112,7 +112,7 @@ def test_what_is_accepted_can_be_done(
     encoder = replace(config, max_position_embeddings=positions, type_vocab_size=segments)
     configs = {
         "pretrain": SimpleNamespace(init_from=None, model=SimpleNamespace(build=lambda entries: encoder)),
-        "tokenizer": SimpleNamespace(vocab_size=encoder.vocab_size, kind="wordpiece"),
+        "tokenizer": SimpleNamespace(most_entries=encoder.vocab_size, kind="wordpiece"),
     }
     form = {"tags": "conll", "questions": "squad", "choices": "choices"}.get(kind, "table")
     try:

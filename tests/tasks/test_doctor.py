@@ -24,6 +24,7 @@ from bertcore.masks import OCCURRENCES
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
 from bertcore.shards.store import Manifest, ShardEntry
+from bertcore.tokens.size import CHOSEN, LARGEST, vocabulary_for
 from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training.launch import launched_processes
 from bertcore.variables import VARIABLES
@@ -34,7 +35,7 @@ from tasks.doctor.estimate import parameters
 from tasks.doctor.findings import Finding, dump, load
 from tasks.doctor.plan import Plan, _load
 from tasks.paths import CHECKPOINTS, INPUTS, METRICS, PRETRAINED, SHARDS, TOKENIZER
-from tasks.reporting.normal import CURVES, vocabulary_for
+from tasks.reporting.normal import CURVES
 from tests.import_closure import ROOT
 from tests.samples import token_shard, tokenizer
 
@@ -95,6 +96,32 @@ def test_entries_are_judged_by_what_an_earlier_run_counted_of_this_vocabulary(tr
     assert carried.level == "ok" and "as longer entries contain it" in carried.text
     other = vocabulary.check_vocabulary_size(plan(tokenizer={"vocab_size": size - 64}))
     assert "as counted" not in other.text
+
+
+def test_a_size_that_is_left_to_the_stage_is_an_estimate_until_it_has_chosen(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auto = plan(tokenizer={"vocab_size": "auto"})
+    expected = vocabulary_for(auto.text_tokens())
+    assert auto.encoder.vocab_size == expected < LARGEST
+    said = vocabulary.check_vocabularies(auto)
+    assert said.level == "ok" and f"reckoned with {expected:,} entries until then (by Zipf's law" in said.text
+    assert vocabulary.check_vocabulary_size(auto).level == "ok"
+    unknown = plan(tokenizer={"vocab_size": "auto"}, corpus={"sources": ["hf://org/text"]}, finetune={"tasks": {}})
+    assert unknown.encoder.vocab_size == LARGEST
+    assert f"{LARGEST:,} entries until then (the most that it can be)" in vocabulary.check_vocabularies(unknown).text
+    make_shards()
+    METRICS.mkdir()
+    size = tokenizer().get_vocab_size()
+    (METRICS / "tokenizer.json").write_text(json.dumps({"vocab_size": size}))
+    assert plan(tokenizer={"vocab_size": "auto"}).encoder.vocab_size == expected, "another run's number"
+    (METRICS / "tokenizer.json").write_text(json.dumps({"vocab_size": size, CHOSEN: "…"}))
+    (METRICS / "mask.json").write_text(json.dumps({OCCURRENCES: 7}))
+    made = plan(tokenizer={"vocab_size": "auto"})
+    assert made.encoder.vocab_size == size
+    assert vocabulary.check_vocabularies(made).text.startswith(f"{size} entries; ")
+    counted = vocabulary.check_vocabulary_size(made)
+    assert counted.level == "ok" and "about 7 times in the text (as counted;" in counted.text
 
 
 # The loss to expect

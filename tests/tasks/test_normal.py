@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError
-from tasks.reporting.normal import (
-    CURVES,
-    ENOUGH,
-    Curve,
-    nearest_curve,
-    occurrences,
-    read_curves,
-    vocabulary_for,
-)
+from bertcore.tokens.size import ENOUGH, occurrences, vocabulary_for
+from tasks.reporting.normal import CURVES, Curve, nearest_curve, read_curves
 from tests.import_closure import ROOT
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import ArtifactError, ConfigError
+from bertcore.tokens.size import CHOSEN
 from tasks import report
 from tasks.reporting import plots, text_tables
 from tasks.reporting.comparison import BAD, GOOD, MIXED, Comparison, Interval, error, read_comparison
@@ -591,6 +592,13 @@ def test_an_adaptation_stands_beside_the_weights_that_it_started_from(project: P
     assert summary["pretrain"]["mlm_loss_before"] == 5.5
     assert ["masked LM", "loss", "–", "5.50 before", "–", "4.00", "−1.50", "adapted"] in first_table(project)
     assert "loss before the first step, of the weights it began with | 5.500 |" in markdown
+
+
+def test_a_size_that_the_stage_has_chosen_says_why(project: Path) -> None:
+    assert "vocab_size: auto" not in make(project)[0]
+    why = "512 entries: one at the 95th percentile occurs often"
+    write(project, {"tokenizer.json": {**FILES["tokenizer.json"], CHOSEN: why}})
+    assert f"| chosen by `vocab_size: auto` | {why} |" in make(project)[0]
 
 
 def test_each_phase_has_its_own_held_out_numbers(project: Path) -> None:

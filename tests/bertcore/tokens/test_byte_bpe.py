@@ -241,6 +241,7 @@ def test_files_that_cannot_be_read_are_named(saved: Path, tmp_path: Path) -> Non
     [
         ({"lowercase": True}, "lowercase: found true, expected false or null"),
         ({"vocab_size": 10**12}, "vocab_size: found 1000000000000, expected at most 10,000,000; lower it"),
+        ({"vocab_size": "auto", "unused_tokens": 50_000, "kind": "wordpiece"}, "vocab_size: found auto, expected more"),
         ({"alphabet_size": 300}, "alphabet_size: found 300 with kind byte_bpe, whose alphabet is the bytes; remove it"),
         ({"unused_tokens": 3}, "unused_tokens: found 3, expected 0 with kind byte_bpe"),
         ({"vocab_size": 261}, "vocab_size: found 261, expected more than the 261 special tokens and bytes"),

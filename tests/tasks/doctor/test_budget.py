@@ -11,6 +11,7 @@ import pytest
 from bertcore.errors import ConfigError
 from bertcore.model.config import ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
+from bertcore.tokens.size import vocabulary_for
 from bertcore.training.config import PretrainConfig
 from tasks import params
 from tasks.doctor import budget, machine
@@ -178,6 +179,20 @@ def test_a_vocabulary_that_is_given_stays(plan: Plan, tmp_path: Path) -> None:
     values: dict[str, Any] = params.read()
     values["tokenizer"]["vocab_file"] = "vocab.txt"
     assert budget.reachable(Plan.read(values), 60.0, _reached)[0] == 777
+    values["tokenizer"]["vocab_size"] = "auto"
+    given = Plan.read(values)
+    assert budget.reachable(given, 60.0, _reached)[0] == 777 and budget._entries(given, 777) is None
+
+
+def test_a_size_that_is_left_to_the_stage_stays_so(plan: Plan) -> None:
+    values: dict[str, Any] = params.read()
+    values["tokenizer"]["vocab_size"] = "auto"
+    left = Plan.read(values)
+    vocabulary, sizes, found = budget.reachable(left, 60.0, _reached)
+    assert vocabulary == vocabulary_for(plan.text_tokens()) == left.encoder.vocab_size
+    shown = budget.describe("60s", budget._entries(left, vocabulary), sizes, found)
+    assert f"tokenizer.vocab_size      auto (reckoned with {vocabulary:,} here)\n" in shown
+    assert budget._entries(plan, vocabulary) == vocabulary
 
 
 def test_a_second_phase_is_paid_for(plan: Plan) -> None:

@@ -1,7 +1,7 @@
 """Section `pretrain` of params.yaml. Nothing about the machine stands in it; see `training.machine` for that."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertcore.config import parse, suggest, within
 from bertcore.draws import check_seed
@@ -26,6 +26,17 @@ class LongerPhase:
     def __post_init__(self) -> None:
         within(self, "share", "a share between 0 and 1, such as 0.1", above=0, below=1)
         within(self, "batch_size", "at least 1, or null", least=1)
+
+
+class Phase(NamedTuple):
+    """Steps on sequences of one length."""
+
+    begin: int
+    """Steps before it."""
+    steps: int
+    batch_size: int
+    key: str
+    """The one of params.yaml that says `batch_size`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +120,15 @@ class PretrainConfig(OptimizationConfig):
     def first_phase_steps(self) -> int:
         """Steps before the second phase begins; all where there is none."""
         return self.max_steps - (round(self.max_steps * self.second_phase.share) if self.second_phase else 0)
+
+    @property
+    def phases(self) -> list[Phase]:
+        """One for each of `mask.phases`, in the order of training."""
+        first = Phase(0, self.first_phase_steps, self.batch_size, "pretrain.batch_size")
+        if self.second_phase is None:
+            return [first]
+        size = self.second_phase.batch_size or self.batch_size
+        return [first, Phase(first.steps, self.max_steps - first.steps, size, "pretrain.second_phase.batch_size")]
 
     @property
     def warmup(self) -> int:
@@ -256,48 +276,3 @@ _WARMUP_SHARE, _LONGEST_WARMUP = 0.06, 10_000
 _HEAD_WARMUP = 200
 
 _WITH_FLOOR = ("linear", "cosine", "wsd")
-
-_BY_ELEMENT = ("adamw", "bert_adam")
-"""Optimizers that may see a part of a matrix."""
-
-
-def check_division(config: PretrainConfig, processes: int, divided: bool, several: bool = False) -> None:
-    """`ConfigError` where so many processes cannot train these batches. `divided`: each holds a part of every weight;
-    `several`: the objective trains models that share weights."""
-    sizes = {"pretrain.batch_size": config.batch_size}
-    if config.batch_size_start is not None:
-        sizes["pretrain.batch_size_start"] = config.batch_size_start
-    if config.second_phase and config.second_phase.batch_size:
-        sizes["pretrain.second_phase.batch_size"] = config.second_phase.batch_size
-    for name, size in sizes.items():
-        if size < processes:
-            raise ConfigError(
-                f"{name}: found {size} for {processes} processes, expected a sequence for each; raise it, or start "
-                "fewer (BERTCORE_PROCESSES)"
-            )
-        if divided and size % processes:
-            raise ConfigError(
-                f"{name}: found {size} for {processes} processes that divide the weights, expected a multiple: all "
-                "must make the same number of passes"
-            )
-    pairs = None if config.eval_pairs is None else config.eval_pairs.files
-    for name, found in (
-        ("batch_size_start", config.batch_size_start),
-        ("ema_decay", config.ema_decay),
-        ("eval_pairs", pairs),
-    ):
-        if divided and found is not None:
-            raise ConfigError(
-                f"pretrain.{name}: found {found} where the processes divide the weights, expected null; remove it, or "
-                "take infra/accelerate/gpus.yaml"
-            )
-    if divided and several:
-        raise ConfigError(
-            f"pretrain.objective: found {config.objective!r} where the processes divide the weights, expected one that "
-            "trains one model: two that share weights cannot be divided; take infra/accelerate/gpus.yaml"
-        )
-    if divided and config.optimizer not in _BY_ELEMENT:
-        raise ConfigError(
-            f"pretrain.optimizer: found {config.optimizer}, expected {' or '.join(_BY_ELEMENT)} where the processes "
-            "divide the weights: it looks at whole matrices; change it, or take infra/accelerate/gpus.yaml"
-        )

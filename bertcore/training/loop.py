@@ -21,9 +21,10 @@ from bertcore.progress import Progress
 from bertcore.training.agreement import require_same_step
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
-from bertcore.training.config import PretrainConfig, check_division
+from bertcore.training.config import PretrainConfig
 from bertcore.training.control import Control
 from bertcore.training.divergence import DivergenceGuard, LossWatch, Rows
+from bertcore.training.division import check_division
 from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flops import peak_flops
 from bertcore.training.head_warmup import HeadWarmup

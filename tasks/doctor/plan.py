@@ -53,12 +53,8 @@ class Plan:
 
     def _phases(self) -> list[tuple[MaskConfig, int, int]]:
         """Mask section, batch size and steps of each phase."""
-        config, masks = self._pretrain, self.configs["mask"].phases
-        phases = [(masks[0], config.batch_size, config.first_phase_steps)]
-        if config.second_phase:
-            size = config.second_phase.batch_size or config.batch_size
-            phases.append((masks[1], size, config.max_steps - config.first_phase_steps))
-        return phases
+        both = zip(self.configs["mask"].phases, self._pretrain.phases, strict=True)
+        return [(mask, phase.batch_size, phase.steps) for mask, phase in both]
 
     def memory(self) -> MemoryNeed:
         """Of one training process, in the phase that needs the most; `ConfigError` for a bad variable."""

@@ -4,7 +4,7 @@ import csv
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,7 @@ from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer
 from bertcore.training import machine
 from bertcore.training.agreement import UnlikeError, require_agreement
-from bertcore.training.config import PretrainConfig
+from bertcore.training.config import Phase, PretrainConfig
 from bertcore.training.control import Control, how_lost
 from bertcore.training.eval_pairs import EvalPairs
 from bertcore.training.flight_record import rows_of
@@ -165,27 +165,21 @@ def _eval_pairs(config: PretrainConfig, tokenizer: Tokenizer) -> EvalPairs:
 def _loaders(mask: MaskConfig, config: PretrainConfig, vocabulary: Vocabulary, copies: int = 0) -> Phases:
     """The loaders of all phases; with `copies`, the epochs repeat after so many."""
 
-    def opener(phase: MaskConfig) -> Callable[[int], list[InstanceSource]]:
-        return lambda epoch: open_sources(
-            INSTANCES, SHARDS, phase, vocabulary, "train", epoch % copies if copies else epoch
-        )
+    def loader(phase: Phase, masks: MaskConfig) -> Loader:
+        def opened(epoch: int) -> list[InstanceSource]:
+            return open_sources(INSTANCES, SHARDS, masks, vocabulary, "train", epoch % copies if copies else epoch)
 
-    def rules(phase: MaskConfig, begin: int) -> Callable[[int], MaskingRule] | None:
-        if phase.masked_lm_prob_start is None:
-            return None
-        return lambda step: phase.rule_at((begin + step) / max(config.max_steps - 1, 1))
+        def rule(step: int) -> MaskingRule:
+            return masks.rule_at((phase.begin + step) / max(config.max_steps - 1, 1))
 
-    first, *second = mask.phases
-    ramp = None
-    if config.batch_size_start is not None:
-        ramp = BatchRamp(config.batch_size_start, config.batch_size, config.ramp_steps)
-    loaders = [(0, Loader(opener(first), config.batch_size, config.seed, ramp=ramp, rule=rules(first, 0)))]
-    if config.second_phase:
-        batch_size = config.second_phase.batch_size or config.batch_size
-        begin, longer = config.first_phase_steps, second[0]
-        key = "pretrain.second_phase.batch_size"
-        loaders.append((begin, Loader(opener(longer), batch_size, config.seed, rule=rules(longer, begin), key=key)))
-    return Phases(loaders)
+        ramp = None
+        if phase.begin == 0 and config.batch_size_start is not None:
+            ramp = BatchRamp(config.batch_size_start, config.batch_size, config.ramp_steps)
+        falling = None if masks.masked_lm_prob_start is None else rule
+        return Loader(opened, phase.batch_size, config.seed, ramp=ramp, rule=falling, key=phase.key)
+
+    both = zip(config.phases, mask.phases, strict=True)
+    return Phases([(phase.begin, loader(phase, masks)) for phase, masks in both])
 
 
 def _write_metrics(training: Pretraining, metrics: dict[str, Any], facts: dict[str, Any], report: Report) -> None:

@@ -15,7 +15,8 @@ from bertcore.model.huggingface import load_config, load_pretrained, save_pretra
 from bertcore.tokens.wordpiece import save_tokenizer
 from bertcore.training import machine
 from bertcore.training.checkpoint import Checkpoints
-from bertcore.training.config import PretrainConfig, check_division
+from bertcore.training.config import PretrainConfig
+from bertcore.training.division import check_division
 from bertcore.training.loader import Loader
 from bertcore.training.loop import Pretraining, TrainingData
 from bertcore.training.segments import keep_distance

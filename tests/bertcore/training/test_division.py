@@ -4,7 +4,8 @@ import pytest
 
 from bertcore.config import parse
 from bertcore.errors import ConfigError
-from bertcore.training.config import PretrainConfig, check_division
+from bertcore.training.config import PretrainConfig
+from bertcore.training.division import check_division
 
 
 def config(**values: object) -> PretrainConfig:

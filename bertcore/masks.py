@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from bertcore import workers
 from bertcore.audit import Audit, unigram_baseline
 from bertcore.instances.config import MaskConfig
-from bertcore.instances.sources import DrawnInstances, static_path, write_counts
+from bertcore.instances.sources import DrawnInstances
+from bertcore.instances.store import static_path, write_counts
 from bertcore.progress import track
 from bertcore.shards.store import Manifest, ShardEntry, TokenShard
 from bertcore.tokens.tokenizer import Vocabulary

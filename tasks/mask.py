@@ -4,7 +4,7 @@ import sys
 
 from bertcore.files import disk_errors, replace_directory, write_json
 from bertcore.instances.config import MaskConfig
-from bertcore.instances.sources import write_manifest
+from bertcore.instances.store import write_manifest
 from bertcore.masks import write_phase
 from bertcore.shards.store import Manifest, verify
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer

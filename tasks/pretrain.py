@@ -7,7 +7,7 @@ from pathlib import Path
 from bertcore.errors import ArtifactError
 from bertcore.files import checksum
 from bertcore.instances.config import MaskConfig
-from bertcore.instances.sources import verify_instances
+from bertcore.instances.store import verify_instances
 from bertcore.shards.store import MANIFEST, Manifest, damaged_remedy, verify
 from bertcore.tokens.kind import TOKENIZER_FILE
 from bertcore.training.config import PretrainConfig

@@ -7,6 +7,7 @@ of it: a pair is four offsets and a label, and drawing one costs two binary sear
 
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,34 +30,18 @@ Rows = list[int]
 """For each pair six numbers: start and end of A, of B, the label, and whether it was drawn with probability 0.5 (or had
 to be). One flat list: as many tuples would take twice as long to become an array."""
 
-
-def draw_pairs(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Packed:
-    """The pairs of every document of `shard`: a pure function of the shard and `key`.
-
-    For each document one target length is drawn: `room` tokens, which a sequence has beside its special tokens, or with
-    `short_seq_prob` uniform in [2, room]. Sentences are collected up to the target; segment A ends after a uniform
-    number of them; B is the rest, or with probability 0.5 (always, where there is no rest) the text from a random
-    sentence of another document, and the unused sentences are put back. A shard of one document has no other document:
-    there every pair is a true one, and a chunk of a single sentence is left out.
-    """
-    return _draw(_walk_pairs, shard, room, short_seq_prob, draws.key("pairs", *key))
-
-
-def draw_sentence_order(shard: TokenShard, room: int, short_seq_prob: float, *key: int | str) -> Packed:
-    """ALBERT's pairs (Lan et al. 2019, section 3.1): two parts of the same document side by side, swapped with p 0.5.
-
-    Chunks and the end of A are drawn as for `draw_pairs`, but a chunk has two sentences at least; a last sentence
-    that is alone is left out. A pure function of the shard and `key`.
-    """
-    return _draw(_walk_order, shard, room, short_seq_prob, draws.key("sentence order", *key))
-
-
 Walk = Callable[[TokenShard, int, float, Callable[[], float]], tuple[Rows, int]]
 
 
-def _draw(walk: Walk, shard: TokenShard, room: int, short_seq_prob: float, key: int) -> Packed:
-    generator = np.random.Generator(np.random.Philox(key))
-    rows, left_out = walk(shard, room, short_seq_prob, _stream(generator))
+def _draw(name: str, walk: Walk, shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, key: Key) -> Packed:
+    """The pairs of every document of `shard`: a pure function of the shard, the config and `key`.
+
+    For each document one target length is drawn: the `room` of tokens that a sequence has beside its special ones, or
+    with `short_seq_prob` uniform in [2, room]. Up to it `walk` collects sentences; what is longer than `room` is cut.
+    """
+    room = config.sequence_length - vocabulary.special_per_pair
+    generator = np.random.Generator(np.random.Philox(draws.key(name, *key)))
+    rows, left_out = walk(shard, room, config.short_seq_prob, _stream(generator))
     a_start, a_end, b_start, b_end, label, free = np.array(rows, np.int64).reshape(-1, 6).T.copy()
     cut_a, cut_b = _cuts(a_end - a_start, b_end - b_start, room)
     front_a, front_b = generator.binomial(cut_a, 0.5), generator.binomial(cut_b, 0.5)
@@ -72,7 +57,13 @@ def _draw(walk: Walk, shard: TokenShard, room: int, short_seq_prob: float, key: 
 
 
 def _walk_pairs(shard: TokenShard, room: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
-    """The pairs before truncation, and the tokens left out."""
+    """BERT's pairs before truncation, and the tokens left out.
+
+    Segment A ends after a uniform number of the collected sentences; B is the rest, or with probability 0.5 (always,
+    where there is no rest) the text from a random sentence of another document, and the unused sentences are put back.
+    A shard of one document has no other document: there every pair is a true one, and a chunk of a single sentence is
+    left out.
+    """
     offsets: list[int] = shard.sentence_offsets.tolist()
     documents: list[int] = shard.document_offsets.tolist()
     count = len(documents) - 1
@@ -104,7 +95,11 @@ def _walk_pairs(shard: TokenShard, room: int, short_seq_prob: float, draw: Calla
 
 
 def _walk_order(shard: TokenShard, room: int, short_seq_prob: float, draw: Callable[[], float]) -> tuple[Rows, int]:
-    """As `_walk_pairs`, for sentence order."""
+    """ALBERT's pairs (Lan et al. 2019, section 3.1): two parts of the same document side by side, swapped with p 0.5.
+
+    Chunks and the end of A are drawn as by `_walk_pairs`, but a chunk has two sentences at least; a last sentence
+    that is alone is left out.
+    """
     offsets: list[int] = shard.sentence_offsets.tolist()
     documents: list[int] = shard.document_offsets.tolist()
     rows: Rows = []
@@ -144,7 +139,9 @@ def _cuts(
     return cut_a, cut_b
 
 
-def pack_sentences(shard: TokenShard, room: int, across_documents: bool) -> Packed:
+def _pack_sentences(
+    across_documents: bool, shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, _: Key
+) -> Packed:
     """Contiguous whole sentences, as many as fit into the `room` of tokens that each sequence has beside the special
     ones at its ends (Liu et al. 2019, section 4.2).
 
@@ -152,6 +149,7 @@ def pack_sentences(shard: TokenShard, room: int, across_documents: bool) -> Pack
     between two; else DOC-SENTENCES, where it ends with its document. Nothing is drawn, and nothing lost: a sentence
     that is longer than a sequence is continued in the next one.
     """
+    room = config.sequence_length - vocabulary.special_per_text
     sentences, documents = _split_long(shard, room)
     document = np.repeat(np.arange(len(documents) - 1), np.diff(documents))
     # From sentence i to the end of sentence j a sequence has text[j + 1] - text[i] tokens, and a separator more for
@@ -194,30 +192,9 @@ def _chain(following: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array(chain)
 
 
-def _pairs(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, key: Key) -> Packed:
-    room = config.sequence_length - vocabulary.special_per_pair
-    return draw_pairs(shard, room, config.short_seq_prob, *key)
-
-
-def _sentence_order(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, key: Key) -> Packed:
-    room = config.sequence_length - vocabulary.special_per_pair
-    return draw_sentence_order(shard, room, config.short_seq_prob, *key)
-
-
-def _full_sentences(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, _: Key) -> Packed:
-    return pack_sentences(shard, config.sequence_length - vocabulary.special_per_text, True)
-
-
-def _doc_sentences(shard: TokenShard, config: MaskConfig, vocabulary: Vocabulary, _: Key) -> Packed:
-    return pack_sentences(shard, config.sequence_length - vocabulary.special_per_text, False)
-
-
-Pack = Callable[[TokenShard, MaskConfig, Vocabulary, Key], Packed]
-"""Of a shard, a config, the vocabulary and the key of the draws (seed, length, epoch, shard name)."""
-
-PACKINGS: dict[Packing, Pack] = {
-    "pairs": _pairs,
-    "sentence_order": _sentence_order,
-    "full_sentences": _full_sentences,
-    "doc_sentences": _doc_sentences,
+PACKINGS: dict[Packing, Callable[[TokenShard, MaskConfig, Vocabulary, Key], Packed]] = {
+    "pairs": partial(_draw, "pairs", _walk_pairs),
+    "sentence_order": partial(_draw, "sentence order", _walk_order),
+    "full_sentences": partial(_pack_sentences, True),
+    "doc_sentences": partial(_pack_sentences, False),
 }

@@ -17,7 +17,8 @@ from tokenizers import Tokenizer
 
 from bertcore.files import replace_file, write_json
 from bertcore.instances.config import MaskConfig, MaskingRule
-from bertcore.instances.sources import InstanceSource, open_sources
+from bertcore.instances.sources import InstanceSource
+from bertcore.instances.store import open_sources
 from bertcore.minimal_pairs.pairs import read_numbered, subset
 from bertcore.objectives.pretraining import models_of
 from bertcore.tokens.tokenizer import Vocabulary, load_tokenizer

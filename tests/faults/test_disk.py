@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertcore.instances.sources import verify_instances
+from bertcore.instances.store import verify_instances
 from tasks import mask
 from tasks.status import exit_status
 from tests.faults.trainings import Training, assert_equal, params, prepare

@@ -14,7 +14,8 @@ from bertcore.files import checksum
 from bertcore.instances import sources as instances
 from bertcore.instances.arrays import Instances
 from bertcore.instances.config import MaskConfig
-from bertcore.instances.sources import DrawnInstances, InstanceSource, open_sources
+from bertcore.instances.sources import DrawnInstances, InstanceSource
+from bertcore.instances.store import open_sources
 from bertcore.masks import write_phase
 from bertcore.shards.store import Manifest, ShardEntry
 from bertcore.tokens.wordpiece import save_tokenizer

@@ -13,7 +13,7 @@ from mlflow.tracking import MlflowClient
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import checksum
 from bertcore.instances.config import MaskConfig
-from bertcore.instances.sources import static_path
+from bertcore.instances.store import static_path
 from tasks import params as task_params
 from tasks import pretrain
 from tasks.status import ProcessEnded, exit_status

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bertcore.instances.config import MaskConfig, Packing
 from bertcore.instances.packed import lay_out
-from bertcore.instances.packing import PACKINGS, pack_sentences
+from bertcore.instances.packing import PACKINGS
 from bertcore.shards.store import TokenShard
 from tests.token_rows import VOCABULARY
 
@@ -50,7 +50,8 @@ def plain_packing(documents: list[list[int]], length: int, across: bool) -> list
 @given(texts, st.sampled_from([8, 16, 64, 512]), st.booleans())
 def test_sentences_are_packed_as_plain_python_packs_them(documents: list[list[int]], length: int, across: bool) -> None:
     shard = shard_of(documents)
-    packed = pack_sentences(shard, length - 2, across)
+    packing: Packing = "full_sentences" if across else "doc_sentences"
+    packed = PACKINGS[packing](shard, MaskConfig(sequence_length=length, packing=packing), VOCABULARY, ())
     expected = plain_packing(documents, length, across)
     found = [
         [list(range(start, end)) for start, end in zip(packed.starts[first:last], packed.ends[first:last], strict=True)]

@@ -1,7 +1,6 @@
 """Pairs against the published procedure, step by step, and against what must hold for any of them; sentence order."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from bertcore.instances.config import MaskConfig, Packing
 from bertcore.instances.packed import Packed
-from bertcore.instances.packing import IS_NEXT, IS_RANDOM, IS_SWAPPED, _cuts, draw_pairs, draw_sentence_order
+from bertcore.instances.packing import IS_NEXT, IS_RANDOM, IS_SWAPPED, PACKINGS, _cuts
 from bertcore.shards.store import TokenShard
+from tests.token_rows import VOCABULARY
 
 
 def shard_of(documents: list[list[int]]) -> TokenShard:
@@ -52,8 +53,9 @@ class Pairs(Packed):
         return self.a_end - self.a_start + self.b_end - self.b_start
 
 
-def _pairs(draw: Callable[..., Packed], *arguments: Any) -> Any:
-    return Pairs(**vars(draw(*arguments)))
+def _pairs(packing: Packing, shard: TokenShard, sequence_length: int, short_seq_prob: float, *key: int | str) -> Any:
+    config = MaskConfig(sequence_length=sequence_length, packing=packing, short_seq_prob=short_seq_prob)
+    return Pairs(**vars(PACKINGS[packing](shard, config, VOCABULARY, key)))
 
 
 texts = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=15), min_size=2, max_size=8)
@@ -63,7 +65,7 @@ texts = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=15), min_size
 @given(texts, st.integers(0, 10**6), st.sampled_from([16, 64, 128]))
 def test_every_pair_obeys_the_rules(documents: list[list[int]], seed: int, sequence_length: int) -> None:
     shard = shard_of(documents)
-    pairs = _pairs(draw_pairs, shard, sequence_length - 3, 0.1, seed)
+    pairs = _pairs("pairs", shard, sequence_length, 0.1, seed)
     bounds = shard.sentence_offsets[shard.document_offsets]
     owner_a = np.searchsorted(bounds, pairs.a_start, side="right")
     owner_b = np.searchsorted(bounds, pairs.b_start, side="right")
@@ -81,7 +83,7 @@ def test_every_pair_obeys_the_rules(documents: list[list[int]], seed: int, seque
 @given(texts, st.integers(0, 10**6))
 def test_without_truncation_every_sentence_is_used_once_in_its_own_place(documents: list[list[int]], seed: int) -> None:
     shard = shard_of(documents)
-    pairs = _pairs(draw_pairs, shard, 4093, 0.0, seed)
+    pairs = _pairs("pairs", shard, 4096, 0.0, seed)
     used = np.zeros(len(shard.tokens), int)
     for row in range(len(pairs)):
         used[pairs.a_start[row] : pairs.a_end[row]] += 1
@@ -96,7 +98,7 @@ def test_sentence_order_is_two_neighbouring_parts_of_one_document(
     documents: list[list[int]], seed: int, sequence_length: int
 ) -> None:
     shard = shard_of(documents)
-    pairs = _pairs(draw_sentence_order, shard, sequence_length - 3, 0.1, seed)
+    pairs = _pairs("sentence_order", shard, sequence_length, 0.1, seed)
     swapped = pairs.labels == IS_SWAPPED
     bounds = shard.sentence_offsets[shard.document_offsets]
     owners = [np.searchsorted(bounds, starts, side="right") for starts in (pairs.a_start, pairs.b_start)]
@@ -118,16 +120,16 @@ def test_sentence_order_is_two_neighbouring_parts_of_one_document(
 def test_half_of_the_sentence_orders_are_swapped_whatever_their_length() -> None:
     generator = np.random.default_rng(2)
     shard = shard_of([generator.integers(3, 45, 20).tolist() for _ in range(2000)])
-    pairs = _pairs(draw_sentence_order, shard, 125, 0.1, 7)
+    pairs = _pairs("sentence_order", shard, 128, 0.1, 7)
     swapped = pairs.labels == IS_SWAPPED
     assert stats.binomtest(int(swapped.sum()), len(pairs), 0.5).pvalue > 1e-4
     assert stats.ks_2samp(pairs.lengths[swapped], pairs.lengths[~swapped]).pvalue > 1e-4
 
 
 def test_a_label_without_a_choice_is_not_called_free() -> None:
-    pairs = _pairs(draw_pairs, shard_of([[10]] * 30), 61, 0.0, 1)
+    pairs = _pairs("pairs", shard_of([[10]] * 30), 64, 0.0, 1)
     assert (pairs.labels == IS_RANDOM).all() and not pairs.free.any()
-    longer = _pairs(draw_pairs, shard_of([[10, 10, 10, 10]] * 5000), 61, 0.0, 1)
+    longer = _pairs("pairs", shard_of([[10, 10, 10, 10]] * 5000), 64, 0.0, 1)
     assert not longer.free.all()
     assert stats.binomtest(int(longer.labels[longer.free].sum()), int(longer.free.sum())).pvalue > 1e-4
     assert (longer.labels[~longer.free] == IS_RANDOM).all()
@@ -135,16 +137,16 @@ def test_a_label_without_a_choice_is_not_called_free() -> None:
 
 def test_the_same_key_draws_the_same_pairs_and_another_key_others() -> None:
     shard = shard_of([[7, 9, 4, 30, 12, 8]] * 20)
-    first, again, other = (_pairs(draw_pairs, shard, 61, 0.1, *key) for key in ((1, 0, "a"), (1, 0, "a"), (1, 1, "a")))
+    first, again, other = (_pairs("pairs", shard, 64, 0.1, *key) for key in ((1, 0, "a"), (1, 0, "a"), (1, 1, "a")))
     np.testing.assert_array_equal(first.a_start, again.a_start)
     np.testing.assert_array_equal(first.b_end, again.b_end)
     assert len(first) != len(other) or (first.b_start != other.b_start).any()
 
 
 def test_a_single_document_gives_true_pairs_only() -> None:
-    pairs = _pairs(draw_pairs, shard_of([[10] * 40]), 61, 0.1, 1)
+    pairs = _pairs("pairs", shard_of([[10] * 40]), 64, 0.1, 1)
     assert len(pairs) and (pairs.labels == IS_NEXT).all() and not pairs.free.any()
-    alone = _pairs(draw_pairs, shard_of([[10]]), 61, 0.1, 1)
+    alone = _pairs("pairs", shard_of([[10]]), 64, 0.1, 1)
     assert len(alone) == 0 and alone.left_out_tokens == 10
 
 
@@ -198,7 +200,7 @@ def reference_pairs(
 def test_lengths_and_labels_are_distributed_as_the_published_procedure_draws_them(sequence_length: int) -> None:
     generator = np.random.default_rng(5)
     documents = [generator.integers(3, 45, generator.integers(1, 40)).tolist() for _ in range(1500)]
-    ours = _pairs(draw_pairs, shard_of(documents), sequence_length - 3, 0.1, 3)
+    ours = _pairs("pairs", shard_of(documents), sequence_length, 0.1, 3)
     theirs = np.array(reference_pairs(documents, sequence_length - 3, 0.1, random.Random(3)))
     samples = (
         (ours.a_end - ours.a_start, theirs[:, 0]),

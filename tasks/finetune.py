@@ -21,7 +21,7 @@ from bertcore.finetune.distilled import compare_with_teacher
 from bertcore.finetune.encoder_tokenizer import tokenizer_directory
 from bertcore.finetune.family import CHOICE
 from bertcore.finetune.grid import Outcome
-from bertcore.finetune.run import Encoder, Finetuning
+from bertcore.finetune.run import Finetuning, InitialEncoder
 from bertcore.model.huggingface import load_config
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.checkpoint import training_key
@@ -50,7 +50,7 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     examples, settings, directory = schema.read(EXAMPLES / name), task.settings(), CHECKPOINTS / "finetune" / name
     teacher = TEACHERS / name if task.distillation else None
     tokenizer, several = load_tokenizer(tokenizer_files), len(settings) > 1
-    systems: dict[str, Encoder] = {f"{name}.pretrained": encoder}
+    systems: dict[str, InitialEncoder] = {f"{name}.pretrained": encoder}
     if task.random_initialisation:
         systems[f"{name}.random"] = load_config(encoder)
     processes = finetune_processes(len(systems) * sum(map(len, settings)))

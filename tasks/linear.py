@@ -24,7 +24,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.files import write_json
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.family import CHOICE
-from bertcore.finetune.run import training_rows
+from bertcore.finetune.training_rows import training_rows
 from bertcore.linear.run import predict, refusal
 from tasks.paths import EXAMPLES, METRICS, PREDICTIONS
 from tasks.reporting.comparison import FEWEST_EXAMPLES, MAJORITY, PRETRAINED, RANDOM, readable

@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from bertcore.apply.finetuned import FineTuned, Predicted
+from bertcore.apply.finetuned import FineTuned
 from bertcore.examples.schema import TAGGING
 from bertcore.examples.tag_schemes import detect, entities
-from bertcore.finetune.tagging import Tagged
 from bertcore.words import letter, sign
 
 Words = Literal["marks", "blanks"]
@@ -47,21 +46,6 @@ def count_words(texts: Iterable[str], most: int) -> int:
     return sum(1 for _ in islice(chain.from_iterable(map(_word("marks").finditer, texts)), most))
 
 
-def tag_words(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None = None) -> Tagged:
-    """The tags of sentences whose words are known."""
-    return _tagged(_predicted(model, sentences, progress))
-
-
-def _predicted(model: FineTuned, sentences: Sequence[Sequence[str]], progress: str | None) -> Predicted:
-    rows = [{"id": str(number), "words": list(words), "tags": None} for number, words in enumerate(sentences)]
-    return model.predict(pa.Table.from_pylist(rows, TAGGING), progress)
-
-
-def _tagged(found: Predicted) -> Tagged:
-    assert isinstance(found.predictions, Tagged)
-    return found.predictions
-
-
 def tag(
     model: FineTuned, texts: Sequence[str], words: Words = "marks", progress: str | None = None
 ) -> list[dict[str, Any]]:
@@ -70,9 +54,10 @@ def tag(
     whether the model has not seen all of a word."""
     found = [words_of(text, words) for text in texts]
     marks = detect([model.labels or []]) is not None
-    predicted = _predicted(model, [[each.word for each in row] for row in found], progress)
-    tagged = _tagged(predicted).predicted
-    return predicted.with_cut(_row(*each, marks) for each in zip(texts, found, tagged, strict=True))
+    rows = [{"id": str(number), "words": [each.word for each in row]} for number, row in enumerate(found)]
+    said = model.predict(pa.Table.from_pylist(rows, TAGGING), progress)
+    tags = said.predictions.predicted
+    return said.with_cut(_row(*each, marks) for each in zip(texts, found, tags, strict=True))
 
 
 def _row(text: str, words: list[Word], tags: list[str], marks: bool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from bertcore.examples.schema import ExampleSet
 from bertcore.files import replace_file
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Family, label_index
+from bertcore.finetune.family import Exported, Family, Predictions, label_index
 from bertcore.finetune.features import Batch
 from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
@@ -51,17 +51,20 @@ class Classification(Family):
     reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
 
     def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
-        self._labels, self._pairs = examples.labels, all_pairs(examples.splits.get("train"))
         self.is_regression = examples.labels is None
+        self._labels = ["score"] if examples.labels is None else examples.labels
+        self._pairs = all_pairs(examples.splits.get("train"))
         self._reader = TextReader(task, tokenizer)
 
     def build(self, config: EncoderConfig) -> EncoderModule:
-        return build_head(config, self.head, 1 if self._labels is None else len(self._labels))
+        return build_head(config, self.head, len(self._labels))
 
     def exported(self, model: EncoderModule) -> Exported:
-        kind = "regression" if self._labels is None else "single_label_classification"
-        names = label_names(["score"] if self._labels is None else self._labels)
-        return Exported(model, {"problem_type": kind, **names, READING: self._pairs})
+        return Exported(model, {"problem_type": self._problem, **label_names(self._labels), READING: self._pairs})
+
+    @property
+    def _problem(self) -> str:
+        return "regression" if self.is_regression else "single_label_classification"
 
     def featurize(self, table: pa.Table) -> TextFeatures:
         return self._reader.read(texts_of(table), self._targets(table))
@@ -69,20 +72,20 @@ class Classification(Family):
     def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats, or squared error."""
         assert batch.targets is not None, "a batch without targets"
-        if self._labels is None:
+        if self.is_regression:
             return functional.mse_loss(logits.squeeze(-1).float(), batch.targets, reduction="sum")
         return functional.cross_entropy(logits.float(), batch.targets, reduction="sum")
 
     def soft_loss(self, logits: Tensor, teacher_logits: Tensor, batch: Batch, temperature: float) -> Tensor:
-        if self._labels is None:
+        if self.is_regression:
             return functional.mse_loss(logits.float(), teacher_logits.float(), reduction="sum")
         return class_divergence(logits, teacher_logits, temperature)
 
     def predict(
         self, table: pa.Table, features: TextFeatures, logits: NDArray[np.float32], model: EncoderModule
-    ) -> Labelled:
+    ) -> Predictions:
         logits = features.pooled(logits)
-        if self._labels is None:
+        if self.is_regression:
             predicted: list[Any] = logits[:, 0].astype(float).tolist()
         else:
             predicted = [self._labels[index] for index in logits.argmax(axis=1)]
@@ -91,7 +94,7 @@ class Classification(Family):
     def _targets(self, table: pa.Table) -> NDArray[Any] | None:
         if table["label"].null_count:
             return None
-        if self._labels is None:
+        if self.is_regression:
             return table["label"].to_numpy()
         index_of = {label: index for index, label in enumerate(self._labels)}
         return np.asarray(

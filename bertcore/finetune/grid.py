@@ -22,7 +22,7 @@ from bertcore.evaluation.per_example import Units
 from bertcore.finetune.config import GRID, RunConfig
 from bertcore.finetune.family import CHOICE
 from bertcore.finetune.result import Result, Trained
-from bertcore.finetune.run import Encoder, Finetuning
+from bertcore.finetune.run import Finetuning, InitialEncoder
 from bertcore.training.checkpoint import Checkpoints, training_key
 from bertcore.training.metrics import Report, report_again, silent
 
@@ -103,7 +103,7 @@ class Grid:
     def __init__(
         self,
         finetuning: Finetuning,
-        encoder: Encoder,
+        encoder: InitialEncoder,
         name: str,
         settings: Sequence[Sequence[RunConfig]],
         directory: Path,

@@ -7,21 +7,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
 from bertcore.evaluation import multi_label
-from bertcore.examples.schema import ExampleSet
-from bertcore.finetune.classification import write_predictions
-from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import Exported, Family, label_index
+from bertcore.finetune.classification import Classification, write_predictions
+from bertcore.finetune.family import label_index
 from bertcore.finetune.features import Batch
 from bertcore.finetune.kl_divergence import yes_no_divergence
-from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
-from bertcore.model.architecture import EncoderConfig, EncoderModule
-from bertcore.model.config import build_head
-from bertcore.model.huggingface import READING, label_names
+from bertcore.finetune.texts import TextFeatures
+from bertcore.model.architecture import EncoderModule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,27 +31,11 @@ class PredictedSets:
         write_predictions(directory, split, self.ids, [multi_label.cell_of(labels) for labels in self.predicted])
 
 
-class MultiLabel(Family):
+class MultiLabel(Classification):
     """Those of `labels` that are more likely than not."""
 
-    head = "sequence_classification"
     gold = "labels"
-    reading: tuple[str, ...] = ("sequence_length", "long_texts", "doc_stride")
-
-    def __init__(self, task: RunConfig, examples: ExampleSet, tokenizer: Tokenizer) -> None:
-        assert examples.labels is not None, "a multi-label task without labels"
-        self._labels, self._pairs = examples.labels, all_pairs(examples.splits.get("train"))
-        self._reader = TextReader(task, tokenizer)
-
-    def build(self, config: EncoderConfig) -> EncoderModule:
-        return build_head(config, self.head, len(self._labels))
-
-    def exported(self, model: EncoderModule) -> Exported:
-        kind = "multi_label_classification"
-        return Exported(model, {"problem_type": kind, **label_names(self._labels), READING: self._pairs})
-
-    def featurize(self, table: pa.Table) -> TextFeatures:
-        return self._reader.read(texts_of(table), self._targets(table))
+    _problem = "multi_label_classification"
 
     def loss(self, model: EncoderModule, logits: Tensor, batch: Batch) -> Tensor:
         """Cross entropy in nats of each yes or no."""

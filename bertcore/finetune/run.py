@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -10,17 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore import draws
 from bertcore.errors import ConfigError, InputError, TrainingError
 from bertcore.evaluation.per_example import Units
 from bertcore.evaluation.scoring import score, units
 from bertcore.examples.schema import ExampleSet
-from bertcore.examples.sharing import groups
 from bertcore.finetune.advice import advice
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.distillation import load_teacher
@@ -31,6 +27,7 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import EarlyChoice, Loop
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.scale import Scale
+from bertcore.finetune.training_rows import training_rows
 from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.huggingface import FAMILY, READING, load_config, load_pretrained
 from bertcore.training.machine import make_accelerator
@@ -38,7 +35,7 @@ from bertcore.training.metrics import Report, silent
 
 logger = logging.getLogger(__name__)
 
-Encoder = Path | EncoderConfig
+InitialEncoder = Path | EncoderConfig
 """A Hugging Face directory, or the shape of an encoder to start with random weights."""
 
 
@@ -114,13 +111,13 @@ class Finetuning:
             logger.warning("%s: %s", task.data, line)
 
     def run(
-        self, encoder: Encoder, task: RunConfig | None = None, *, name: str = "finetune", report: Report = silent
+        self, encoder: InitialEncoder, task: RunConfig | None = None, *, name: str = "finetune", report: Report = silent
     ) -> Result:
         """Train on train and evaluate on all other splits; see `train` and `result`."""
         return self.result(self.train(encoder, task, name=name, report=report))
 
     def train(
-        self, encoder: Encoder, task: RunConfig | None = None, *, name: str = "finetune", report: Report = silent
+        self, encoder: InitialEncoder, task: RunConfig | None = None, *, name: str = "finetune", report: Report = silent
     ) -> Trained:
         """Train on train; the model with its logits for all other splits, and how it scores.
 
@@ -191,7 +188,7 @@ class Finetuning:
             if self._is_labelled(split)
         }
 
-    def build(self, encoder: Encoder, task: RunConfig) -> EncoderModule:
+    def build(self, encoder: InitialEncoder, task: RunConfig) -> EncoderModule:
         """The model that a run starts with; `ArtifactError` or `ConfigError` where encoder and task do not fit."""
         config, where = (load_config(encoder), str(encoder)) if isinstance(encoder, Path) else (encoder, "encoder")
         check_size(self._tokenizer, config, where)
@@ -257,19 +254,6 @@ class Finetuning:
         return table is not None and bool(table.num_rows) and not table[self._family.gold].null_count
 
 
-def finetune(
-    task: RunConfig,
-    examples: ExampleSet,
-    tokenizer: Tokenizer,
-    encoder: Encoder,
-    *,
-    name: str = "finetune",
-    report: Report = silent,
-) -> Result:
-    """Tokenise, train and evaluate once; see `Finetuning.run`."""
-    return Finetuning(task, examples, tokenizer).run(encoder, name=name, report=report)
-
-
 def _load_encoder(model: EncoderModule, directory: Path) -> None:
     """Read the weights of an encoder into `model`, whose head keeps its own: that in `directory` may be of another
     task."""
@@ -277,47 +261,5 @@ def _load_encoder(model: EncoderModule, directory: Path) -> None:
         logger.warning("%s has no %s: drawn anew", directory, ", ".join(missing))
 
 
-def training_rows(table: pa.Table, task: RunConfig, *, keeps_back: bool) -> dict[str, pa.Table]:
-    """Of the split `table` what `task` trains on, as `train`, and what it keeps back to choose on, as `CHOICE`."""
-    limited = _limit(table, task.max_train_examples)
-    return _keep_back(limited, task) if keeps_back else {"train": limited}
-
-
-def _limit(table: pa.Table, most: int | None) -> pa.Table:
-    if most is None or most >= table.num_rows:
-        return table
-    return table.take(np.sort(draws.permutation(draws.key("finetune examples"), table.num_rows)[:most]))
-
-
-def _keep_back(table: pa.Table, task: RunConfig) -> dict[str, pa.Table]:
-    """`table` as what is trained on and what is chosen on: the same for every seed, and rows that share a text on one
-    side. A text that would make it more than twice what is asked for is taken where all others are not enough."""
-    texts = groups(table)
-    sizes, chosen, count = Counter(texts), set[str](), 0
-    wanted = max(int(task.choice_fraction * len(texts)), 1)
-    order = sorted(sizes, key=lambda text: draws.fraction_of(0, f"choice {text}"))
-    for candidates, most in ((order, 2 * wanted), (sorted(order, key=sizes.__getitem__), len(texts))):
-        for text in candidates:
-            if count < wanted and text not in chosen and count + sizes[text] <= most:
-                chosen.add(text)
-                count += sizes[text]
-    kept_back = np.asarray([text in chosen for text in texts], dtype=bool)
-    if kept_back.all():
-        raise InputError(
-            f"task {task.data}: found {len(sizes)} different training texts, expected more, as part of them "
-            f"(choice_fraction {task.choice_fraction:g}) is kept back to choose on; give one setting without "
-            "early_choice, and a number as null_threshold"
-        )
-    if count < _FEWEST_TO_CHOOSE_ON:
-        logger.warning(
-            "task %s: settings are chosen on %d training examples that are kept back, where chance decides: raise "
-            "choice_fraction, or give one setting without early_choice",
-            *(task.data, count),
-        )
-    return {"train": table.filter(pa.array(~kept_back)), CHOICE: table.filter(pa.array(kept_back))}
-
-
 _LONG = 300_000
 """Tokens from which on an evaluation shows its progress: a mini reads them in some ten seconds of a core."""
-_FEWEST_TO_CHOOSE_ON = 30
-"""Of which one more that is right is three in a hundred; a correlation of one example is none."""

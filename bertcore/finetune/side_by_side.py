@@ -14,7 +14,7 @@ from torch.multiprocessing.spawn import ProcessException
 
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.grid import Grid
-from bertcore.finetune.run import Encoder, Finetuning
+from bertcore.finetune.run import Finetuning, InitialEncoder
 from bertcore.training.machine import threads
 from bertcore.workers import start_worker, without_program
 
@@ -27,7 +27,7 @@ class Runs:
 
     prepare: Callable[[], Finetuning]
     """A function of a module, or a `partial` of one."""
-    systems: Mapping[str, Encoder]
+    systems: Mapping[str, InitialEncoder]
     """Name -> encoder."""
     settings: Sequence[Sequence[RunConfig]]
     directory: Path

@@ -11,7 +11,7 @@ from bertcore.examples import formats, schema
 from bertcore.examples.formats import Format, parse_options
 from bertcore.examples.schema import CLASSIFICATION, ExampleSet
 from bertcore.examples.splits import SplitOptions, find_splits
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 
 PREFIX = "__label__"
 
@@ -49,7 +49,7 @@ def test_its_examples_are_kept_and_scored_and_learned(directory: Path, tokenizer
     schema.write(examples, directory / "examples")  # as stage `examples` does
     assert schema.read(directory / "examples").splits["dev"].equals(examples.splits["dev"])
     assert baselines(examples, 1)[1]["majority"] == {"accuracy": 0.5}
-    result = finetune(make_task(epochs=8, batch_size=16), examples, tokenizer, config)
+    result = Finetuning(make_task(epochs=8, batch_size=16), examples, tokenizer).run(config)
     assert result.metrics["dev"]["accuracy"] == 1.0
 
 

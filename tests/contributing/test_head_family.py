@@ -23,7 +23,7 @@ from bertcore.finetune import families
 from bertcore.finetune.classification import Classification, Labelled
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.features import Batch
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.finetune.texts import TextFeatures
 from bertcore.tokens.wordpiece import save_tokenizer
 
@@ -76,7 +76,7 @@ def examples(monkeypatch: pytest.MonkeyPatch, make_examples: Callable[..., Examp
 def test_it_is_learned_scored_saved_and_loaded(
     examples: ExampleSet, tokenizer: Tokenizer, config: Any, make_task: Callable[..., RunConfig], tmp_path: Path
 ) -> None:
-    result = finetune(make_task(epochs=20, batch_size=16), examples, tokenizer, config)
+    result = Finetuning(make_task(epochs=20, batch_size=16), examples, tokenizer).run(config)
     assert baselines.baselines(examples, 1)[1]["majority"]["accuracy"] == 0.25
     assert result.metrics["dev"]["accuracy"] >= 0.75
     (tmp_path / "tokenizer").mkdir()

@@ -16,7 +16,7 @@ from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.export import gate
 from bertcore.export.padded import PADDED
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.instances.sources import MaskConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_pretraining
 from bertcore.model.huggingface import save_pretrained
@@ -70,7 +70,7 @@ def test_it_trains_resumes_passes_the_gate_and_is_fine_tuned(tmp_path: Path) -> 
     assert "ToyForMaskedLM, " in said and said.endswith("transformers loads it by AutoTokenizer")
 
     task = RunConfig(format="toy", data="toy", sequence_length=16, epochs=8, batch_size=8, learning_rate=2e-2)
-    result = finetune(task, examples(), tokenizer(), tmp_path / "model")
+    result = Finetuning(task, examples(), tokenizer()).run(tmp_path / "model")
     losses = [row["train/loss"] for row in result.curves if "train/loss" in row]
     assert losses[-1] < losses[0] / 2 and result.metrics["dev"]["accuracy"] >= 0.9
     result.save_model(tmp_path / "finetuned", with_tokenizer)

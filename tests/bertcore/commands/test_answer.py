@@ -15,7 +15,7 @@ from bertcore.evaluation.squad import to_articles
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.result import Result
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import READING, save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
@@ -42,7 +42,7 @@ def saved(
     examples = make_examples("question_answering", None, ["f1"], train=rows, dev=rows)
     fields = {"sequence_length": 18, "max_query_length": 7, "doc_stride": 5, "max_answer_length": 4, "n_best": 3}
     task = make_task(epochs=2, null_threshold="tuned", choice_fraction=0.3, **fields)
-    result = finetune(task, examples, tokenizer, config)
+    result = Finetuning(task, examples, tokenizer).run(config)
     (tmp_path / "tokenizer").mkdir()
     save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     result.save_model(tmp_path / "model", tmp_path / "tokenizer")

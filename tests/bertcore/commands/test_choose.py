@@ -17,7 +17,7 @@ from bertcore.errors import BAD_INPUT
 from bertcore.examples.schema import MULTIPLE_CHOICE, ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.result import Result
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertConfig, BertForPreTraining
 from bertcore.model.huggingface import READING, save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
@@ -43,7 +43,7 @@ def saved(
 
     rows = [row(number) for number in range(24)]
     examples = make_examples("multiple_choice", None, ["accuracy"], train=rows, dev=rows)
-    result = finetune(make_task(epochs=2, sequence_length=16), examples, tokenizer, config)
+    result = Finetuning(make_task(epochs=2, sequence_length=16), examples, tokenizer).run(config)
     (tmp_path / "tokenizer").mkdir()
     save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
     result.save_model(tmp_path / "model", tmp_path / "tokenizer")

@@ -24,7 +24,7 @@ from bertcore.export.card import usage
 from bertcore.export.directory import read_config
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.result import Result
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
 from bertcore.model.config import ARCHITECTURES
@@ -53,7 +53,7 @@ def make(
     ) -> tuple[Result, ExampleSet, Path]:
         metric = {"classification": "accuracy", "multi_label": "micro_f1"}[family] if labels else "pearson"
         examples = make_examples(family, labels, [metric], train=rows, dev=rows)
-        result = finetune(make_task(epochs=1, **fields), examples, tokenizer, configs[architecture])
+        result = Finetuning(make_task(epochs=1, **fields), examples, tokenizer).run(configs[architecture])
         (tmp_path / "tokenizer").mkdir()
         save_tokenizer(tokenizer, tmp_path / "tokenizer", lowercase=True)
         result.save_model(tmp_path / "model", tmp_path / "tokenizer")

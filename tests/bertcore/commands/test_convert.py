@@ -17,7 +17,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.export.onnx import session_of
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.inference import logits_of
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.model.bert import BertConfig
 from bertcore.tokens.wordpiece import save_tokenizer
 
@@ -69,7 +69,7 @@ def test_a_file_scores_as_the_model_does(
 ) -> None:
     family, labels, metrics, rows = TASKS[use]()
     examples = make_examples(family, labels, metrics, train=rows, dev=rows)
-    result = finetune(make_task(epochs=1), examples, tokenizer, config)
+    result = Finetuning(make_task(epochs=1), examples, tokenizer).run(config)
     monkeypatch.chdir(tmp_path)
     Path("tokenizer").mkdir()
     save_tokenizer(tokenizer, Path("tokenizer"), lowercase=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 import transformers
@@ -14,8 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from bertcore.apply.finetuned import FineTuned
-from bertcore.apply.tag import tag_words
-from bertcore.examples.schema import ExampleSet
+from bertcore.examples.schema import TAGGING, ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.question_answering import QuestionAnswering
 from bertcore.finetune.tagging import Tagging
@@ -186,12 +186,13 @@ def test_a_saved_tagger_tags_words_of_any_script(tmp_path: Path) -> None:
     reading = {READING: {"sequence_length": 32, "doc_stride": 8}, **label_names(TAGS)}
     save_pretrained(model, tmp_path / "model", tmp_path / "tokenizer", reading)
     tagger = FineTuned.load(tmp_path / "model", "tag")
-    found = tag_words(tagger, [words * 4 for words in SENTENCES])
-    assert [len(tags) for tags in found.predicted] == [4 * len(words) for words in SENTENCES]
+    sentences = [*(words * 4 for words in SENTENCES), ["the", "parser", "reads"]]
+    rows = [{"id": str(number), "words": words} for number, words in enumerate(sentences)]
+    *found, tags = tagger.predict(pa.Table.from_pylist(rows, TAGGING)).predictions.predicted
+    assert [len(each) for each in found] == [4 * len(words) for words in SENTENCES]
     classify = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "model").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
     assert tokenizer.model_max_length == 64
-    (tags,) = tag_words(tagger, [["the", "parser", "reads"]]).predicted
     inputs = tokenizer("the parser reads", return_tensors="pt")
     logits = classify(**inputs).logits[0]
     places = [inputs.word_ids().index(word) for word in range(3)]

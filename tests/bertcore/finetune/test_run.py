@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 import transformers
@@ -21,10 +20,9 @@ from bertcore.export import verify
 from bertcore.export.probe import Expected
 from bertcore.finetune import inference
 from bertcore.finetune.config import RunConfig
-from bertcore.finetune.family import CHOICE
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import batches
-from bertcore.finetune.run import Finetuning, _keep_back, finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertForSequenceClassification
 from bertcore.model.config import ARCHITECTURES
@@ -146,7 +144,7 @@ def test_same_seed_gives_the_same_bits(
     assert torch.equal(weights(first.model), weights(again.model))
     assert first.metrics == again.metrics and first.curves == again.curves
     assert not torch.equal(weights(first.model), weights(other_seed.model))
-    alone = finetune(replace(task, seed=7), toy(name, 64), tokenizer, config)
+    alone = Finetuning(replace(task, seed=7), toy(name, 64), tokenizer).run(config)
     assert torch.equal(weights(first.model), weights(alone.model))
 
 
@@ -178,7 +176,7 @@ def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
     save_pretrained(pretrained, tmp_path / "pretrained", saved_tokenizer)
     examples = toy("single", 32)
     # A learning rate that moves nothing: the encoder must come back as it was.
-    result = finetune(make_task(epochs=1, learning_rate=1e-30), examples, tokenizer, tmp_path / "pretrained")
+    result = Finetuning(make_task(epochs=1, learning_rate=1e-30), examples, tokenizer).run(tmp_path / "pretrained")
     encoder = result.model.get_submodule("bert")
     torch.testing.assert_close(weights(encoder), weights(pretrained.bert), atol=1e-29, rtol=0)
     result.save_model(tmp_path / "finetuned", saved_tokenizer)
@@ -189,7 +187,7 @@ def test_starts_from_a_pretrained_encoder_and_saves_what_transformers_loads(
         best = [int(theirs(**encode(text, return_tensors="pt")).logits.argmax()) for text in dev]
     assert [theirs.config.id2label[index] for index in best] == result.predictions["dev"].predicted  # type: ignore[attr-defined]
     # And the result is an encoder for the next task, whose head is another one.
-    again = finetune(make_task(epochs=1), toy("regression", 32), tokenizer, tmp_path / "finetuned")
+    again = Finetuning(make_task(epochs=1), toy("regression", 32), tokenizer).run(tmp_path / "finetuned")
     assert again.metrics["dev"].keys() == {"pearson"}
 
 
@@ -268,32 +266,6 @@ def test_what_does_not_fit_into_memory_is_told_with_the_remedy(
         prepared.run(config)
 
 
-def test_a_text_that_many_rows_share_is_not_kept_back_where_others_are_enough(
-    toy: Toy, make_task: Callable[..., RunConfig]
-) -> None:
-    table = toy("single", 200).splits["train"]
-    for shared in range(12):  # so that the text comes early and late in the order
-        texts = [f"text {shared}"] * 80 + [f"own {row}" for row in range(table.num_rows - 80)]
-        column = table.column_names.index("text_a")
-        kept = _keep_back(table.set_column(column, "text_a", pa.array(texts)), make_task(choice_fraction=0.1))
-        assert kept[CHOICE].num_rows == table.num_rows // 10
-    same = pa.array([f"text {row % 2}" for row in range(table.num_rows)])
-    halves = _keep_back(table.set_column(column, "text_a", same), make_task(choice_fraction=0.1))
-    assert halves["train"].num_rows == halves[CHOICE].num_rows, "there is nothing smaller"
-    large = pa.array([f"text {min(row // 49, 3)}" for row in range(147)] + ["few"] * 3 + ["text 3"] * 50)
-    few = _keep_back(table.set_column(column, "text_a", large), make_task(choice_fraction=0.1))
-    assert few[CHOICE].num_rows == 3 + 49, "three rows say nothing"
-
-
-def test_a_choice_by_chance_is_said(
-    toy: Toy, make_task: Callable[..., RunConfig], caplog: pytest.LogCaptureFixture
-) -> None:
-    _keep_back(toy("single", 400).splits["train"], make_task(choice_fraction=0.1))
-    assert not caplog.records
-    _keep_back(toy("single", 40).splits["train"], make_task(choice_fraction=0.1))
-    assert "chosen on 4 training examples that are kept back, where chance decides" in caplog.text
-
-
 def test_early_choice_gives_the_weights_of_the_epoch_that_is_best_on_what_is_kept_back(
     toy: Toy, tokenizer: Tokenizer, config: BertConfig, make_task: Callable[..., RunConfig]
 ) -> None:
@@ -324,7 +296,7 @@ def test_splits_are_scored_by_their_own_metrics(
     examples = toy("single", 32)
     splits = {**examples.splits, "ax": examples.splits["dev"].slice(0, 20)}
     examples = replace(examples, splits=splits, split_metrics={"ax": ["mcc"]})
-    result = finetune(make_task(epochs=1), examples, tokenizer, config)
+    result = Finetuning(make_task(epochs=1), examples, tokenizer).run(config)
     assert result.metrics["ax"].keys() == {"mcc"} and result.metrics["dev"].keys() == {"accuracy"}
 
 
@@ -369,7 +341,7 @@ def test_loss_that_is_not_finite_stops_the_training(
 ) -> None:
     task = make_task(epochs=2, learning_rate=1e30, warmup_ratio=0.0)
     with pytest.raises(TrainingError, match=r"step \d+: found loss .*lower the task's learning_rate"):
-        finetune(task, toy("single", 64), tokenizer, config)
+        Finetuning(task, toy("single", 64), tokenizer).run(config)
 
 
 def never(step: int, metrics: dict[str, float]) -> None:

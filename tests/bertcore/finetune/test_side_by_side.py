@@ -16,7 +16,7 @@ from bertcore.examples.schema import ExampleSet
 from bertcore.finetune import side_by_side
 from bertcore.finetune.config import TaskConfig
 from bertcore.finetune.grid import Grid, Outcome
-from bertcore.finetune.run import Encoder, Finetuning
+from bertcore.finetune.run import Finetuning, InitialEncoder
 from bertcore.finetune.side_by_side import Runs
 from bertcore.model.bert import BertConfig
 from tests.bertcore.finetune.test_grid import ROWS, bits
@@ -38,7 +38,7 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def alone(prepare: Callable[[], Finetuning], systems: dict[str, Encoder], directory: Path) -> list[Outcome]:
+def alone(prepare: Callable[[], Finetuning], systems: dict[str, InitialEncoder], directory: Path) -> list[Outcome]:
     finetuning = prepare()
     return [
         Grid(finetuning, encoder, name, TASK.settings(), directory, "key").run() for name, encoder in systems.items()
@@ -55,7 +55,7 @@ def same(outcomes: list[Outcome], others: list[Outcome]) -> bool:
 def test_two_processes_make_what_one_makes(
     prepare: Callable[[], Finetuning], config: BertConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    systems: dict[str, Encoder] = {"toy.one": config, "toy.two": config}
+    systems: dict[str, InitialEncoder] = {"toy.one": config, "toy.two": config}
     expected = alone(prepare, systems, tmp_path / "alone")
     runs = Runs(prepare, systems, TASK.settings(), tmp_path / "two", "key")
     grids = runs.grids(prepare())

@@ -14,7 +14,7 @@ from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.export import gate
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.result import Result
-from bertcore.finetune.run import finetune
+from bertcore.finetune.run import Finetuning
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer, tokenizer_kind
 from bertcore.training import machine
@@ -145,4 +145,4 @@ def tuned(texts: list[str], labels: list[bool], encoder: Path, epochs: int) -> R
     splits = {"train": pa.Table.from_pylist(rows, schema), "dev": pa.Table.from_pylist(rows[:32], schema)}
     examples = ExampleSet(family="classification", labels=["no", "yes"], metrics=["accuracy"], splits=splits)
     task = RunConfig(format="toy", data="toy", sequence_length=48, epochs=epochs, batch_size=8, learning_rate=3e-3)
-    return finetune(task, examples, load_tokenizer(encoder), encoder)
+    return Finetuning(task, examples, load_tokenizer(encoder)).run(encoder)

@@ -29,11 +29,11 @@ from bertcore.training.machine import describe, finetune_processes
 from tasks import cards, params
 from tasks.paths import CHECKPOINTS, ENCODERS, EXAMPLES, FINETUNED, METRICS, PREDICTIONS, PRETRAINED, TEACHERS
 from tasks.stage import main
+from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 from tasks.tracking import lineage
 from tasks.tracking.runs import StageRun
 from tasks.training import checkpoints
 
-RANDOM = "random_initialisation"
 TRUNCATED = ("truncated", "questions_cut", "words_cut", "choices_cut")
 """Among the counts of a split: texts, questions, words and choices with their context whose end the model does not
 see."""
@@ -61,9 +61,9 @@ def _run(stage_run: StageRun, name: str, task: TaskConfig, encoder: Path, tokeni
     runs = side_by_side.Runs(prepare, systems, settings, directory, key)
     grids = runs.grids(finetuning)
     side_by_side.make(runs, grids, processes)
-    outcomes = {"pretrained": grids[f"{name}.pretrained"].run(stage_run.report)}
+    outcomes = {PRETRAINED_WEIGHTS: grids[f"{name}.pretrained"].run(stage_run.report)}
     if task.random_initialisation:
-        outcomes[RANDOM] = grids[f"{name}.random"].run()
+        outcomes[RANDOM_WEIGHTS] = grids[f"{name}.random"].run()
     _save(stage_run, name, task, tokenizer_files, finetuning, outcomes)
     checkpoints.mark_finished(directory, "finetune", name)
 
@@ -77,7 +77,7 @@ def _save(
     outcomes: Mapping[str, Outcome],
 ) -> None:
     """Write the model of the pre-trained encoder, what it said of dev, and the metrics beside the simple baselines."""
-    examples, pretrained = finetuning.examples, outcomes["pretrained"]
+    examples, pretrained = finetuning.examples, outcomes[PRETRAINED_WEIGHTS]
     simple, scores = baselines(examples, task.settings()[0][0].seed)
     records = _records(finetuning, outcomes, simple)
     metrics, result = _metrics(task, finetuning, outcomes, scores, records), pretrained.result
@@ -95,11 +95,11 @@ def _save(
         timing["distillation"] = distilled.speeds
     write_json(METRICS / "finetune" / f"{name}.json", metrics)
     write_json(METRICS / "timing" / "finetune" / f"{name}.json", timing)
-    compared = {system: metrics[system] for system in (*outcomes, "majority") if system in metrics}
-    stage_run.log_metrics({**compared, "seconds": seconds["pretrained"]}, result.steps)
+    compared = {system: metrics[system] for system in (*outcomes, MAJORITY) if system in metrics}
+    stage_run.log_metrics({**compared, "seconds": seconds[PRETRAINED_WEIGHTS]}, result.steps)
     # The report does so for all tasks; `finetune-flow` makes none, and its runs are compared, too.
     headline = finetuning.headline
-    stage_run.parent.log_metrics({name: {headline: metrics["pretrained"][headline]}})
+    stage_run.parent.log_metrics({name: {headline: metrics[PRETRAINED_WEIGHTS][headline]}})
 
 
 def _metrics(
@@ -111,7 +111,7 @@ def _metrics(
 ) -> dict[str, Any]:
     """What metrics/finetune/NAME.json says, beside the comparison with a teacher. `by_label` is of the saved run, whose
     predictions are the stage's."""
-    examples, pretrained = finetuning.examples, outcomes["pretrained"]
+    examples, pretrained = finetuning.examples, outcomes[PRETRAINED_WEIGHTS]
     saved = pretrained.result.predictions["dev"].predicted
     return {
         "format": task.format,
@@ -137,7 +137,7 @@ def _records(finetuning: Finetuning, outcomes: Mapping[str, Outcome], simple: di
     """What every dev example adds to the headline metric, by system and seed."""
     baseline_units = {name: finetuning.units(predicted) for name, predicted in simple.items()}
     return Records(
-        metric=baseline_units["majority"][0],
+        metric=baseline_units[MAJORITY][0],
         ids=finetuning.examples.splits["dev"]["id"].to_pylist(),
         runs={system: outcome.dev_units for system, outcome in outcomes.items()}
         | {name: [units] for name, (_, units) in baseline_units.items()},
@@ -147,11 +147,11 @@ def _records(finetuning: Finetuning, outcomes: Mapping[str, Outcome], simple: di
 def _comparison(records: Records, scores: dict[str, dict[str, float]], headline: str) -> dict[str, Any]:
     """How much better the pre-trained encoder is than random weights, the majority and the best simple baseline on
     dev."""
-    learned = [name for name in scores if name != "majority"] or ["majority"]
+    learned = [name for name in scores if name != MAJORITY] or [MAJORITY]
     best = max(learned, key=lambda name: scores[name][headline])
-    against = {"random": RANDOM, "majority": "majority", "baseline": best}
+    against = {"random": RANDOM_WEIGHTS, "majority": MAJORITY, "baseline": best}
     found = {
-        name: asdict(compare(records.metric, records.runs["pretrained"], records.runs[system]))
+        name: asdict(compare(records.metric, records.runs[PRETRAINED_WEIGHTS], records.runs[system]))
         for name, system in against.items()
         if system in records.runs
     }
@@ -173,7 +173,7 @@ def _protocol(task: TaskConfig, outcomes: Mapping[str, Outcome], held_back: int)
     `chosen_on` says what setting, epoch or threshold were chosen on, null where nothing was left open. `saved_seed` is
     that of the median run, whose weights and predictions are the stage's outputs.
     """
-    pretrained, random = outcomes["pretrained"], outcomes.get(RANDOM)
+    pretrained, random = outcomes[PRETRAINED_WEIGHTS], outcomes.get(RANDOM_WEIGHTS)
     chosen = asdict(pretrained.chosen[0].task)
     settings = {key: value for key, value in chosen.items() if key not in _NOT_PROTOCOL}
     saved, listed = pretrained.saved, [key for key in GRID if isinstance(getattr(task, key), list)]

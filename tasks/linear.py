@@ -27,10 +27,11 @@ from bertcore.finetune.family import CHOICE
 from bertcore.finetune.training_rows import training_rows
 from bertcore.linear.run import predict, refusal
 from tasks.paths import EXAMPLES, METRICS, PREDICTIONS
-from tasks.reporting.comparison import FEWEST_EXAMPLES, MAJORITY, PRETRAINED, RANDOM, readable
+from tasks.reporting.comparison import FEWEST_EXAMPLES, readable
 from tasks.reporting.document import NOTHING, Table, percent, signed
 from tasks.reporting.rendering import markdown_table
 from tasks.status import exit_status
+from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS, SYSTEMS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +69,16 @@ def beside(name: str, examples: ExampleSet) -> Beside:
         )
     kind, linear = units(examples, dev, predict(examples), metric)
     found = {system: _mean(kind, runs) for system, runs in records.runs.items()}
-    simple = {system: value for system, value in found.items() if system not in (MAJORITY, RANDOM, PRETRAINED)}
+    simple = {system: value for system, value in found.items() if system not in SYSTEMS}
     best = max(simple or {MAJORITY: 0.0}, key=found.__getitem__)
     return Beside(
         metric=metric,
         baseline_name=best,
         baseline=found[best],
         linear=_mean(kind, [linear]),
-        random_initialisation=found.get(RANDOM),
-        pretrained=found[PRETRAINED],
-        lead=compare(kind, records.runs[PRETRAINED], [linear]),
+        random_initialisation=found.get(RANDOM_WEIGHTS),
+        pretrained=found[PRETRAINED_WEIGHTS],
+        lead=compare(kind, records.runs[PRETRAINED_WEIGHTS], [linear]),
         train_examples=examples.splits["train"].num_rows,
         dev_examples=dev.num_rows,
     )

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from bertcore.apply.directory import require
+from bertcore.apply.uses import require
 from bertcore.errors import TextError
 from bertcore.finetune.encoder_tokenizer import tokenizer_for
 from bertcore.finetune.inference import by_length

@@ -15,9 +15,8 @@ import pyarrow as pa
 from accelerate import Accelerator
 from numpy.typing import NDArray
 
-from bertcore.apply import directory as directories
-from bertcore.apply.directory import USES, Description
 from bertcore.apply.prepacked import pack
+from bertcore.apply.uses import USES, Description, reading, require
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.examples.schema import ExampleSet
@@ -78,7 +77,7 @@ class FineTuned:
 
         `ArtifactError` for a model of another use, or one that is not whole.
         """
-        description = directories.require(directory, *uses)
+        description = require(directory, *uses)
         name = description.family or next(
             use.family for key, use in USES.items() if key in uses and use.fits(description)
         )
@@ -114,7 +113,7 @@ class FineTuned:
 def _task(description: Description, fields: tuple[str, ...]) -> RunConfig:
     where = f"{description.directory}/config.json: {READING}"
     more = {"crf": True} if CRF in description.values else {}
-    values = {"format": "", "data": str(description.directory), **directories.reading(description, fields), **more}
+    values = {"format": "", "data": str(description.directory), **reading(description, fields), **more}
     try:
         return parse(RunConfig, values, where)
     except ConfigError as error:

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from bertcore.apply.directory import PRETRAINED
+from bertcore.apply.uses import PRETRAINED
 from bertcore.errors import ConfigError
 from bertcore.export import card
 from bertcore.export.card_scores import score_table

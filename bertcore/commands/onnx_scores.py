@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertcore.apply.directory import USES
 from bertcore.apply.finetuned import FineTuned
+from bertcore.apply.uses import USES
 from bertcore.evaluation.scoring import score
 from bertcore.examples import schema
 from bertcore.examples.schema import ExampleSet

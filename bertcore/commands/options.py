@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bertcore.apply import directory
+from bertcore.apply.uses import default_model
 from bertcore.compressed import plain_ending
 from bertcore.config import Config, parse
 from bertcore.errors import ConfigError
@@ -72,7 +72,7 @@ def model_directory(options: argparse.Namespace, *uses: str) -> Path:
     if options.model is not None:
         return Path(options.model)
     second = [getattr(options, name) for name in ("pair", "pair_column") if hasattr(options, name)]
-    found = directory.default(uses, pairs=any(each is not None for each in second) if second else None)
+    found = default_model(uses, pairs=any(each is not None for each in second) if second else None)
     print(f"model: {found}", file=sys.stderr)
     return found
 

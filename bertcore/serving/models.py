@@ -10,12 +10,12 @@ from typing import Any
 from bertcore.apply.answer import answer_pairs
 from bertcore.apply.choose import choose
 from bertcore.apply.classify import classify
-from bertcore.apply.directory import Description
 from bertcore.apply.embed import Embedder
 from bertcore.apply.fill_mask import MaskedLanguageModel, fill_mask
 from bertcore.apply.finetuned import FineTuned
 from bertcore.apply.search import Index
 from bertcore.apply.tag import tag
+from bertcore.apply.uses import Description
 from bertcore.config import suggest
 from bertcore.embedding.directory import read as read_reading
 from bertcore.errors import ConfigError, InputError

@@ -14,10 +14,11 @@ from matplotlib.text import Annotation
 
 from bertcore.files import replace_file
 from tasks.comparing.variant import Variant
-from tasks.reporting.comparison import PRETRAINED, STANDARD_ERRORS, Comparison
+from tasks.reporting.comparison import STANDARD_ERRORS, Comparison
 from tasks.reporting.document import NOTHING, Document, Paragraph, Picture, Section, Table, count, percent
 from tasks.reporting.plots import COLOURS, STYLE, Rendered, render
 from tasks.reporting.rendering import to_html, to_markdown
+from tasks.systems import PRETRAINED_WEIGHTS
 
 PICTURE = "compare"
 SIMPLE = "simple baseline"
@@ -264,7 +265,7 @@ def draw(variants: Sequence[Variant]) -> Rendered:
         axes = figure.subplots()
         parameters = {variant.name: variant.parameters for variant in variants}
         for name, point in points.items():
-            axes.scatter(*point, s=400 * parameters[name] / max(parameters.values()), color=COLOURS[PRETRAINED])
+            axes.scatter(*point, s=400 * parameters[name] / max(parameters.values()), color=COLOURS[PRETRAINED_WEIGHTS])
         if (simple := _simple_mean(variants)) is not None:
             axes.axhline(100 * simple, color=COLOURS["baseline"], linestyle="--", label="simple baselines")
             axes.legend()

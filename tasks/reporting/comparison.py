@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import sqrt
 
 from bertcore.errors import ArtifactError
-from tasks.paths import PRETRAINED as PRETRAINED_MODEL
+from tasks.paths import PRETRAINED
 from tasks.reporting.measurements import Measurements
+from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS, SYSTEMS
 
-MAJORITY, RANDOM, PRETRAINED = "majority", "random_initialisation", "pretrained"
 GOOD, MIXED, BAD = "good", "mixed", "bad"
 
 CORRELATIONS = ("mcc", "pearson", "spearmanr")
@@ -21,8 +21,8 @@ FEWEST_EXAMPLES = 30
 """From which on resampling them says how far chance reaches."""
 
 _NAMES = {
-    RANDOM: "random initialisation",
-    PRETRAINED: "pre-trained",
+    RANDOM_WEIGHTS: "random initialisation",
+    PRETRAINED_WEIGHTS: "pre-trained",
     "overlap_sentence": "word overlap",
     "nsp": "NSP",
     "sop": "SOP",
@@ -67,7 +67,7 @@ class Comparison:
     @property
     def spread(self) -> tuple[float, float]:
         """The lowest and the highest score of the pre-trained encoder over the seeds."""
-        return self.ranges.get(PRETRAINED, (self.pretrained, self.pretrained))
+        return self.ranges.get(PRETRAINED_WEIGHTS, (self.pretrained, self.pretrained))
 
     @property
     def simple(self) -> float:
@@ -145,7 +145,7 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
     source = f"finetune/{task}"
     metric = measurements.word(source, "metrics", "0")
     headline = {system: values[metric] for system, values in systems(measurements, task).items()}
-    for system in (MAJORITY, PRETRAINED):
+    for system in (MAJORITY, PRETRAINED_WEIGHTS):
         headline[system] = measurements.number(source, system, metric)
     for system, value in headline.items():
         if not -1.0 <= value <= 1.0:
@@ -153,26 +153,26 @@ def read_comparison(measurements: Measurements, task: str) -> Comparison:
                 f"metrics/{source}.json: {system}/{metric}: found {value}, expected a share or a coefficient from "
                 f"-1 to 1; run `dvc repro --force finetune@{task}`"
             )
-    simple = {system: value for system, value in headline.items() if system not in (MAJORITY, RANDOM, PRETRAINED)}
+    simple = {system: value for system, value in headline.items() if system not in SYSTEMS}
     best = max(simple, key=lambda system: simple[system], default=None)
-    started = measurements.words(source, "protocol").get("started_from", str(PRETRAINED_MODEL))
+    started = measurements.words(source, "protocol").get("started_from", str(PRETRAINED))
     return Comparison(
         task=task,
         metric=metric,
         majority=headline[MAJORITY],
         baseline_name=best,
         baseline=None if best is None else simple[best],
-        random_initialisation=headline.get(RANDOM),
-        pretrained=headline[PRETRAINED],
+        random_initialisation=headline.get(RANDOM_WEIGHTS),
+        pretrained=headline[PRETRAINED_WEIGHTS],
         dev_examples=round(measurements.number(source, "", "dev_examples")),
-        against_random=_interval(measurements, source, "random") if RANDOM in headline else None,
+        against_random=_interval(measurements, source, "random") if RANDOM_WEIGHTS in headline else None,
         against_majority=_interval(measurements, source, "majority"),
         against_baseline=None if best is None else _interval(measurements, source, "baseline"),
-        started_from=None if started == str(PRETRAINED_MODEL) else started,
+        started_from=None if started == str(PRETRAINED) else started,
         seeds=round(measurements.numbers(source, "protocol").get("seeds", 1)),
         ranges={
             system: (found["min"], found["max"])
-            for system in (RANDOM, PRETRAINED)
+            for system in (RANDOM_WEIGHTS, PRETRAINED_WEIGHTS)
             if (found := measurements.numbers(source, f"spread/{system}/dev/{metric}"))
         },
     )

@@ -11,12 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
 
-from tasks.reporting.comparison import MAJORITY, PRETRAINED, RANDOM, Comparison, error, readable
+from tasks.reporting.comparison import Comparison, error, readable
 from tasks.reporting.document import percent
 from tasks.reporting.measurements import CURVES, Measurements
 from tasks.reporting.summary import Summary, pretrain_terms, scores_of
+from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 
-COLOURS = {MAJORITY: "#c5ccd6", "baseline": "#e0a13a", RANDOM: "#86b4dc", PRETRAINED: "#1f5fa8"}
+COLOURS = {MAJORITY: "#c5ccd6", "baseline": "#e0a13a", RANDOM_WEIGHTS: "#86b4dc", PRETRAINED_WEIGHTS: "#1f5fa8"}
 LEGEND = {name: readable(name) if name != "baseline" else "simple baseline" for name in COLOURS}
 TRAIN, HELDOUT, REFERENCE = "#86b4dc", "#1f5fa8", "#b3541e"
 
@@ -168,7 +169,9 @@ def _bars(axes: Axes, comparisons: Sequence[Comparison], systems: Sequence[str],
         for place, score, each in found:
             if score is None:
                 continue
-            above = error(each.metric, score, each.dev_examples) if system in (RANDOM, PRETRAINED) else 0.0
+            above = (
+                error(each.metric, score, each.dev_examples) if system in (RANDOM_WEIGHTS, PRETRAINED_WEIGHTS) else 0.0
+            )
             lowest = min(lowest, score - above)
             axes.bar(place + shift, score, width * 0.92, color=COLOURS[system])
             if above:
@@ -191,8 +194,8 @@ def _score(comparison: Comparison, system: str) -> float | None:
     scores = {
         MAJORITY: comparison.majority,
         "baseline": comparison.baseline,
-        RANDOM: comparison.random_initialisation,
-        PRETRAINED: comparison.pretrained,
+        RANDOM_WEIGHTS: comparison.random_initialisation,
+        PRETRAINED_WEIGHTS: comparison.pretrained,
     }
     return scores[system]
 

@@ -4,10 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from tasks.reporting import minimal_pairs
 from tasks.reporting.comparison import (
-    MAJORITY,
     MIXED,
-    PRETRAINED,
-    RANDOM,
     Comparison,
     Verdict,
     margin,
@@ -16,6 +13,7 @@ from tasks.reporting.comparison import (
 from tasks.reporting.document import NOTHING, Table, percent, signed
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.summary import Summary, masked_lm, pretrain_terms, scores_of
+from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 
 _RESULT_HEADER = ("Task", "Metric", "Majority", "Simple baseline", "Random", "Pre-trained", "Gain", "Verdict")
 
@@ -86,8 +84,8 @@ def _task_row(comparison: Comparison) -> tuple[list[str], Verdict]:
     name = comparison.task if comparison.started_from is None else f"{comparison.task}, from {comparison.started_from}"
     named = [name, readable(comparison.metric), percent(comparison.majority), baseline]
     scores = [
-        _with_range(comparison.random_initialisation, comparison, RANDOM),
-        _with_range(comparison.pretrained, comparison, PRETRAINED),
+        _with_range(comparison.random_initialisation, comparison, RANDOM_WEIGHTS),
+        _with_range(comparison.pretrained, comparison, PRETRAINED_WEIGHTS),
         NOTHING if comparison.gain is None else signed(100 * comparison.gain, 1),
     ]
     return [*named, *scores], comparison.verdict()

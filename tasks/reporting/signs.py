@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bertcore.tokens.size import CHOSEN
-from tasks.reporting.comparison import MAJORITY
 from tasks.reporting.document import SIGNS, Paragraph, Table, count
 from tasks.reporting.measurements import Measurements
 from tasks.reporting.normal import Curve, alike, carried_instead, read_curves
 from tasks.reporting.summary import Summary, has_generator
 from tasks.reporting.text_tables import text_tokens
+from tasks.systems import MAJORITY
 
 _BEFORE = 10
 """Points of the training's curve that a point is compared with."""

@@ -5,8 +5,9 @@ from math import exp
 from typing import Any
 
 from tasks.reporting import embed, minimal_pairs
-from tasks.reporting.comparison import MAJORITY, PRETRAINED, RANDOM, Comparison
+from tasks.reporting.comparison import Comparison
 from tasks.reporting.measurements import Measurements
+from tasks.systems import MAJORITY, PRETRAINED_WEIGHTS, RANDOM_WEIGHTS
 
 Summary = dict[str, dict[str, Any]]
 
@@ -59,7 +60,7 @@ def headlines(summary: Summary) -> dict[str, float]:
     if "embed" in summary:
         found["eval/embed"] = summary["embed"]["model"]
     for task, scores in summary["finetune"].items():
-        found[f"{task}/{scores['metric']}"] = scores[PRETRAINED]
+        found[f"{task}/{scores['metric']}"] = scores[PRETRAINED_WEIGHTS]
         if "gain" in scores:
             found[f"{task}/gain"] = scores["gain"]
     return found
@@ -105,8 +106,8 @@ def _other_terms(measurements: Measurements) -> dict[str, float]:
 def _finetune(comparison: Comparison) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "metric": comparison.metric,
-        PRETRAINED: comparison.pretrained,
-        RANDOM: comparison.random_initialisation,
+        PRETRAINED_WEIGHTS: comparison.pretrained,
+        RANDOM_WEIGHTS: comparison.random_initialisation,
         MAJORITY: comparison.majority,
     }
     if comparison.baseline_name is not None:

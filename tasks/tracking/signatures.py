@@ -30,7 +30,7 @@ HEADS = {
     "ForMaskedLM": "fill-mask",
     "ForPreTraining": "fill-mask",
 }
-"""The end of a class's name in `transformers` -> what it is for, as `bertcore.apply.directory.USES` has it, which no
+"""The end of a class's name in `transformers` -> what it is for, as `bertcore.apply.uses.USES` has it, which no
 stage may depend on for what is only logged; a test compares the two."""
 _WITHOUT_WORDS = ("DebertaV2ForPreTraining", "ElectraForPreTraining")
 """They say which tokens were replaced, and have no words for a mask."""

@@ -15,7 +15,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-from bertcore.apply.directory import Description
+from bertcore.apply.uses import Description
 from bertcore.commands.main import main
 from bertcore.compressed import read_json
 from bertcore.errors import BAD_INPUT

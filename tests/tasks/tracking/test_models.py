@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from bertcore.apply.choose import Asked
-from bertcore.apply.directory import Description
 from bertcore.apply.embed import Embedder
+from bertcore.apply.uses import Description
 from bertcore.embedding import directory
 from bertcore.embedding.config import EmbedConfig
 from bertcore.examples import schema

@@ -44,7 +44,7 @@ class Description:
     @property
     def command(self) -> str:
         """Name of the command that uses it."""
-        return self.use.removesuffix("-multi")
+        return USES[self.use].command or self.use
 
     @property
     def labels(self) -> list[str] | None:
@@ -109,6 +109,8 @@ class Use:
     """What model it takes."""
     remedy: str
     """Which one to give."""
+    command: str | None = None
+    """Name of the command that uses it, where that is not the name of the use."""
     family: str | None = None
     """A key of `bertcore.finetune.families.FAMILIES`, for heads that stage `finetune` trains."""
 
@@ -137,6 +139,7 @@ USES: dict[str, Use] = {
         fits=_classifies("multi_label_classification"),
         expected="a head for sets of labels",
         remedy=_FINETUNED,
+        command="classify",
         family="multi_label",
     ),
     "regress": Use(
@@ -181,7 +184,7 @@ def _is_classifier(model: Description) -> bool:
     return model.kind == "sequence_classification"
 
 
-def default(uses: Sequence[str], pairs: bool | None = None) -> Path:
+def default_model(uses: Sequence[str], pairs: bool | None = None) -> Path:
     """The last model of this tree for one of `uses`: models/pretrained, a model within it, or the newest of
     models/finetuned; to embed, models/embedding before all of them. With `pairs` the one that is least `unlike` it.
 

@@ -255,8 +255,8 @@ def _whole(cell: Any) -> Any:
 def examples_of(
     rows: Rows, bad: BadRows, check: Callable[[Row], None], make: Callable[[Row], dict[str, Any]]
 ) -> list[tuple[int, dict[str, Any]]]:
-    """Numbered rows as `make` makes them of each; `id` counts them from 0, the `bad` ones included. `check` has the
-    first one for its columns; `InputError` where none is usable."""
+    """What `make` makes of each row, with the row's number; `id` counts the rows from 0, the `bad` ones included.
+    `check` is asked about the columns of the first row that can be read. `InputError` where no row is usable."""
     found: list[tuple[int, dict[str, Any]]] = []
     is_first = True
     for index, (number, row) in enumerate(rows.numbered):

@@ -21,7 +21,8 @@ from urllib.parse import parse_qs, quote, unquote, urldefrag, urlsplit
 from bertcore.compressed import plain_ending
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import local
-from bertcore.corpus.sources.formats import FORMATS, FileBlock
+from bertcore.corpus.sources.formats import FORMATS
+from bertcore.corpus.sources.formats.blocks import FileBlock
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError, UnavailableError, may_pass
 from bertcore.files import alone_in, checksum, disk_errors

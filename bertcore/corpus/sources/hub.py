@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bertcore import hub
 from bertcore.corpus.documents import Document
-from bertcore.corpus.sources.formats import NO_TEXT
+from bertcore.corpus.sources.formats.blocks import NO_TEXT
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.errors import ConfigError, InputError
 

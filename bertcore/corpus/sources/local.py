@@ -11,7 +11,8 @@ from pathlib import Path
 from bertcore.compressed import compression_of, plain_ending, plain_name
 from bertcore.corpus.cleaning import seems_wrapped
 from bertcore.corpus.documents import Document
-from bertcore.corpus.sources.formats import COLUMN, ENDINGS, FORMATS, FileBlock, cut
+from bertcore.corpus.sources.formats import COLUMN, ENDINGS, FORMATS, cut
+from bertcore.corpus.sources.formats.blocks import FileBlock
 from bertcore.corpus.sources.source import Drops, Keep, Source
 from bertcore.errors import ConfigError
 from bertcore.files import check_link, visible_files

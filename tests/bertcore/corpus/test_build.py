@@ -23,7 +23,7 @@ from bertcore.corpus.contamination import ContaminationConfig
 from bertcore.corpus.documents import Document, corpus_shards, read_sentences, row_groups
 from bertcore.corpus.near_duplicates import NearDuplicatesConfig
 from bertcore.corpus.quality import QualityConfig
-from bertcore.corpus.sources import formats
+from bertcore.corpus.sources.formats import blocks
 from bertcore.corpus.sources.source import Keep, Source
 from bertcore.corpus.statistics import CorpusStatistics
 from bertcore.corpus.writing import ShardPlans
@@ -306,7 +306,7 @@ def mixed(tmp_path: Path, output: Path, count: int | None = None) -> CorpusStati
     )
     output.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "BLOCK", 300)
+        patch.setattr(blocks, "BLOCK", 300)
         patch.setattr(
             "bertcore.corpus.build.ShardPlans", partial(ShardPlans, shard_characters=4000, group_characters=1000)
         )
@@ -409,7 +409,7 @@ def test_every_document_of_every_source_is_accounted_for(tmp_path: Path) -> None
 def test_of_copies_the_first_is_kept_wherever_the_batches_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for characters in (1, 100, 10_000):
-        monkeypatch.setattr(formats, "BLOCK", characters)
+        monkeypatch.setattr(blocks, "BLOCK", characters)
         metrics, output = build(tmp_path, [*TEXTS[:30], *TEXTS])
         assert metrics["dropped"] == {"exact_duplicate": 30}
         found.append(contents(output))

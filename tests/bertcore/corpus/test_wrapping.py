@@ -17,7 +17,9 @@ from bertcore.corpus.build import build_corpus
 from bertcore.corpus.cleaning import normalise, seems_wrapped, unwrap
 from bertcore.corpus.config import CorpusConfig
 from bertcore.corpus.documents import corpus_shards
-from bertcore.corpus.sources import formats, source_of
+from bertcore.corpus.sources import source_of
+from bertcore.corpus.sources.formats import txt
+from bertcore.corpus.sources.source import Drops
 from bertcore.errors import ConfigError, InputError
 
 WORDS = st.text("abcdeABCé", min_size=1, max_size=12)
@@ -140,8 +142,8 @@ def test_a_blank_file_has_no_document_and_a_huge_one_is_refused(
 ) -> None:
     (tmp_path / "a.txt").write_text(" \n\n")
     blocks = source_of(str(tmp_path / "a.txt"), wrapped=True).blocks((), {}, print)  # type: ignore[arg-type]
-    assert [document for block in blocks for document in block.documents(formats.Drops())] == []
-    monkeypatch.setattr(formats, "LONGEST_DOCUMENT", 1 << 20)
+    assert [document for block in blocks for document in block.documents(Drops())] == []
+    monkeypatch.setattr(txt, "LONGEST_DOCUMENT", 1 << 20)
     (tmp_path / "b.txt").write_text("many words\n\n" * 200_000)
     with pytest.raises(InputError, match=r"b.txt: more than 1 MiB, and as its lines are wrapped it is one document"):
         source_of(str(tmp_path / "b.txt"), wrapped=True).look()

@@ -4,6 +4,7 @@ import itertools
 import json
 import logging
 import resource
+import shutil
 import tempfile
 import tracemalloc
 from collections import Counter
@@ -17,6 +18,8 @@ from hypothesis import strategies as st
 
 from bertcore.corpus.documents import Document
 from bertcore.corpus.sources import formats, local, source_of
+from bertcore.corpus.sources.formats import blocks, txt
+from bertcore.corpus.sources.formats.blocks import BEYOND_JSON, NO_TEXT, NOT_JSON, NOT_UTF8
 from bertcore.corpus.sources.source import Block, Drops, gathered
 from bertcore.errors import ConfigError, InputError
 from tests.packing import pack
@@ -66,7 +69,7 @@ def test_documents_do_not_depend_on_where_a_file_is_cut(lines: list[str], ends: 
     runs = [list(run) for blank, run in itertools.groupby(lines, lambda line: not line.strip()) if not blank]
     expected = [(f"a.txt:{index}", "\n".join(run)) for index, run in enumerate(runs)]
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(formats, "BLOCK", size)
+        patch.setattr(blocks, "BLOCK", size)
         path = pack(Path(directory, "a.txt"), ("\n".join(lines) + "\n" * ends).encode())
         assert pairs(read(path)[0]) == expected
         records = [json.dumps({"text": line}) if line.strip() else line * line.isascii() for line in lines]
@@ -79,13 +82,13 @@ def test_documents_do_not_depend_on_where_a_file_is_cut(lines: list[str], ends: 
 def test_what_is_left_out_is_named_by_its_line_wherever_a_file_is_cut(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(formats, "BLOCK", size)
+    monkeypatch.setattr(blocks, "BLOCK", size)
     text = pack(tmp_path / "a.txt", b"one\n\n\ntwo\n\n\n\nthree\nb\xff\n\nb\xfe\n")
     lines = pack(tmp_path / "a.jsonl", b'{"text": "one"}\n\n\n[1]\n\n[2]\n{"text": "two", "id": 4}\n')
     with caplog.at_level(logging.WARNING):
         documents, dropped = read(text, lines)
     assert [document.id for document in documents] == ["a.txt:0", "a.txt:1", "a.jsonl:0", "a.jsonl:4"]
-    assert dropped == {formats.NOT_UTF8: 2, formats.NOT_JSON: 2}
+    assert dropped == {NOT_UTF8: 2, NOT_JSON: 2}
     said = [record.getMessage().partition(";")[0] for record in caplog.records]
     assert said == [f"{text}:9: not UTF-8", f"{lines}:4: line is not a JSON object"]
 
@@ -103,7 +106,7 @@ def test_parquet(packed: str, tmp_path: Path) -> None:
     path = pack(tmp_path / f"a.parquet{packed}", parquet(other=[1, 2, 3], text=["one", None, "three"]))
     documents, dropped = read(path)
     assert pairs(documents) == [("a.parquet:0", "one"), ("a.parquet:2", "three")]
-    assert dropped == {formats.NO_TEXT: 1}
+    assert dropped == {NO_TEXT: 1}
     documents, _ = read(pack(tmp_path / f"b.parquet{packed}", parquet(id=["x", "y"], text=["one", "two"])))
     assert [document.id for document in documents] == ["b.parquet:x", "b.parquet:y"]
 
@@ -132,7 +135,7 @@ def test_undecodable_documents_are_counted_and_the_first_is_named(
     with caplog.at_level(logging.WARNING):
         documents, dropped = read(path)
     assert pairs(documents) == [("a.txt:0", "one"), ("a.txt:2", "three")]
-    assert dropped == {formats.NOT_UTF8: 2}
+    assert dropped == {NOT_UTF8: 2}
     assert [record.getMessage().partition(";")[0] for record in caplog.records] == [f"{path}:4: not UTF-8"]
 
 
@@ -149,7 +152,7 @@ def test_bad_json_lines_are_counted(tmp_path: Path) -> None:
     ]
     documents, dropped = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
     assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:7", "two")]
-    assert dropped == {formats.NOT_JSON: 2, formats.NO_TEXT: 3, formats.NOT_UTF8: 1}
+    assert dropped == {NOT_JSON: 2, NO_TEXT: 3, NOT_UTF8: 1}
 
 
 @pytest.mark.parametrize(
@@ -169,7 +172,7 @@ def test_a_bad_first_record_is_an_error(line: bytes, message: str, tmp_path: Pat
 
 def test_a_first_record_without_its_text_is_counted(tmp_path: Path) -> None:
     documents, dropped = read(pack(tmp_path / "a.jsonl", b'{"text": null}\n{"text": "one"}'))
-    assert pairs(documents) == [("a.jsonl:1", "one")] and dropped == {formats.NO_TEXT: 1}
+    assert pairs(documents) == [("a.jsonl:1", "one")] and dropped == {NO_TEXT: 1}
 
 
 def test_a_zero_byte_in_the_first_text_is_no_other_encoding(tmp_path: Path) -> None:
@@ -199,7 +202,7 @@ def test_json_that_python_does_not_read_is_counted(tmp_path: Path) -> None:
     deep = b'{"text": "a", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     lines = [b'{"text": "one"}', b'{"text": "a", "n": ' + b"9" * 5000 + b"}", deep, b'{"text": "two"}']
     documents, dropped = read(pack(tmp_path / "a.jsonl", b"\n".join(lines)))
-    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:3", "two")] and dropped == {formats.BEYOND_JSON: 2}
+    assert pairs(documents) == [("a.jsonl:0", "one"), ("a.jsonl:3", "two")] and dropped == {BEYOND_JSON: 2}
 
 
 def test_ids_are_valid_unicode_and_null_is_none(tmp_path: Path) -> None:
@@ -219,7 +222,7 @@ def test_parquet_that_is_not_utf8_is_counted(tmp_path: Path) -> None:
         texts = pa.Array.from_buffers(type_, 4, binary.buffers())
         documents, dropped = read(pack(tmp_path / "a.parquet", parquet(text=texts)))
         assert pairs(documents) == [("a.parquet:0", "one"), ("a.parquet:3", "caf\u00e9")]
-        assert dropped == {formats.NOT_UTF8: 1, formats.NO_TEXT: 1}
+        assert dropped == {NOT_UTF8: 1, NO_TEXT: 1}
     ids = pa.Array.from_buffers(pa.string(), 4, pa.array(values, pa.binary()).buffers())
     documents, _ = read(pack(tmp_path / "b.parquet", parquet(id=ids, text=list("abcd"))))
     assert [document.id.partition(":")[2] for document in documents] == ["one", "b\ufffd", "2", "caf\u00e9"]
@@ -228,7 +231,7 @@ def test_parquet_that_is_not_utf8_is_counted(tmp_path: Path) -> None:
 def test_a_text_without_blank_lines_is_an_error_before_memory_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(formats, "LONGEST_DOCUMENT", 2 << 20)
+    monkeypatch.setattr(txt, "LONGEST_DOCUMENT", 2 << 20)
     line = b"x" * (1 << 20)
     assert len(read(pack(tmp_path / "a.txt", b"\n\n".join([line + b"\n" + line] * 2)))[0]) == 2
     lines = [b"first", b"", *[line] * 4]
@@ -379,7 +382,7 @@ def test_columns_of_text_in_all_their_forms(type_: pa.DataType, tmp_path: Path) 
     column = pa.array(["one", None, "one", "zwölf"]).cast(type_)
     found, dropped = read(pack(tmp_path / "a.parquet", parquet(id=column, text=column)))
     assert pairs(found) == [("a.parquet:one", "one"), ("a.parquet:one", "one"), ("a.parquet:zwölf", "zwölf")]
-    assert dropped == {formats.NO_TEXT: 1}
+    assert dropped == {NO_TEXT: 1}
 
 
 @pytest.mark.parametrize("name", ["text", "id"])
@@ -414,7 +417,7 @@ def test_an_unpacked_file_has_no_name_that_a_killed_process_would_leave(
 ) -> None:
     path = pack(tmp_path / "a.parquet.gz", parquet(text=["one", "two"]))
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(formats.tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
     blocks = formats.cut("u", path, "a", wrapped=False, column="text")
     assert len(next(blocks).data) == 2 and not list((tmp_path / "tmp").iterdir())
 
@@ -423,7 +426,7 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path: Path, monkeypatch: pyt
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(formats.shutil, "copyfileobj", full)
+    monkeypatch.setattr(shutil, "copyfileobj", full)
     with pytest.raises(InputError, match=r"a.parquet.gz: no space left below .* to unpack it; free some"):
         read(pack(tmp_path / "a.parquet.gz", parquet(text=["one"])))
 

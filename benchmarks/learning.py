@@ -38,8 +38,8 @@ from benchmarks.text import SEED, Text, prepared, text_arguments
 from bertcore.config import parse
 from bertcore.files import write_json
 from bertcore.instances.config import MaskConfig
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import load_pretrained, save_pretrained
 from bertcore.objectives.cross_entropy import cross_entropy
 from bertcore.precision import device

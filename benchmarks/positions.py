@@ -14,8 +14,8 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.machine import describe
 from benchmarks.options import make_parser
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import build_pretraining
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.training.initial import with_positions
 from tasks.comparing.held_out import measure

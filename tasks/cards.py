@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertcore.export.card import Card, Result, pipeline_tag, shape, table, usage
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from tasks import params
 from tasks.paths import EMBEDDING, PRETRAINED, TEXT, TEXT_OF_SOURCES
 from tasks.tracking import lineage

@@ -19,8 +19,8 @@ from bertcore.finetune.encoder_tokenizer import readable_tokenizer
 from bertcore.finetune.families import FAMILIES
 from bertcore.instances.config import LABELS, MaskConfig
 from bertcore.minimal_pairs.scoring import check_variant
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import load_config
 from bertcore.objectives.pretraining import OBJECTIVES, check_packing, models_of
 from bertcore.objectives.replaced_tokens import GENERATOR, check_generator

@@ -17,8 +17,8 @@ from bertcore.embedding.training import ContrastiveTraining
 from bertcore.errors import ConfigError
 from bertcore.export import gate
 from bertcore.files import replace_directory, write_json
-from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder import Encoder
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.tokens.tokenizer import load_tokenizer
 from bertcore.training.machine import make_accelerator

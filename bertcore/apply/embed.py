@@ -20,7 +20,7 @@ from bertcore.embedding.vectors import cutting, encode, normalized, vectors_of
 from bertcore.errors import ConfigError
 from bertcore.files import replace_file
 from bertcore.finetune.encoder_tokenizer import tokenizer_for
-from bertcore.model.architecture import Encoder
+from bertcore.model.encoder import Encoder
 
 ENDINGS = (".npy", ".parquet")
 """Of files of vectors."""

@@ -15,7 +15,7 @@ from bertcore.errors import TextError
 from bertcore.finetune.encoder_tokenizer import tokenizer_for
 from bertcore.finetune.inference import by_length
 from bertcore.minimal_pairs.scoring import load_masked_language_model
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.layout import Layout
 from bertcore.tokens.tokenizer import Vocabulary, tokenizer_kind
 

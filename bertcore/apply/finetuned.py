@@ -27,7 +27,7 @@ from bertcore.finetune.families import FAMILIES
 from bertcore.finetune.family import Family
 from bertcore.finetune.features import Features
 from bertcore.finetune.inference import logits_of
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import CRF, FAMILY, READING, checked_config, load_pretrained
 from bertcore.training.machine import make_accelerator
 

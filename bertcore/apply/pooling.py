@@ -9,8 +9,8 @@ from torch import Tensor
 
 from bertcore.errors import ConfigError
 from bertcore.finetune.features import Batch
-from bertcore.model.architecture import Encoder
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder import Encoder
 from bertcore.model.huggingface import checked_config, load_pretrained
 from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import Layout

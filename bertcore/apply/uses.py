@@ -8,8 +8,8 @@ from typing import Any
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError, ConfigError
-from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES
+from bertcore.model.encoder import Kind
 from bertcore.model.huggingface import FAMILY, PAIRS, READING, load_config, with_labels
 from bertcore.tokens.kind import max_length_of
 

@@ -11,7 +11,7 @@ from typing import Any
 from bertcore.compressed import json_object, read_json
 from bertcore.errors import ArtifactError
 from bertcore.files import replace_directory, write_json
-from bertcore.model.architecture import Encoder
+from bertcore.model.encoder import Encoder
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.kind import SETTINGS_FILE, max_length_of
 

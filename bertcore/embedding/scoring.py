@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from bertcore.embedding.pairs import Pair
 from bertcore.embedding.vectors import cutting, encode, normalized, vectors_of
 from bertcore.evaluation.retrieval import BM25, ndcg, ranking, recall
-from bertcore.model.architecture import Encoder
+from bertcore.model.encoder import Encoder
 
 TOP = 10
 

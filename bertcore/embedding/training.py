@@ -15,7 +15,7 @@ from bertcore.embedding.pairs import Pair
 from bertcore.embedding.vectors import cutting, encode
 from bertcore.finetune.short_training import ShortTraining
 from bertcore.memory import explained
-from bertcore.model.architecture import Encoder
+from bertcore.model.encoder import Encoder
 from bertcore.training.metrics import Report, silent
 
 

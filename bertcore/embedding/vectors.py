@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bertcore.finetune.features import Batch, Features, chunks, concatenated, own_tokenizer
 from bertcore.finetune.inference import by_length, tokens_at_once
-from bertcore.model.architecture import Encoder
+from bertcore.model.encoder import Encoder
 from bertcore.progress import Progress
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from bertcore.compressed import read_json, read_text
 from bertcore.errors import ArtifactError
 from bertcore.export.kinds import ROWS
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import kinds_by_class
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import CARD_FILE, CRF, PAIRS, READING, load_config
 
 UNKNOWN_LICENSE = "unknown"

@@ -17,7 +17,7 @@ from torch import nn
 from bertcore.errors import ArtifactError
 from bertcore.export.kinds import ROWS, kind_of_class
 from bertcore.export.padded import PADDED
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import CRF, READING, WEIGHTS, load_config, with_labels
 from bertcore.tokens.tokenizer import Vocabulary, entries_of, load_tokenizer, tokenizer_kind
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bertcore.errors import ArtifactError
 from bertcore.export.probe import Expected
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import Kind
 from bertcore.model.config import kinds_by_class
+from bertcore.model.encoder import Kind
 
 SEQUENCE, TOKEN, MASKED = "a row for each sequence", "a row for each token", "a row for each masked token"
 

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from bertcore.errors import ArtifactError
 from bertcore.export.kinds import MASKED, ROWS, SEQUENCE
-from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
+from bertcore.model.encoder import EncoderModule, Kind
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.layout import Layout
 
 LONGEST = 1024

@@ -18,8 +18,8 @@ from bertcore.export.directory import SAMPLE, Saved, check_tokenizer, read_confi
 from bertcore.export.gate import ACCEPTED, REJECTED
 from bertcore.export.kinds import ROWS, TOKEN, kind_of_class, outputs_of_class
 from bertcore.export.probe import Expected, Probe, require_equal
-from bertcore.model.architecture import Kind
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder import Kind
 from bertcore.tokens.tokenizer import load_tokenizer
 
 TOLERANCE = 1e-5

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tokenizers import Tokenizer
 
 from bertcore.finetune.config import RunConfig
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.tokens.tokenizer import tokenizer_kind
 
 HIGHEST_RATE, WIDE = 1e-4, 768

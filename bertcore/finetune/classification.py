@@ -19,8 +19,9 @@ from bertcore.finetune.family import Exported, Family, Predictions, label_index
 from bertcore.finetune.features import Batch
 from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.finetune.texts import TextFeatures, TextReader, all_pairs, texts_of
-from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import READING, label_names
 
 

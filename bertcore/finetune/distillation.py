@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 
 from bertcore.errors import ArtifactError
 from bertcore.finetune.family import Family
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import CRF, load_config, load_pretrained
 from bertcore.tokens.tokenizer import check_entries, entries_in
 

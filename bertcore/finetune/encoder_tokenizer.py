@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from bertcore.compressed import read_json
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE, TokenizerKind, max_length_of
 from bertcore.tokens.tokenizer import KINDS, Vocabulary, load_tokenizer
 

@@ -15,7 +15,8 @@ from bertcore.errors import InputError
 from bertcore.examples.schema import ExampleSet
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.features import Batch, Features
-from bertcore.model.architecture import EncoderConfig, EncoderModule, HeadFamily
+from bertcore.model.encoder import EncoderModule, HeadFamily
+from bertcore.model.encoder_config import EncoderConfig
 
 CHOICE = "choice"
 """The split of what is kept back from train where something is to be chosen: a setting, an epoch, a threshold. What is

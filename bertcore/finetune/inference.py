@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from numpy.typing import NDArray
 
 from bertcore.finetune.features import Batch, Features
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.progress import Progress
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from bertcore.finetune.family import Family
 from bertcore.finetune.features import Batch, Features
 from bertcore.finetune.short_training import ShortTraining
 from bertcore.memory import explained
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.training.machine import micro_batch_size
 from bertcore.training.metrics import History, Report
 from bertcore.training.optimizers.groups import LR_SCALE

@@ -16,7 +16,7 @@ from bertcore.finetune.family import label_index
 from bertcore.finetune.features import Batch
 from bertcore.finetune.kl_divergence import yes_no_divergence
 from bertcore.finetune.texts import TextFeatures
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,9 @@ from bertcore.finetune.family import Exported, Family
 from bertcore.finetune.features import IGNORED, Batch, Features
 from bertcore.finetune.kl_divergence import class_divergence
 from bertcore.finetune.texts import TextReader
-from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.ragged import offsets_of
 
 

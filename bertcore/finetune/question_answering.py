@@ -36,8 +36,9 @@ from bertcore.finetune.features import (
     token_windows,
 )
 from bertcore.finetune.kl_divergence import class_divergence
-from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import READING
 from bertcore.tokens.tokenizer import Vocabulary
 

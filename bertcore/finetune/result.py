@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bertcore.evaluation.per_example import RECORDS_FILE, Records, Units
 from bertcore.files import replace_directory
 from bertcore.finetune.family import Predictions
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import CRF, save_pretrained
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,8 @@ from bertcore.finetune.loop import EarlyChoice, Loop
 from bertcore.finetune.result import Result, Trained
 from bertcore.finetune.scale import Scale
 from bertcore.finetune.training_rows import training_rows
-from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import FAMILY, READING, load_config, load_pretrained
 from bertcore.training.machine import make_accelerator
 from bertcore.training.metrics import Report, silent

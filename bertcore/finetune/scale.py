@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from bertcore.errors import InputError
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 
 _FARTHEST = 2.0**17
 """Deviations from 0: a float32 has 24 bits, of which seven are left for the difference."""

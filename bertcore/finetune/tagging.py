@@ -34,8 +34,9 @@ from bertcore.finetune.features import (
     windows,
 )
 from bertcore.finetune.kl_divergence import class_divergence
-from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_head
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import CRF, label_names
 from bertcore.tokens.tokenizer import Vocabulary, tokenizer_kind
 

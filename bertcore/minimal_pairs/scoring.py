@@ -25,8 +25,8 @@ from torch.nn import functional
 
 from bertcore.errors import ArtifactError, ConfigError, TextError
 from bertcore.minimal_pairs.pairs import Scorer, Variant
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of, build_discriminator, build_pretraining
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import checked_config, load_kind, load_pretrained
 from bertcore.model.layout import Layout
 from bertcore.precision import autocast, device

@@ -14,8 +14,9 @@ from torch.nn import functional
 
 from bertcore.config import within
 from bertcore.model import heads
-from bertcore.model.architecture import Architecture, PooledEncoder, sizes
+from bertcore.model.architecture import Architecture, sizes
 from bertcore.model.bert import Activation, BertConfig, BertEmbeddings, BertLayer, encoder_flops
+from bertcore.model.encoder import PooledEncoder
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.names import Names

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model import heads
-from bertcore.model.architecture import Architecture, EncoderConfig, PooledEncoder, sizes
+from bertcore.model.architecture import Architecture, sizes
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
+from bertcore.model.encoder import PooledEncoder
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, EncoderLayer, LayerStack
 from bertcore.model.layout import Layout

@@ -9,11 +9,13 @@ from typing import Any
 from bertcore.config import BESIDE, convert, suggest
 from bertcore.errors import ConfigError
 from bertcore.model.albert import ALBERT
-from bertcore.model.architecture import Architecture, Discriminator, EncoderConfig, EncoderModule, HeadFamily, Kind
+from bertcore.model.architecture import Architecture, Discriminator
 from bertcore.model.bert import BERT
 from bertcore.model.deberta import DEBERTA
 from bertcore.model.distilbert import DISTILBERT
 from bertcore.model.electra import ELECTRA
+from bertcore.model.encoder import EncoderModule, HeadFamily, Kind
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.modernbert import MODERNBERT
 from bertcore.model.roberta import ROBERTA
 

@@ -18,10 +18,11 @@ from torch.nn import functional
 
 from bertcore.config import within
 from bertcore.model import bert, heads
-from bertcore.model.architecture import Architecture, Discriminator, Encoder, scores, sizes
+from bertcore.model.architecture import Architecture, Discriminator, sizes
 from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.disentangled_attention import DisentangledSelfAttention, Distances
 from bertcore.model.dropout import dropout
+from bertcore.model.encoder import Encoder, scores
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model import bert, heads
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, scores
+from bertcore.model.architecture import Architecture
 from bertcore.model.bert import Activation, BertLayer, BertLayerConfig, MaskedTokenHead
 from bertcore.model.dropout import dropout
+from bertcore.model.encoder import Encoder, scores
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import LayerStack
 from bertcore.model.layout import Layout

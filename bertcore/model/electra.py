@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model import heads
-from bertcore.model.architecture import Architecture, Discriminator, Encoder, scores, sizes
+from bertcore.model.architecture import Architecture, Discriminator, sizes
 from bertcore.model.bert import BertConfig, BertEmbeddings, BertLayer, detection_flops, encoder_flops
+from bertcore.model.encoder import Encoder, scores
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows

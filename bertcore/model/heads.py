@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import Encoder, EncoderConfig, EncoderModule, Kind, PooledEncoder, scores
+from bertcore.model.encoder import Encoder, EncoderModule, Kind, PooledEncoder, scores
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import ACTIVATIONS
 from bertcore.model.layout import Layout

@@ -16,8 +16,9 @@ from torch import Tensor
 from bertcore.config import parse
 from bertcore.errors import ArtifactError, ConfigError
 from bertcore.files import replace_directory, write_json
-from bertcore.model.architecture import EncoderConfig, EncoderModule, Kind
 from bertcore.model.config import ARCHITECTURES, architecture_of, build_pretraining, kinds_by_class
+from bertcore.model.encoder import EncoderModule, Kind
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.tokens.kind import max_length_of
 
 WEIGHTS = "model.safetensors"

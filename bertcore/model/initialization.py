@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.encoder_config import EncoderConfig
 
 _WITHIN_TWO = math.erf(math.sqrt(2))  # share of a normal distribution within two standard deviations
 

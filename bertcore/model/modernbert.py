@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.model import heads
-from bertcore.model.architecture import Architecture, Encoder, Kind, scores
+from bertcore.model.architecture import Architecture
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.dropout import dropout
+from bertcore.model.encoder import Encoder, Kind, scores
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout, by_rounded_rows

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig, sizes
+from bertcore.model.architecture import sizes
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.positions import Positions
 
 Pooling = Literal["cls", "mean"]

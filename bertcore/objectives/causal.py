@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from bertcore.config import within
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.layout import Layout, filled, rounded
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums

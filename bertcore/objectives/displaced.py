@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from bertcore import draws
 from bertcore.config import within
-from bertcore.model.architecture import EncoderModule, scores
+from bertcore.model.encoder import EncoderModule, scores
 from bertcore.model.initialization import initialize
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import ObjectiveRow, Sums, binary_sums, require_weights

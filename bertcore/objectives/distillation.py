@@ -17,8 +17,9 @@ from torch.nn import Parameter, functional
 
 from bertcore.config import within
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of, build_pretraining
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import Loaded, load_config, load_pretrained, look_at_pretrained
 from bertcore.model.layers import EncoderLayer
 from bertcore.model.layout import by_rounded_rows, filled

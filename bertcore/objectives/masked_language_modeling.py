@@ -10,8 +10,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder import EncoderModule
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import cross_entropy
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums, last_layer_flops, require_weights

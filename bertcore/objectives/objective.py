@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.objectives.batch import PreTrainingBatch
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 from bertcore.config import parse
 from bertcore.errors import ConfigError
-from bertcore.model.architecture import Architecture, EncoderConfig, EncoderModule
+from bertcore.model.architecture import Architecture
 from bertcore.model.config import ARCHITECTURES, build_discriminator, build_pretraining
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.objectives import (
     causal,
     displaced,

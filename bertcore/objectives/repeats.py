@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bertcore.model.architecture import EncoderModule, scores
+from bertcore.model.encoder import EncoderModule, scores
 from bertcore.model.initialization import initialize
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums

@@ -13,8 +13,9 @@ from torch.nn import functional
 
 from bertcore.config import within
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig, EncoderModule
 from bertcore.model.config import build_pretraining, discriminator_of
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.cross_entropy import CHUNK_ROWS

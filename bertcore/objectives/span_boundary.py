@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.initialization import initialize
 from bertcore.model.layout import rounded
 from bertcore.model.normalization import LayerNorm

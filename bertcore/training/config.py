@@ -7,8 +7,8 @@ from bertcore.config import parse, suggest, within
 from bertcore.draws import check_seed
 from bertcore.errors import ConfigError
 from bertcore.minimal_pairs.pairs import EvalPairsConfig
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.objectives.pretraining import OBJECTIVES, check_architecture
 from bertcore.training.optimizers.config import OptimizationConfig, Refinements
 from bertcore.training.schedule import DECAY_SHARE, above, decay_begin, rate_share

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from bertcore.minimal_pairs.pairs import Pair, score
 from bertcore.minimal_pairs.results import outcomes
 from bertcore.minimal_pairs.scoring import encode, sentence_scorer
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.training.control import Control
 
 _AT_ONCE = 64

@@ -9,8 +9,8 @@ import time
 
 import torch
 
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import architecture_of
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Objective
 

@@ -9,7 +9,8 @@ import torch
 
 from bertcore.compressed import json_object
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderConfig, EncoderModule
+from bertcore.model.encoder import EncoderModule
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import load_config, load_pretrained
 from bertcore.objectives.pretraining import build_model
 from bertcore.tokens.kind import SETTINGS_FILE, TOKENIZER_FILE

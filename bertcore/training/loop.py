@@ -13,7 +13,7 @@ from torch import nn
 from bertcore import draws
 from bertcore.instances.sources import InstanceSource
 from bertcore.memory import explained
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.layers import layer_stacks
 from bertcore.objectives.cross_entropy import compile_cross_entropy
 from bertcore.objectives.pretraining import build_objective

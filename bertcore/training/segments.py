@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from bertcore.instances.config import LABELS
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.training.config import PretrainConfig
 

@@ -20,7 +20,7 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.training.averaging import WeightAverage
 from bertcore.training.checkpoint import Checkpoints
 from bertcore.training.control import Control

@@ -17,7 +17,7 @@ from torch.distributed.tensor import DTensor
 from bertcore import draws
 from bertcore.instances.arrays import Instances
 from bertcore.memory import explained
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.objective import Objective, Sums

@@ -16,8 +16,8 @@ from itertools import zip_longest
 from bertcore.config import parse
 from bertcore.corpus.sources import look_for
 from bertcore.errors import ConfigError
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.objectives.pretraining import OBJECTIVES
 from bertcore.progress import track
 from bertcore.tokens.size import vocabulary_for

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from bertcore.model.architecture import Encoder, EncoderConfig
 from bertcore.model.config import build_pretraining
+from bertcore.model.encoder import Encoder
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.group_attention import kept_of_a_query
 from bertcore.model.layers import EncoderLayer
 from bertcore.objectives.batch import PreTrainingBatch

@@ -11,7 +11,7 @@ from bertcore.corpus.sources import source_of
 from bertcore.errors import ConfigError, InputError
 from bertcore.finetune.config import TaskConfig
 from bertcore.instances.config import MaskConfig
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.precision import device, precision
 from bertcore.tokens.size import CHOSEN, vocabulary_for
 from bertcore.tokens.tokenizer import TokenizerConfig, entries_of

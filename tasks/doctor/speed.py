@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from bertcore import precision
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.layers import layer_stacks
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import OBJECTIVES, build_model, build_objective

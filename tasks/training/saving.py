@@ -8,7 +8,7 @@ from typing import Any
 from bertcore.errors import ArtifactError
 from bertcore.export import gate
 from bertcore.files import disk_errors, replace_directory
-from bertcore.model.architecture import EncoderModule
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 from bertcore.shards.store import Manifest
 from bertcore.training.control import Control

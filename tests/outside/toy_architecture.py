@@ -8,9 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertcore.export.padded import PADDED
-from bertcore.model.architecture import Architecture, Encoder, EncoderConfig, EncoderModule, scores
+from bertcore.model.architecture import Architecture
 from bertcore.model.attention import SelfAttention, selected
 from bertcore.model.config import ARCHITECTURES
+from bertcore.model.encoder import Encoder, EncoderModule, scores
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.initialization import initialize
 from bertcore.model.layers import EncoderLayer, LayerStack
 from bertcore.model.layout import Layout

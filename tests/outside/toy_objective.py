@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import build_pretraining
+from bertcore.model.encoder import EncoderModule
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.masked_language_modeling import class_sums
 from bertcore.objectives.objective import Objective, ObjectiveRow, Sums

@@ -25,9 +25,9 @@ from bertcore.export.directory import read_config
 from bertcore.finetune.config import RunConfig
 from bertcore.finetune.result import Result
 from bertcore.finetune.run import Finetuning
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
 from bertcore.model.config import ARCHITECTURES
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import READING
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests.bertcore.finetune.conftest import configs

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer
 from bertcore.apply.fill_mask import MaskedLanguageModel
 from bertcore.commands.main import main
 from bertcore.errors import BAD_INPUT
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, build_pretraining
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests.bertcore.finetune.conftest import configs

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from bertcore.export.probe import Expected
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert import (
     BertConfig,
     BertForMultipleChoice,
@@ -18,6 +17,7 @@ from bertcore.model.bert import (
     BertForTokenClassification,
     BertModel,
 )
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import label_names, save_pretrained
 from bertcore.tokens.wordpiece import save_tokenizer
 from tests.samples import tokenizer

@@ -14,11 +14,12 @@ from bertcore.errors import ArtifactError
 from bertcore.export import gate, onnx, verify
 from bertcore.export.probe import Expected, Probe, difference, require_equal
 from bertcore.model.albert import AlbertConfig
-from bertcore.model.architecture import EncoderConfig, EncoderModule, HeadFamily
 from bertcore.model.config import architecture_of, build_discriminator, build_head, build_pretraining
 from bertcore.model.deberta import DebertaConfig
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig
+from bertcore.model.encoder import EncoderModule, HeadFamily
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import WEIGHTS, label_names, load_kind, save_pretrained
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.roberta import RobertaConfig

@@ -14,11 +14,11 @@ from tokenizers import Tokenizer
 from bertcore.examples.schema import ExampleSet, schema_of
 from bertcore.finetune.config import RunConfig
 from bertcore.model.albert import AlbertConfig
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
 from bertcore.model.deberta import DebertaConfig
 from bertcore.model.distilbert import DistilBertConfig
 from bertcore.model.electra import ElectraConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.modernbert_config import ModernBertConfig
 from bertcore.model.roberta import RobertaConfig
 from bertcore.tokens.wordpiece import SPECIAL_TOKENS, make_tokenizer, save_tokenizer

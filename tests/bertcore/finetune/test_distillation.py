@@ -20,7 +20,7 @@ from bertcore.finetune.config import DistillationConfig, RunConfig
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.kl_divergence import class_divergence, yes_no_divergence
 from bertcore.finetune.run import Finetuning
-from bertcore.model.architecture import EncoderConfig
+from bertcore.model.encoder_config import EncoderConfig
 
 COLOURS = ("red", "green", "blue")
 

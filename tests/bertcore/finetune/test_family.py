@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert import (
     BertConfig,
     BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.layout import Layout
 
 LENGTHS = [5, 3, 7, 2, 6, 4, 8, 5]

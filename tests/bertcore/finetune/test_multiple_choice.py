@@ -25,9 +25,9 @@ from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import Loop
 from bertcore.finetune.multiple_choice import MultipleChoice
 from bertcore.finetune.run import Finetuning
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig
 from bertcore.model.config import ARCHITECTURES
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
 from bertcore.model.names import BERT as NAMES

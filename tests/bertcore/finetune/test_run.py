@@ -23,9 +23,9 @@ from bertcore.finetune.config import RunConfig
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.loop import batches
 from bertcore.finetune.run import Finetuning
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertForSequenceClassification
 from bertcore.model.config import ARCHITECTURES
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 
 COLOURS, NOUNS = ["red", "green", "blue"], ["cat", "dog", "bird", "table", "river"]

@@ -18,8 +18,8 @@ from bertcore.finetune.config import DistillationConfig, RunConfig
 from bertcore.finetune.inference import logits_of
 from bertcore.finetune.run import Finetuning
 from bertcore.finetune.scale import Scale
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES
+from bertcore.model.encoder_config import EncoderConfig
 
 WORDS = ["red", "green", "blue", "cat", "dog", "bird", "table", "river"]
 

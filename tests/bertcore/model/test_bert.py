@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers.initialization import no_init_weights
 
 from bertcore.errors import ConfigError
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.bert import PRESETS, BertConfig, BertForPreTraining, BertModel
 from bertcore.model.config import ModelConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.layout import Layout
 from bertcore.model.names import BERT as NAMES
 from bertcore.objectives.batch import PreTrainingBatch

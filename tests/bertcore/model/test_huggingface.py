@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from bertcore.errors import ArtifactError
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.bert import BertConfig, BertForPreTraining, BertForTokenClassification, BertModel
 from bertcore.model.config import ARCHITECTURES, ModelConfig, build_head, build_pretraining
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import checked_config, load_config, load_pretrained, save_pretrained
 from bertcore.model.layout import Layout
 from bertcore.model.names import BERT as NAMES

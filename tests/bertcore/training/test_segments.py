@@ -10,8 +10,8 @@ import torch
 
 from bertcore.instances.config import MaskConfig
 from bertcore.instances.sources import DrawnInstances
-from bertcore.model.architecture import EncoderModule
 from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.encoder import EncoderModule
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.pretraining import build_objective
 from bertcore.training import machine

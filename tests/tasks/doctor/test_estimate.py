@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from bertcore.allocator import keep_freed_memory
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ModelConfig, build_pretraining
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.huggingface import save_pretrained
 from bertcore.objectives.batch import PreTrainingBatch
 from bertcore.objectives.pretraining import build_model, build_objective

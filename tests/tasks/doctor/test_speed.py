@@ -8,8 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertcore.model.architecture import EncoderConfig
 from bertcore.model.config import ARCHITECTURES, ModelConfig
+from bertcore.model.encoder_config import EncoderConfig
 from bertcore.model.layers import LayerStack
 from bertcore.training.config import PretrainConfig
 from tasks.doctor import speed

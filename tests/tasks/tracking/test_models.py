@@ -24,9 +24,9 @@ from bertcore.embedding import directory
 from bertcore.embedding.config import EmbedConfig
 from bertcore.examples import schema
 from bertcore.instances.config import MaskConfig
-from bertcore.model.architecture import Kind
 from bertcore.model.config import ARCHITECTURES, architecture_of, build_discriminator
 from bertcore.model.electra import ElectraConfig
+from bertcore.model.encoder import Kind
 from bertcore.model.huggingface import load_config, load_pretrained, save_pretrained
 from bertcore.serving.models import load
 from bertcore.training.config import PretrainConfig

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import bertcore  # noqa: F401  (before any test imports torch: it says how torch's threads wait)
 
@@ -13,6 +14,10 @@ import bertcore  # noqa: F401  (before any test imports torch: it says how torch
 # worker, which ends itself by that signal, would not end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Examples may take as long as they do: how long depends on the machine, and on what else it does.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -92,7 +92,7 @@ def example_sets(make_examples: Callable[..., ExampleSet]) -> dict[str, ExampleS
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kind=st.sampled_from(["single", "pair", "sets", "tags", "questions", "choices"]),
     fields=st.fixed_dictionaries({}, optional=FIELDS),

@@ -73,7 +73,7 @@ class Silent:
 def test_what_is_accepted_trains_a_step(tree: Path) -> None:
     accepted = 0
 
-    @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=100, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(model=MODELS, masks=MASKS, training=TRAININGS, objective=OBJECTIVES, phases=PHASES)
     def draw(model: Any, masks: Any, training: Any, objective: tuple[str, str], phases: tuple[Any, Any]) -> None:
         nonlocal accepted

@@ -18,7 +18,7 @@ def plain(text: str, ngram: int) -> set[tuple[str, ...]]:
     return {tuple(words[at : at + ngram]) for at in range(len(words) - ngram + 1)}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(evaluation=TEXTS, corpus=TEXTS)
 def test_shared_ngrams_are_those_of_a_plain_search(evaluation: list[str], corpus: list[str]) -> None:
     ngrams = EvaluationNgrams(evaluation, 3)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.corpus.contamination import EvaluationNgrams
@@ -98,7 +98,6 @@ def plain_ngrams(text: str, ngram: int) -> list[str]:
     return found
 
 
-@settings(deadline=None)
 @given(st.lists(st.text("ab é三四 ,", max_size=30), max_size=6), st.integers(1, 4))
 def test_hashes_are_equal_where_ngrams_are(texts: list[str], ngram: int) -> None:
     hashes, owner = ngram_hashes(texts, ngram)

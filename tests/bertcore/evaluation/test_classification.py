@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import sklearn.metrics
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertcore.errors import InputError
@@ -17,7 +17,6 @@ scores = st.one_of(st.integers(0, 5).map(float), st.floats(-1e6, 1e6, allow_subn
 score_pairs = st.lists(st.tuples(scores, scores), min_size=2, max_size=50)
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(label_pairs)
 def test_class_metrics_equal_scikit_learn_to_the_last_digit(pairs: list[tuple[str, str]]) -> None:
     gold, predicted = map(list, zip(*pairs, strict=True))
@@ -28,7 +27,6 @@ def test_class_metrics_equal_scikit_learn_to_the_last_digit(pairs: list[tuple[st
         assert METRICS["macro_f1"](gold, predicted) == sklearn.metrics.f1_score(gold, predicted, average="macro")
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(binary_pairs)
 def test_f1_equals_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     gold, predicted = map(list, zip(*pairs, strict=True))
@@ -37,7 +35,6 @@ def test_f1_equals_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     assert METRICS["f1"]([int(label) for label in gold], [int(label) for label in predicted]) == expected[1]
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(label_pairs)
 def test_scores_by_label_equal_scikit_learn_to_the_last_digit(pairs: list[tuple[str, str]]) -> None:
     gold, predicted = map(list, zip(*pairs, strict=True))
@@ -65,7 +62,6 @@ def test_a_label_and_what_it_is_taken_for() -> None:
     assert found["c"] == {"gold": 0, "predicted": 1, "precision": 0.0, "recall": 0.0, "f1": 0.0}
 
 
-@settings(deadline=None)  # a busy machine is no failure
 @given(score_pairs)
 def test_correlations_equal_scipy_to_the_last_digit(pairs: list[tuple[float, float]]) -> None:
     gold, predicted = map(list, zip(*pairs, strict=True))

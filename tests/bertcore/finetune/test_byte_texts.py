@@ -138,7 +138,7 @@ def test_an_answer_in_any_script_comes_back_as_it_is(
     assert list(found.values()) == [answer]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(context=CONTEXT, data=st.data())
 def test_an_answer_is_found_wherever_it_stands(
     context: str,

@@ -30,7 +30,7 @@ def reference(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) ->
     return transformers.AutoTokenizer.from_pretrained(directory)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=st.lists(st.tuples(TEXT, st.none() | TEXT), min_size=1, max_size=5))
 def test_sequences_are_those_of_transformers(
     rows: list[tuple[str, str | None]],
@@ -104,7 +104,7 @@ def test_unknown_label_is_named_with_its_example(
         Classification(make_task(), examples, tokenizer).featurize(examples.splits["train"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(rows=st.lists(st.tuples(TEXT, st.none() | TEXT), min_size=1, max_size=4), stride=st.integers(1, 20))
 def test_windows_show_every_token_of_the_longer_text_and_pool_their_logits(
     rows: list[tuple[str, str | None]],

@@ -28,7 +28,7 @@ def score(chain: LinearChain, emissions: Tensor, tags: tuple[int, ...]) -> float
     return own + pairs + float(chain.start[tags[0]] + chain.end[tags[-1]])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(1, 4), st.integers(0, 1000))
 def test_loss_and_best_chain_are_those_of_all_chains(lengths: list[int], tags: int, seed: int) -> None:
     chain, emissions, gold = drawn(lengths, tags, seed)

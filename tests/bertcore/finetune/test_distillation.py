@@ -25,7 +25,7 @@ from bertcore.model.encoder_config import EncoderConfig
 COLOURS = ("red", "green", "blue")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(rows=st.integers(1, 9), classes=st.integers(2, 7), temperature=st.floats(0.5, 6.0), seed=st.integers(0, 10**6))
 def test_divergences_are_those_of_torch(rows: int, classes: int, temperature: float, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -165,7 +165,7 @@ def as_transformers(batch: Batch) -> dict[str, torch.Tensor]:
     return {**padded, "attention_mask": layout.key_mask().long()[None]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(2, 7), min_size=1, max_size=9), st.data())
 def test_any_numbers_of_choices_make_one_batch(counts: list[int], data: st.DataObject) -> None:
     """The loss of a batch is the sum over its examples, each with a softmax of its own; no padding has a share."""

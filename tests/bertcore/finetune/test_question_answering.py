@@ -30,7 +30,7 @@ def question(context: str, *answers: tuple[str, int], question: str = "what is t
     return {"context": context, "question": question, "answers": spans}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(context=CONTEXT, stride=st.integers(1, 20), data=st.data())
 def test_windows_show_all_tokens_and_targets_give_the_answer_back(
     context: str,
@@ -73,7 +73,7 @@ def predicted(
     return family.predict(examples.splits["train"], features, logits, UNUSED), logits
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(context=CONTEXT, seed=st.integers(0, 1000))
 def test_answers_are_parts_of_the_context(
     context: str,

@@ -28,7 +28,7 @@ UNUSED: Any = None
 WORD = st.sampled_from(["red", "cat", "dogs", "berlin", "x", "\x01", "", "abcdefghijklmnopqrst", "é-b"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sentences=st.lists(st.lists(WORD, max_size=40), min_size=1, max_size=4), stride=st.integers(1, 20))
 def test_every_word_has_one_place_and_it_holds_its_first_piece(
     sentences: list[list[str]],
@@ -111,7 +111,7 @@ def test_saved_model_gives_the_same_logits_and_loss_in_transformers(
     assert theirs.config.label2id == {"B-X": 0, "I-X": 1, "O": 2}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sentences=st.lists(st.lists(WORD, max_size=30), min_size=1, max_size=3), names=st.sampled_from([TAGS, [*"BIO"]]))
 def test_labels_on_all_pieces_stay_inside_of_their_word(
     sentences: list[list[str]],

@@ -32,7 +32,7 @@ lengths_of_rows = st.lists(st.integers(2, 128), min_size=1, max_size=12)
 seeds = st.integers(0, 2**32)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(lengths_of_rows, seeds, rules)
 def test_predictions_are_whole_choices_within_the_budget(lengths: list[int], seed: int, rule: MaskingRule) -> None:
     tokens, offsets = sequences(lengths, seed)
@@ -52,7 +52,7 @@ def test_predictions_are_whole_choices_within_the_budget(lengths: list[int], see
     assert set((chosen / words.lengths).tolist()) <= {0.0, 1.0}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(lengths_of_rows, seeds, st.floats(0.01, 0.9))
 def test_tokens_fill_the_budget_as_the_reference_rounds_it(lengths: list[int], seed: int, probability: float) -> None:
     tokens, offsets = sequences(lengths)
@@ -62,7 +62,7 @@ def test_tokens_fill_the_budget_as_the_reference_rounds_it(lengths: list[int], s
     assert masked.counts.tolist() == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(lengths_of_rows, seeds)
 def test_a_word_is_left_out_only_where_it_does_not_fit(lengths: list[int], seed: int) -> None:
     tokens, offsets = sequences(lengths, seed)
@@ -82,7 +82,7 @@ def test_roberta_rounds_up_as_often_as_the_share_asks() -> None:
     assert mask(*sequences([3] * 50), keys(50), rule, VOCABULARY).counts.min() == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(3, 60), min_size=2, max_size=20), seeds, rules, st.data())
 def test_a_row_is_masked_the_same_in_any_company(
     lengths: list[int], seed: int, rule: MaskingRule, data: st.DataObject

@@ -46,7 +46,7 @@ def plain_packing(documents: list[list[int]], length: int, across: bool) -> list
     return [row for row in rows if row]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(texts, st.sampled_from([8, 16, 64, 512]), st.booleans())
 def test_sentences_are_packed_as_plain_python_packs_them(documents: list[list[int]], length: int, across: bool) -> None:
     shard = shard_of(documents)

@@ -61,7 +61,7 @@ def _pairs(packing: Packing, shard: TokenShard, sequence_length: int, short_seq_
 texts = st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=15), min_size=2, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts, st.integers(0, 10**6), st.sampled_from([16, 64, 128]))
 def test_every_pair_obeys_the_rules(documents: list[list[int]], seed: int, sequence_length: int) -> None:
     shard = shard_of(documents)
@@ -79,7 +79,7 @@ def test_every_pair_obeys_the_rules(documents: list[list[int]], seed: int, seque
     assert (owner_a[~true] != owner_b[~true]).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(texts, st.integers(0, 10**6))
 def test_without_truncation_every_sentence_is_used_once_in_its_own_place(documents: list[list[int]], seed: int) -> None:
     shard = shard_of(documents)
@@ -92,7 +92,7 @@ def test_without_truncation_every_sentence_is_used_once_in_its_own_place(documen
     assert (used == 1).all() and pairs.left_out_tokens == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts, st.integers(0, 10**6), st.sampled_from([16, 64, 4096]))
 def test_sentence_order_is_two_neighbouring_parts_of_one_document(
     documents: list[list[int]], seed: int, sequence_length: int

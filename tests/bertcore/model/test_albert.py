@@ -43,7 +43,7 @@ def assert_same_gradients(model: Any, reference: Any) -> None:
         assert_close(gradient[rows], expected[name][rows])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     heads=st.integers(1, 3),
     head_size=st.integers(2, 9),

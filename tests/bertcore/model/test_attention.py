@@ -27,7 +27,7 @@ def plain(qkv: torch.Tensor, layout: Layout) -> torch.Tensor:
     return torch.cat(contexts)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),
     heads=st.integers(1, 3),

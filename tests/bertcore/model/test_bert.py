@@ -191,7 +191,7 @@ def test_all_512_positions_equal_transformers():
     assert_same_training_step(config, batch)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     heads=st.integers(1, 4),
     head_size=st.integers(1, 9),

@@ -79,7 +79,7 @@ def assert_same_gradients(model: Any, reference: Any) -> None:
         assert_close(gradient[rows], expected[name][rows])
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     heads=st.integers(1, 3),
     head_size=st.integers(2, 9),
@@ -213,7 +213,7 @@ def test_skewed_takes_the_place_of_each_distance_and_gives_it_back(longest: int)
     assert torch.equal(skewed(back), found) and int((back != 0).sum()) == int((found != 0).sum())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), heads=st.integers(1, 3), data=st.data())
 def test_groups_give_what_padding_gives(lengths: list[int], heads: int, data: st.DataObject) -> None:
     causal = data.draw(st.integers(0, len(lengths)))

@@ -76,7 +76,7 @@ def saved(model: Any, directory: Path) -> Any:
     return model.double()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     heads=st.integers(1, 3),
     head_size=st.integers(2, 9),

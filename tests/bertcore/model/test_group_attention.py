@@ -39,7 +39,7 @@ def both(lengths: list[int], positions: Positions, heads: int = 2) -> list[tuple
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     lengths=st.lists(st.integers(1, 60), min_size=1, max_size=5),
     reach=st.integers(1, 9),

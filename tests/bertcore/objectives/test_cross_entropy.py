@@ -13,7 +13,7 @@ from bertcore.objectives.cross_entropy import CHUNK_ROWS, _of_all, cross_entropy
 from bertcore.objectives.pretraining import build_objective
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     rows=st.integers(0, 3 * CHUNK_ROWS),
     further=st.integers(0, 9),

@@ -100,7 +100,7 @@ def test_loss_and_gradients_are_those_of_the_published_code(given_options: dict[
     assert all(parameter.grad is None for parameter in other.parameters())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     rows=st.integers(0, 150),
     filling=st.integers(0, 9),

@@ -51,7 +51,7 @@ SENTENCES = st.lists(
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(sentences=SENTENCES)
 def test_ids_equal_the_tokenizers_on_any_text(lowercase: bool, sentences: list[str]) -> None:
     own = tokenizer(lowercase)

@@ -134,13 +134,13 @@ def test_ids_and_offsets_equal_transformers(theirs: Any, text: str) -> None:
     assert_equal_encodings(byte_tokenizer(), theirs, text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=st.text(max_size=60))
 def test_ids_and_offsets_equal_transformers_on_any_text(theirs: Any, text: str) -> None:
     assert_equal_encodings(byte_tokenizer(), theirs, text)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40))
 def test_no_text_is_lost(text: str) -> None:
     if not any(token in text for token in FIRST_ENTRIES):
@@ -284,7 +284,7 @@ def assert_words_give_the_same(encoder: ByteEncoder, texts: list[str]) -> None:
     assert found == [each.ids for each in byte_tokenizer().encode_batch_fast(texts, add_special_tokens=False)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(
         st.lists(st.one_of(st.text(max_size=6), st.sampled_from([*TEXTS, " ", "  "])), max_size=8).map("".join),

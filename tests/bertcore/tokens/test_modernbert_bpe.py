@@ -108,7 +108,7 @@ def test_a_directory_that_others_have_saved_is_laid_out_as_the_kind_is(published
     assert vocabulary.continues.sum() and not vocabulary.continues[own.token_to_id("  ")]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=st.text(max_size=60))
 def test_ids_equal_those_of_transformers_on_any_text(theirs: Any, published: Path, text: str) -> None:
     assert load_tokenizer(published).encode(text).ids == theirs(text)["input_ids"]
@@ -122,7 +122,7 @@ def assert_words_give_the_same(tokenizer: Tokenizer, texts: list[str]) -> None:
     assert found == [each.ids for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.lists(

@@ -63,7 +63,7 @@ def test_a_vocabulary_that_the_text_does_not_support_is_refused() -> None:
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(texts=st.lists(st.text(max_size=20), max_size=5))
 def test_the_alphabet_is_that_of_the_normalised_text(lowercase: bool, texts: list[str]) -> None:
     normalizer = normalizers.BertNormalizer(lowercase=lowercase)
@@ -81,7 +81,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=60))
 def test_encodings_equal_transformers_on_any_text(saved: Path, text: str) -> None:
     from transformers import AutoTokenizer

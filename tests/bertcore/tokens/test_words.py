@@ -29,7 +29,7 @@ ALPHABETS = ("aB'.\u0301 \t\u00e9\u4e1c", "".join(map(chr, range(128))))
 
 
 @pytest.mark.parametrize("name", CUT)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example(texts=["a\t ", "a \u00a0", "\u3000 b"])
 @example(
     texts=[

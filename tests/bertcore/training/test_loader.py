@@ -52,7 +52,7 @@ def loader_of(counts: list[int], batch_size: int, pool: int = 16, seed: int = 0)
     return Loader(lambda epoch: numbers(counts), batch_size, seed, pool)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 12), st.integers(1, 4), st.integers(0, 99))
 def test_every_epoch_shows_every_sequence_once(counts: list[int], batch_size: int, pool: int, seed: int) -> None:
     total = sum(counts)
@@ -66,7 +66,7 @@ def test_every_epoch_shows_every_sequence_once(counts: list[int], batch_size: in
         assert epochs[0].tolist() != epochs[1].tolist() != list(range(total))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 30), min_size=1, max_size=8),
     st.integers(1, 5),
@@ -184,7 +184,6 @@ def test_an_epoch_of_another_size_is_no_epoch() -> None:
         loader.batch(2)
 
 
-@settings(deadline=None)
 @given(st.integers(3, 9), st.integers(0, 9), st.integers(0, 12), st.integers(1, 3))
 def test_growing_batches_show_the_same_sequences_in_the_same_order(
     start: int, more: int, steps: int, world: int
@@ -225,7 +224,7 @@ def falling_loader(tmp_path: Path, steps: int) -> Loader:
     )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(step=st.integers(0, 40), world_size=st.integers(1, 4))
 def test_a_falling_mask_rate_is_a_function_of_the_step(tmp_path: Path, step: int, world_size: int) -> None:
     """A training that goes on at any step, on any number of processes, sees the same masks; each sequence has as many

@@ -21,7 +21,7 @@ PAIRS = ["".join(letters) for letters in product(ascii_lowercase, repeat=2)]
 def test_a_vocabulary_is_the_beginning_of_a_larger_one() -> None:
     """Of the same text: the merges of byte-level BPE, too, are those that training to the smaller size gives."""
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.dictionaries(st.text("abc", min_size=1, max_size=7), st.integers(1, 9), min_size=2, max_size=25))
     def check(words: dict[str, int]) -> None:
         for name, kind in KINDS.items():

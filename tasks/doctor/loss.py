@@ -20,7 +20,7 @@ def check_loss(plan: Plan) -> Finding:
     if config.init_from is not None:
         text = "what to expect is not known: it does not begin from random weights"
     elif not found:
-        text = "what to expect is not known: no encoder of this architecture and size was measured"
+        text = "what to expect is not known: no encoder of this architecture, size and vocabulary was measured"
     else:
         text = "; ".join(_expected(curve, plan.tokens) for curve in found)
     if config.init_from is None and (each := plan.tokens / count) < TOKENS_PER_PARAMETER:
@@ -35,9 +35,7 @@ def check_heldout(plan: Plan) -> Finding:
     read = plan.configs["pretrain"].eval_sequences * length
     if not tokens:
         return ok("heldout", "how much text is held out is known when the text has been read")
-    text = (
-        f"about {_millions(share * tokens)} tokens are held out, of which an evaluation reads {_millions(read)} at most"
-    )
+    text = f"about {_many(share * tokens)} tokens are held out, of which an evaluation reads {_many(read)} at most"
     if share * tokens <= _MUCH * read:
         return ok("heldout", text)
     fraction = np.format_float_positional(_ENOUGH * read / tokens, precision=1, fractional=False)
@@ -46,14 +44,14 @@ def check_heldout(plan: Plan) -> Finding:
 
 def _expected(curve: Curve, tokens: int) -> str:
     measured = f"one of this size on the text of benchmarks/results/{curve.source}"
-    read = f"after at most {_millions(tokens)} tokens"
+    read = f"after at most {_many(tokens)} tokens"
     if (loss := curve.loss(tokens)) is not None:
         return f"about {loss:.2f} {read}, as {measured}"
     (first, highest), (last, lowest) = curve.points[0], curve.points[-1]
     if tokens < first:
-        return f"above {highest:.2f} {read}, which {measured} reached after {_millions(first)}"
-    return f"about {lowest:.2f} or less {read}, which {measured} reached after {_millions(last)}"
+        return f"above {highest:.2f} {read}, which {measured} reached after {_many(first)}"
+    return f"about {lowest:.2f} or less {read}, which {measured} reached after {_many(last)}"
 
 
-def _millions(tokens: float) -> str:
-    return f"{tokens / 1e6:,.1f} million"
+def _many(tokens: float) -> str:
+    return f"{tokens / 1e6:,.1f} million" if tokens >= 1e5 else f"{tokens:,.0f}"

@@ -140,7 +140,7 @@ def test_a_size_that_is_left_to_the_stage_is_an_estimate_until_it_has_chosen(
 )
 def test_the_loss_to_expect_is_that_of_a_measured_encoder_of_the_size(tree: Path, steps: int, said: str) -> None:
     asked = plan(pretrain={"max_steps": steps, "batch_size": 16})
-    assert "no encoder of this architecture and size was measured" in loss.check_loss(asked).text
+    assert "no encoder of this architecture, size and vocabulary was measured" in loss.check_loss(asked).text
     CURVES.parent.mkdir(parents=True)
     entry = {"architecture": "modernbert", "preset": "tiny", "vocabulary": 8192, "source": "a.md", "unigram_loss": 7.0}
     curve = {"parameters": 1_600_000, "points": [[1_024_000, 6.0], [4_096_000, 5.0]]}

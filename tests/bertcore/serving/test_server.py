@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 from fastapi.routing import APIRoute
 
@@ -30,6 +31,7 @@ from bertcore.serving.limits import TOKEN_VARIABLE, Limits
 from bertcore.serving.models import Models
 from tests.bertcore.serving.conftest import Server, Starter
 from tests.import_closure import ROOT
+from tests.waiting import until
 
 
 def rounded(value: Any) -> Any:
@@ -275,8 +277,10 @@ def test_it_ends_when_what_runs_is_done(start: Starter) -> None:
     connection.request("GET", "/health")  # so that the server has taken the connection
     assert connection.getresponse().read() == b'{"status":"ok"}'
     body = {"questions": ["what colour is the cat"] * 8, "context": "the red cat is on the table . " * 1000}
+    seconds = psutil.Process(server.process.pid).cpu_times
+    before = seconds().user
     connection.request("POST", "/v1/answer", json.dumps(body), {"content-type": "application/json"})
-    time.sleep(0.5)
+    until(lambda: seconds().user > before + 0.2, lambda: "nothing is computed", 60)
     assert server.end() == 0
     answer = connection.getresponse()
     assert answer.status == 200 and len(json.loads(answer.read())) == 8
@@ -295,6 +299,7 @@ from bertcore.serving.run import serve
 def work(items):
     if items == ["broken"]:
         raise RuntimeError("a mistake of the program")
+    print("begun", flush=True)
     time.sleep(600)
 
 served = SimpleNamespace(name="slow", works={"classify": work})
@@ -344,7 +349,7 @@ def test_what_is_not_done_in_time_ends_with_the_server_and_mistakes_are_counted(
     assert 'bertcore_requests_total{status="500",use="classify"} 1.0' in server.request("/metrics")[1]
     asked = threading.Thread(target=server.request, args=("/v1/classify", {"texts": ["a"]}))
     asked.start()
-    time.sleep(0.5)
+    assert process.stdout.readline() == "begun\n"
     assert server.end() == 0
     asked.join()
     process.stdout.close()
